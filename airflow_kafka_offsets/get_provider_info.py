@@ -108,6 +108,16 @@ _CONFIG = {
                 "example": None,
                 "default": "30",
             },
+            "page_kafka_conn_id": {
+                "description": (
+                    'Connection by which the api-server asks Kafka when somebody presses "Ask Kafka now" on the page '
+                    '"Kafka windows". Empty: there is no such button, and the page asks no Kafka.'
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "kafka_describe_only",
+                "default": "",
+            },
         },
     }
 }

@@ -41,6 +41,7 @@ def environment(home: Path, bootstrap_servers: str | None = None) -> dict[str, s
     if bootstrap_servers is not None:
         extra = {"bootstrap.servers": bootstrap_servers}
         found["AIRFLOW_CONN_KAFKA_DEFAULT"] = json.dumps({"conn_type": "kafka", "extra": extra})
+        found["AIRFLOW__KAFKA_OFFSETS__PAGE_KAFKA_CONN_ID"] = "kafka_default"
     return found
 
 

@@ -40,9 +40,13 @@ class KafkaOffsetsHook(BaseHook):
         super().__init__()
         self.kafka_conn_id = kafka_conn_id
 
-    def get_conn(self) -> OffsetsClient:
-        """A new client; use it as a context manager, or close it."""
-        return OffsetsClient(self.settings(), timeout_s=client_timeout_s())
+    def get_conn(self, most_s: float | None = None) -> OffsetsClient:
+        """A new client; use it as a context manager, or close it.
+
+        :param most_s: seconds that one question to Kafka may take at most, whatever the setting allows.
+        """
+        timeout_s = client_timeout_s()
+        return OffsetsClient(self.settings(), timeout_s=timeout_s if most_s is None else min(most_s, timeout_s))
 
     async def asettings(self) -> ClientSettings:
         """The client's settings, looked up without blocking an event loop.

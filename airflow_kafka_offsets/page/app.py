@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -9,17 +10,26 @@ from functools import partial, wraps
 from importlib.resources import files
 from typing import Annotated, Any
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, WouldBlock
 from anyio.to_thread import run_sync
-from fastapi import FastAPI, HTTPException, Query, Request, Response, status
+from fastapi import FastAPI, Header, HTTPException, Query, Request, Response, status
 
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    KafkaOffsetsError,
+    LedgerError,
+    OffsetsError,
+    TopicChangedError,
+)
+from airflow_kafka_offsets.hooks.ledger import open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME, is_window
 from airflow_kafka_offsets.page.answer import Answer, encoded, joined
-from airflow_kafka_offsets.page.cache import Dated
+from airflow_kafka_offsets.page.cache import Cache, Dated
+from airflow_kafka_offsets.page.file import MODULES, UPLOT, UPLOT_CSS
 from airflow_kafka_offsets.page.grid import grid
+from airflow_kafka_offsets.page.kafka_now import kafka_now, page_kafka_conn_id
 from airflow_kafka_offsets.page.ledgers import Ledgers
 from airflow_kafka_offsets.page.permissions import ASKS, AnyReader, Reader, absent
 from airflow_kafka_offsets.page.record import record, record_query
@@ -46,12 +56,20 @@ heartbeats of running tasks too: a store that hangs may not hold them."""
 _ANOTHER_DAGS = "Another Dag has loaded a window in this answer, and you may not read that Dag."
 _WAITS_READERS = 2
 """Requests that read waits at a time, each with a connection to Airflow's database; a store that hangs holds none."""
+_ASKING_KAFKA = 2
+"""Requests that ask Kafka at a time; others are refused at once. A broker that hangs holds no other thread."""
+_BUSY = "Others are asking Kafka at this moment, and it hasn't answered them yet. Try again in some seconds."
+_NOT_ASKED = "The page asks no Kafka: [kafka_offsets] page_kafka_conn_id names no connection."
+_KAFKA_STANDS_MS = 5_000
+"""How long an answer of Kafka's stands, for all who ask."""
+_LONGEST_GROUP = 1_000
 _UNREADABLE = (
     "A file of this ledger can't be read, so it isn't known which Dags made what you asked for. Users who may read "
     "all Dags are told here what is wrong, and so is whoever runs kafka-offsets ledger verify."
 )
-_FILES = {"page.css": "text/css"} | {
-    f"{name}.js": "text/javascript" for name in ("page", "drawing", "elements", "asking", "find", "waits")
+_FILES = {
+    name: "text/css" if name.endswith(".css") else "text/javascript"
+    for name in (UPLOT_CSS, UPLOT, "page.css", *MODULES)
 }
 _HEADERS = {
     "Content-Security-Policy": (
@@ -69,7 +87,9 @@ def make_app() -> FastAPI:
     app = FastAPI(title="Kafka windows", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[ASKS])
     app.middleware("http")(_with_headers)
     _serve_files(app)
-    _serve_ledgers(app, _apart(CapacityLimiter(_READERS)), Ledgers())
+    ledgers = Ledgers()
+    _serve_ledgers(app, _apart(CapacityLimiter(_READERS)), ledgers)
+    _serve_kafka(app, _apart_or_refused(_ASKING_KAFKA), ledgers)
     _serve_waits(app, _apart(CapacityLimiter(_WAITS_READERS)))
     return app
 
@@ -87,7 +107,7 @@ def _serve_files(app: FastAPI) -> None:
     def page() -> Response:
         return Response((static / "index.html").read_bytes(), media_type="text/html")
 
-    @app.get("/static/{name}")
+    @app.get("/static/{name:path}")
     def file(name: str) -> Response:
         if name not in _FILES:
             raise HTTPException(status.HTTP_404_NOT_FOUND)
@@ -122,7 +142,8 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
             overview = found.answer
             # Of the overview that it was made from, so that both are of one age and for the same users.
             rows = _own(ledgers, pipeline, reader, ("grid", found.read_ms, before, most), read).answer
-        return _json(_dates(found), rows.shown, b'{"overview":' + overview.shown + b"}")
+        asks = encoded({"asks_kafka": bool(page_kafka_conn_id())})
+        return _json(_dates(found), asks, rows.shown, b'{"overview":' + overview.shown + b"}")
 
     @app.get("/api/pipelines/{pipeline}/windows/{window}")
     @apart
@@ -143,15 +164,16 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
         topic: Annotated[str, Query(max_length=_LONGEST_TOPIC)],
         partition: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
         most: Annotated[int, Query(ge=1, le=_MOST_SNAPSHOTS)] = 100,
+        of: Annotated[int | None, Query(ge=1)] = None,
     ) -> Response:
         def read(ledger: Ledger) -> Answer:
-            found = timeline(ledger, overview.summaries, topic, partition, most)
+            found = timeline(ledger, overview.summaries, topic, partition, most, max(most, of or 0))
             return Answer(encoded(found), overview.dag_ids)
 
         with _telling():
             permitted = _permitted(ledgers, pipeline, reader)
             overview = permitted.answer
-            asked = ("offsets", permitted.read_ms, topic, partition, most)
+            asked = ("offsets", permitted.read_ms, topic, partition, most, of)
             found = _own(ledgers, pipeline, reader, asked, read)
         return _json(_dates(found), found.answer.shown)
 
@@ -171,6 +193,48 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
             query = record_query(topic, partition, offset, key, at)
             found = _own(ledgers, pipeline, reader, query, lambda ledger: record(ledger, query))
         return _json(_dates(found), found.answer.shown)
+
+
+def _serve_kafka(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
+    kept = Cache(_KAFKA_STANDS_MS)
+
+    @app.get("/api/pipelines/{pipeline}/now")
+    @apart
+    def now(
+        reader: AnyReader,
+        pipeline: str,
+        group: Annotated[str | None, Query(min_length=1, max_length=_LONGEST_GROUP)] = None,
+        sec_fetch_site: Annotated[str | None, Header()] = None,
+    ) -> Response:
+        if sec_fetch_site not in (None, "same-origin", "none"):
+            raise HTTPException(status.HTTP_403_FORBIDDEN, "Another site's page may not have Kafka asked.")
+        with _telling():
+            overview = _permitted(ledgers, pipeline, reader).answer
+            if not page_kafka_conn_id():
+                raise ConfigurationError(_NOT_ASKED)
+            topics = json.loads(overview.shown)["topics"]
+
+            def ask() -> Answer:
+                return Answer(encoded(kafka_now(open_ledger(None, pipeline), overview.summaries, topics, group)))
+
+            found = _of_kafka(reader, lambda: kept.get(pipeline, group, ask))
+        return _json(_dates(found), found.answer.shown)
+
+
+def _of_kafka(reader: Reader, ask: Callable[[], Dated]) -> Dated:
+    """What Kafka said. Why it can't be asked may name brokers and settings: that stays in the api-server's log."""
+    try:
+        return ask()
+    except (OffsetsError, TopicChangedError):
+        raise
+    except LedgerError as error:
+        if reader.may_read(()):
+            raise
+        raise HTTPException(status.HTTP_502_BAD_GATEWAY, _UNREADABLE) from error
+    except Exception as error:  # the connection's own are of many kinds
+        log.warning("Kafka can't be asked for the page: %s", error)
+        told = f"Kafka couldn't be asked ({type(error).__name__}). The log of the api-server says more."
+        raise HTTPException(status.HTTP_502_BAD_GATEWAY, told) from error
 
 
 def _serve_waits(app: FastAPI, apart: _Apart) -> None:
@@ -193,6 +257,28 @@ def _apart(limiter: CapacityLimiter) -> _Apart:
         @wraps(route)
         async def answer(**asked: Any) -> Response:
             return await run_sync(partial(route, **asked), limiter=limiter)
+
+        return answer
+
+    return decorate
+
+
+def _apart_or_refused(most: int) -> _Apart:
+    """Have a route that asks Kafka wait in so many threads of its own. While none is free, it is refused."""
+    places, threads = CapacityLimiter(most), CapacityLimiter(most)
+
+    def decorate(route: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
+        @wraps(route)
+        async def answer(**asked: Any) -> Response:
+            place = object()
+            try:
+                places.acquire_on_behalf_of_nowait(place)
+            except WouldBlock as error:
+                raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, _BUSY) from error
+            try:
+                return await run_sync(partial(route, **asked), limiter=threads)
+            finally:
+                places.release_on_behalf_of(place)
 
         return answer
 

@@ -14,7 +14,23 @@ from airflow_kafka_offsets.page.overview import overview
 from airflow_kafka_offsets.page.timeline import timeline
 from airflow_kafka_offsets.page.window_panel import window_panel
 
-_MODULES = ("drawing.js", "asking.js", "elements.js", "find.js", "waits.js", "page.js")
+MODULES = (
+    "drawing.js",
+    "asking.js",
+    "elements.js",
+    "find.js",
+    "kafka_now.js",
+    "waits.js",
+    "offsets_chart.js",
+    "over_time.js",
+    "page.js",
+)
+"""The page's own code, each before those that import it."""
+_UPLOT_FOLDER = "vendor/uplot"
+UPLOT, UPLOT_CSS = f"{_UPLOT_FOLDER}/uPlot.iife.min.js", f"{_UPLOT_FOLDER}/uPlot.min.css"
+"""The chart library, which declares its one name for all."""
+UPLOT_LICENCE = f"{_UPLOT_FOLDER}/LICENSE"
+"""Wants to go with every copy."""
 MOST_WINDOWS = 100
 """As many as the page shows at once, and snapshots likewise."""
 
@@ -26,9 +42,8 @@ def page_file(ledger: Ledger, window: str) -> str:
     :raises LedgerError: when a file of the ledger isn't what it should be.
     """
     static = files("airflow_kafka_offsets.page") / "static"
-    css, html, *modules = (
-        (static / name).read_text(encoding="utf-8") for name in ("page.css", "index.html", *_MODULES)
-    )
+    texts = ("page.css", "index.html", UPLOT_CSS, UPLOT, UPLOT_LICENCE, *MODULES)
+    css, html, library_css, library, licence, *modules = ((static / name).read_text(encoding="utf-8") for name in texts)
     # A module of a file can't import another one.
     lines = (line for module in modules for line in module.splitlines() if not line.startswith("import "))
     page = "\n".join(line.removeprefix("export ") for line in lines)
@@ -38,7 +53,9 @@ def page_file(ledger: Ledger, window: str) -> str:
     opened = f"if (!location.hash) location.hash = {first};"
     script = f'<script>globalThis.kept = {kept};{opened}</script>\n<script type="module">\n{page}\n</script>'
     for name, part in {
+        f'<link rel="stylesheet" href="static/{UPLOT_CSS}">': f"<style>\n{library_css}\n</style>",
         '<link rel="stylesheet" href="static/page.css">': f"<style>\n{css}\n</style>",
+        f'<script src="static/{UPLOT}" defer></script>': f"<script>\n/*\n{licence}*/\n{library}\n</script>",
         '<script src="static/page.js" type="module"></script>': script,
         ' <a href="../">Airflow</a>': "",
         '<a href="#/waits">Waits</a>\n': "",
@@ -67,5 +84,7 @@ def _answers(ledger: Ledger, window: str) -> dict[str, Any]:
     if found.summaries:
         for topic in row["topics"]:
             asked = urlencode({"topic": topic, "most": MOST_WINDOWS})
-            answers[f"{own}/offsets?{asked}"] = dates | timeline(ledger, found.summaries, topic, None, MOST_WINDOWS)
+            answers[f"{own}/offsets?{asked}"] = dates | timeline(
+                ledger, found.summaries, topic, None, MOST_WINDOWS, MOST_WINDOWS
+            )
     return answers

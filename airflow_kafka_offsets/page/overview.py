@@ -13,10 +13,10 @@ from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import tiling_of
 from airflow_kafka_offsets.ledger.window_listing import WindowState
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
-from airflow_kafka_offsets.offsets.windows.tiling import Misfit
+from airflow_kafka_offsets.offsets.windows.tiling import Misfit, Tiling
 from airflow_kafka_offsets.page.answer import Answer, encoded
 from airflow_kafka_offsets.page.grid import state_of
 from airflow_kafka_offsets.page.writers import dags_of_pipeline
@@ -83,7 +83,7 @@ def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
     published = [summary for summary in by_end if summary.attempt is not None]
     proved = [summary.window for summary in published if summary.state is WindowState.VERIFIED]
     tiling = tiling_of(ledger, summaries, {})
-    gaps = [misfit for misfit in tiling.misfits if any(seam.is_gap for seam in misfit.seams)]
+    gaps = _with_gaps(tiling)
     until_ms = published[-1].end_ms if published else None
     facts = _topic_facts(ledger, summaries)
     loaded = {summary.window for summary in published}
@@ -125,11 +125,37 @@ def _gone(
         starts = _log_starts(ledger, summaries)
     except LedgerError:  # ledger verify says which file; the windows can be shown without it
         return None
+    unloaded = _unloaded(ledger, last, gaps)
+    return sum(gone_of(each, starts.get(TopicPartition.of(each), each.start_offset)) for each in unloaded)
+
+
+def gone_of(unloaded: LogRange, log_start_offset: int) -> int:
+    """How many offsets of a range are before its log's start."""
+    return max(0, min(log_start_offset, unloaded.end_offset) - unloaded.start_offset)
+
+
+def unloaded_ranges(ledger: Ledger, summaries: Sequence[WindowSummary]) -> list[LogRange] | None:
+    """What no published window has: between two of them, and after the last one, to whatever end the log has; None when
+    none is published.
+
+    :raises LedgerError: when the ledger isn't what it should be.
+    """
+    published = [summary for summary in summaries if summary.attempt is not None]
+    if not published:
+        return None
+    last = max(published, key=lambda summary: summary.end_ms)
+    return _unloaded(ledger, last, _with_gaps(tiling_of(ledger, summaries, {})))
+
+
+def _with_gaps(tiling: Tiling) -> list[Misfit]:
+    return [misfit for misfit in tiling.misfits if any(seam.is_gap for seam in misfit.seams)]
+
+
+def _unloaded(ledger: Ledger, last: WindowSummary, gaps: Sequence[Misfit]) -> list[LogRange]:
     seams = [seam for gap in gaps for seam in gap.seams if seam.is_gap]
-    unloaded = [(TopicPartition.of(seam), seam.end_offset, seam.start_offset) for seam in seams]
-    for pinned in ledger.pinned(last.window, last.revision).manifest.ranges:
-        unloaded.append((TopicPartition.of(pinned), pinned.end_offset, sys.maxsize))
-    return sum(max(0, min(starts.get(key, start), end) - start) for key, start, end in unloaded)
+    between = [LogRange(*TopicPartition.of(seam), seam.end_offset, seam.start_offset) for seam in seams]
+    ranges = ledger.pinned(last.window, last.revision).manifest.ranges
+    return between + [LogRange(*TopicPartition.of(pinned), pinned.end_offset, sys.maxsize) for pinned in ranges]
 
 
 def _log_starts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[TopicPartition, int]:

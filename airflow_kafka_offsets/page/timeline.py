@@ -1,78 +1,227 @@
-"""A topic over time: where its logs started and ended whenever a snapshot was resolved, what groups had committed then,
-and which offsets each window has."""
+"""A topic over time: where its logs started and ended whenever a snapshot was resolved, what was loaded by then, what
+groups had committed, and the windows of that time.
+
+Offsets are text, as 64-bit integers are in protobuf's JSON: a browser's numbers are exact up to 2^53 only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Boundary, OffsetSnapshot
 from airflow_kafka_offsets.page.grid import state_of
 
 Json = dict[str, Any]
+_Boundaries = Mapping[TopicPartition, Boundary]
+"""Of the partitions that are asked about."""
+_Parts = Mapping[int, _Boundaries]
+"""Those of each snapshot that has any, by its number."""
+_Covered = Callable[[_Boundaries], int | None]
 
 
-def timeline(ledger: Ledger, summaries: Sequence[WindowSummary], topic: str, partition: int | None, most: int) -> Json:
-    """What the newest snapshots know of a topic, and the windows between two of them.
+def timeline(
+    ledger: Ledger, summaries: Sequence[WindowSummary], topic: str, partition: int | None, most: int, of: int
+) -> Json:
+    """What the newest snapshots know of a topic, and the windows of their time.
 
     Offsets are sums over the topic's partitions; a partition that a snapshot doesn't have is missing from that sum.
 
     :param partition: that one alone; None for all.
-    :param most: how many snapshots.
+    :param most: how many snapshots are read.
+    :param of: over how many of the newest ones these are spread. What was loaded when one was resolved is told where
+        all of them are read: it may have been any window.
     :raises ConfigurationError: when none of them has the topic, or the partition.
     :raises LedgerError: when a file isn't what it should be.
     """
-    entries = sorted(ledger.snapshots.entries(), key=lambda entry: entry.number)[-most:]
-    found = in_parallel(lambda entry: ledger.snapshots.read(entry.number), entries)
-    points = {snapshot.number: point for snapshot in found if (point := _point(snapshot, topic, partition)) is not None}
-    if not points:
+    numbers = sorted(entry.number for entry in ledger.snapshots.entries())
+    read = _spread(numbers[-of:], most)
+    found = dict(zip(read, in_parallel(ledger.snapshots.read, read), strict=True))
+    parts = {number: part for number, each in found.items() if (part := _part(each, topic, partition))}
+    if not parts:
         what = topic if partition is None else f"{topic}-{partition}"
         raise ConfigurationError(f"No snapshot of {ledger.uri} has {what!r}.")
-    shown = [each for each in summaries if {each.start_snapshot, each.end_snapshot} <= points.keys()]
-    newest = max(found, key=lambda snapshot: (topic in snapshot.topics, snapshot.resolved_at_ms))
+    shown = _of_their_time(summaries, found)
+    loaded = _loaded(ledger, shown, found, parts) if len(read) == len(numbers[-of:]) else None
+    covered = _covered(found, parts)
+    points = [
+        _point(found[number], part, loaded)
+        | ({} if found[number].as_of.group is None else _of_group(found[number], part, covered))
+        for number, part in parts.items()
+    ]
+    newest = max(found.values(), key=lambda snapshot: (topic in snapshot.topics, snapshot.resolved_at_ms))
     return {
         "topic": topic,
         "partition": partition,
         "partitions": newest.topics[topic].partition_count,
         "retention_ms": newest.topics[topic].retention_ms,
         "cleanup_policy": newest.topics[topic].cleanup_policy,
-        "points": sorted(points.values(), key=lambda point: point["resolved_at_ms"]),
+        "snapshots": len(numbers),
+        "spread_over": len(numbers[-of:]),
+        "points": sorted(points, key=lambda point: point["resolved_at_ms"]),
         "windows": [
             {
                 "window": each.window,
                 "state": state_of(ledger, each),
                 "start_ms": each.start_ms,
                 "end_ms": each.end_ms,
-                "start_offset": points[each.start_snapshot]["offset"],
-                "end_offset": points[each.end_snapshot]["offset"],
+                "start_offset": _sum_at(parts.get(each.start_snapshot)),
+                "end_offset": _sum_at(parts.get(each.end_snapshot)),
             }
             for each in shown
         ],
     }
 
 
-def _point(snapshot: OffsetSnapshot, topic: str, partition: int | None) -> Json | None:
-    """What a snapshot knows of a topic; None when it doesn't have it."""
-    of_topic = [each for each in snapshot.boundaries.values() if each.topic == topic]
-    boundaries = [each for each in of_topic if partition in (None, each.partition)]
-    if not boundaries:
-        return None
+def _spread(numbers: Sequence[int], most: int) -> list[int]:
+    """So many of them, evenly, with the first and the last one."""
+    if len(numbers) <= most:
+        return list(numbers)
+    steps = max(1, most - 1)
+    return sorted({numbers[-1 - place * (len(numbers) - 1) // steps] for place in range(most)})
+
+
+def _part(snapshot: OffsetSnapshot, topic: str, partition: int | None) -> _Boundaries:
+    """What a snapshot knows of a topic, or of one of its partitions."""
     return {
+        key: each
+        for key, each in snapshot.boundaries.items()
+        if key.topic == topic and partition in (None, key.partition)
+    }
+
+
+def _of_their_time(summaries: Iterable[WindowSummary], found: Mapping[int, OffsetSnapshot]) -> list[WindowSummary]:
+    times = [snapshot.timestamp_ms for snapshot in found.values()]
+    return [each for each in summaries if each.start_ms >= min(times) and each.end_ms <= max(times)]
+
+
+def _sum_at(part: _Boundaries | None) -> str | None:
+    return None if part is None else _sum(each.offset for each in part.values())
+
+
+class _Loaded:
+    """What was loaded of some windows' time, and when.
+
+    :param windows: the published ones, each with the moment from which on its rows could be read.
+    :param found: the snapshots that were read, whose offsets never run backwards where windows end.
+    """
+
+    def __init__(
+        self, windows: Iterable[tuple[int, WindowSummary]], found: Mapping[int, OffsetSnapshot], parts: _Parts
+    ) -> None:
+        self._windows = sorted(windows, key=lambda each: each[0])
+        numbers = {number for _, each in self._windows for number in (each.start_snapshot, each.end_snapshot)}
+        self._parts = parts
+        self._numbers = sorted(numbers, key=lambda number: (found[number].timestamp_ms, number))
+        self._sizes = [_size(parts[start], parts[end]) for start, end in pairwise(self._numbers)]
+        self._places = {number: place for place, number in enumerate(self._numbers)}
+
+    def by(self, at_ms: int) -> list[WindowSummary]:
+        """The windows that were published by then."""
+        return [each for since_ms, each in self._windows if since_ms <= at_ms]
+
+    def end_of(self, window: WindowSummary) -> str | None:
+        """Where a window ends."""
+        return _sum_at(self._parts[window.end_snapshot])
+
+    def unread(self, windows: Iterable[WindowSummary], ends: Mapping[TopicPartition, int], part: _Boundaries) -> int:
+        """How many offsets before some ends, and from the first window's start on, none of these windows has. Of a
+        partition that wasn't there then, all that its log holds counts."""
+        first = self._parts[self._numbers[0]]
+        starts = {key: first[key].offset if key in first else each.log_start_offset for key, each in part.items()}
+        loaded = {
+            place
+            for each in windows
+            for place in range(self._places[each.start_snapshot], self._places[each.end_snapshot])
+        }
+        size = sum(end - starts[key] for key, end in ends.items())
+        return max(0, size - sum(self._sizes[place] for place in loaded))
+
+
+def _size(starts: _Boundaries, ends: _Boundaries) -> int:
+    """From one boundary to a later one; of a partition that is new there, from its log's start."""
+    return sum(
+        each.offset - (starts[key].offset if key in starts else each.log_start_offset) for key, each in ends.items()
+    )
+
+
+def _loaded(
+    ledger: Ledger, shown: Iterable[WindowSummary], found: Mapping[int, OffsetSnapshot], parts: _Parts
+) -> _Loaded | None:
+    """What these windows have loaded; None without any, or where some of it isn't in the snapshots that were read."""
+    published = [each for each in shown if each.attempt is not None]
+    if not published or any({each.start_snapshot, each.end_snapshot} - parts.keys() for each in published):
+        return None
+
+    def since_ms(summary: WindowSummary) -> int:
+        publications = ledger.window_folders.revision(summary.window, summary.revision).publications.all()
+        return min(each.published_ms for each in publications if each.end_snapshot == summary.end_snapshot)
+
+    return _Loaded(zip(in_parallel(since_ms, published), published, strict=True), found, parts)
+
+
+def _covered(found: Mapping[int, OffsetSnapshot], parts: _Parts) -> _Covered:
+    """Up to which instant everything is before some offsets, as far as these snapshots tell. Those of instants never
+    run backwards."""
+    instants = [number for number in parts if found[number].as_of.kind is AsOfKind.INSTANT]
+    numbers = sorted(instants, key=lambda number: found[number].timestamp_ms)
+
+    def covered(offsets: _Boundaries) -> int | None:
+        def is_before(number: int) -> bool:
+            return all(key in offsets and each.offset <= offsets[key].offset for key, each in parts[number].items())
+
+        place = bisect_left(numbers, True, key=lambda number: not is_before(number))
+        return found[numbers[place - 1]].timestamp_ms if place else None
+
+    return covered
+
+
+def _point(snapshot: OffsetSnapshot, part: _Boundaries, loaded: _Loaded | None) -> Json:
+    """What a snapshot knows, and what the pipeline had loaded when it was resolved; None where nobody knows."""
+    ends = {key: _end(each, snapshot.isolation_level) for key, each in part.items()}
+    at_ms = snapshot.resolved_at_ms
+    known = {
         "as_of": str(snapshot.as_of),
         "group": snapshot.as_of.group,
         "as_of_instant": snapshot.as_of.kind is AsOfKind.INSTANT,
         "at_ms": snapshot.timestamp_ms,
-        "resolved_at_ms": snapshot.resolved_at_ms,
-        "partitions": len(boundaries),
-        "offset": sum(each.offset for each in boundaries),
-        "log_start": sum(each.log_start_offset for each in boundaries),
-        "log_end": sum(_end(each, snapshot.isolation_level) for each in boundaries),
+        "resolved_at_ms": at_ms,
+        "partitions": len(part),
+        "offset": _sum(each.offset for each in part.values()),
+        "log_start": _sum(each.log_start_offset for each in part.values()),
+        "log_end": _sum(ends.values()),
     }
+    windows = [] if loaded is None else loaded.by(at_ms)
+    if loaded is None or not windows:
+        return known | dict.fromkeys(("loaded", "unread", "behind_ms"))
+    last = max(windows, key=lambda each: each.end_ms)
+    return known | {
+        "loaded": loaded.end_of(last),
+        "unread": str(loaded.unread(windows, ends, part)),
+        "behind_ms": max(0, at_ms - last.end_ms),
+    }
+
+
+def _of_group(snapshot: OffsetSnapshot, part: _Boundaries, covered: _Covered) -> Json:
+    """What a group hadn't read, of a snapshot of its commits."""
+    until_ms = covered(part)
+    behind = [max(0, _end(each, snapshot.isolation_level) - each.offset) for each in part.values()]
+    return {
+        "group_unread": _sum(behind),
+        "group_behind_ms": None if until_ms is None else max(0, snapshot.resolved_at_ms - until_ms),
+    }
+
+
+def _sum(offsets: Iterable[int]) -> str:
+    return str(sum(offsets))
 
 
 def _end(boundary: Boundary, isolation_level: IsolationLevel) -> int:

@@ -10,6 +10,7 @@ from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import summary_of
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
@@ -54,10 +55,12 @@ def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, coun
     published = folder.publication()
     result = None if published is None else folder.result(published.attempt)
     rows = {} if result is None else {TopicPartition.of(tally): tally.count for tally in result.written}
+    summary = summary_of(folder, pinned, listing, published)
+    later = folder.lost_since() if summary.state is WindowState.LOST else {}
     return {
         "revision": folder.revision,
         "counts": counting is not None and counting.revision == folder.revision,
-        "state": state_of(ledger, summary_of(folder, pinned, listing, published)),
+        "state": state_of(ledger, summary),
         "manifest": pinned.uri,
         "sha256": pinned.sha256,
         "isolation_level": str(manifest.isolation_level),
@@ -73,6 +76,7 @@ def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, coun
         "ranges": [
             {"topic": each.topic}
             | range_fields(each)
+            | {"lost": each.lost_offsets + later.get(TopicPartition.of(each), 0)}
             | {"rows": None if result is None else rows.get(TopicPartition.of(each), 0)}
             for each in manifest.ranges
         ],
@@ -81,11 +85,11 @@ def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, coun
 
 
 def range_fields(pinned: OffsetRange) -> Json:
-    """A range, as the page has it in every answer."""
+    """A range, as the page has it in every answer. Offsets are text: a browser's numbers are exact up to 2^53."""
     return {
         "partition": pinned.partition,
-        "start_offset": pinned.start_offset,
-        "end_offset": pinned.end_offset,
+        "start_offset": str(pinned.start_offset),
+        "end_offset": str(pinned.end_offset),
         "offsets": pinned.span,
         "lost": pinned.lost_offsets,
         "start_evidence": str(pinned.start_evidence),

@@ -1,4 +1,5 @@
-// Drawings: states as a colour and a letter (Okabe and Ito's palette), rows per window, partitions of one window.
+// Drawings: states as a colour and a letter (Okabe and Ito's palette), rows per window, partitions of one window. What is over time is in
+// offsets_chart.js.
 
 export const STATES = {
   pinned: { letter: "P", colour: "#b8c0c8", ink: "#000000" },
@@ -60,62 +61,9 @@ export function partitionsDrawing(from, count, cellState) {
   return canvas;
 }
 
-function svg(tag, attributes, ...children) {
+export function svg(tag, attributes, ...children) {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
   return element;
-}
-
-const titled = (words) => svg("title", {}, words);
-const steps = (low, high, count) => Array.from({ length: count }, (_, place) => low + ((high - low) * place) / (count - 1));
-
-// Snapshots that were resolved about when their instants were. Those of a backfill say how the log was years later, and
-// would leave no width to its windows.
-export function seenInTime({ points, windows }) {
-  if (!windows.length) return points;
-  const starts = windows.map((each) => each.start_ms), last = Math.max(...windows.map((each) => each.end_ms));
-  return points.filter((point) => point.resolved_at_ms <= 2 * last - Math.min(...starts));
-}
-
-// Offsets against time: windows as bands, log ends and log starts as lines, what groups have committed as dots.
-export function timeChart(answer, wide, words, hrefOf, retentionMs) {
-  const tall = 300, left = 96, right = 12, top = 10, bottom = 26;
-  const { windows } = answer, points = seenInTime(answer);
-  const times = [...points.flatMap((each) => [each.at_ms, each.resolved_at_ms]), ...windows.flatMap((each) => [each.start_ms, each.end_ms])];
-  const from = Math.min(...times), to = Math.max(...times, from + 1);
-  const marks = [...points.flatMap((each) => [each.offset, each.log_end]), ...windows.flatMap((each) => [each.start_offset, each.end_offset])];
-  const most = Math.max(...marks), span = Math.max(1, most - Math.min(...marks));
-  // A log start far below would leave no height to what is loaded.
-  const starts = points.map((each) => each.log_start).filter((start) => start >= Math.min(...marks) - span / 2);
-  const least = Math.min(...marks, ...starts), high = Math.max(most, least + 1);
-  const x = (ms) => left + ((ms - from) / (to - from)) * (wide - left - right);
-  const y = (offset) => tall - bottom - ((Math.max(offset, least) - least) / (high - least)) * (tall - top - bottom);
-  const line = (name, dash) => svg("polyline", {
-    points: points.map((each) => `${x(each.resolved_at_ms)},${y(each[name])}`).join(" "),
-    fill: "none", stroke: "currentColor", "stroke-width": 1.5, "stroke-dasharray": dash });
-  const upright = (ms, dash, title) => svg("line", {
-    x1: x(ms), x2: x(ms), y1: top, y2: tall - bottom, stroke: "currentColor", "stroke-dasharray": dash }, titled(title));
-  const label = (place, height, anchor, text) => svg("text", { x: place, y: height, "text-anchor": anchor, class: "axis" }, text);
-  const bands = windows.map((each) => {
-    const state = STATES[each.state] ?? STATES.pinned, width = Math.max(2, x(each.end_ms) - x(each.start_ms) - 1);
-    const height = Math.max(3, y(each.start_offset) - y(each.end_offset));
-    const link = svg("a", { href: hrefOf(each), "aria-label": words.window(each) }, titled(words.window(each)),
-      svg("rect", { x: x(each.start_ms), y: y(each.start_offset) - height, width, height, fill: state.colour }));
-    if (width >= 16 && height >= 14) link.append(svg("text", { x: x(each.start_ms) + width / 2, y: y(each.start_offset) - height / 2 + 4,
-      "text-anchor": "middle", class: "letter", fill: state.ink }, state.letter));
-    return link;
-  });
-  const dots = points.filter((each) => each.group).map((each) => svg("circle", {
-    cx: x(each.resolved_at_ms), cy: y(each.offset), r: 4, fill: "none", stroke: "currentColor", "stroke-width": 2 },
-  titled(words.commit(each))));
-  const chart = svg("svg", { width: wide, height: tall, role: "img", "aria-label": words.chart, class: "chart" },
-    ...steps(least, high, 4).flatMap((offset) => [
-      svg("line", { x1: left, x2: wide - right, y1: y(offset), y2: y(offset), class: "rule" }),
-      label(left - 8, y(offset) + 4, "end", Math.round(offset).toLocaleString("en"))]),
-    ...steps(from, to, wide > 700 ? 5 : 2).map((ms, place, all) =>
-      label(x(ms), tall - 8, place === 0 ? "start" : place === all.length - 1 ? "end" : "middle", words.time(ms))),
-    ...bands, line("log_end", "none"), line("log_start", "2 4"), ...dots);
-  if (retentionMs !== null && retentionMs > from && retentionMs < to) chart.append(upright(retentionMs, "6 3", words.retention));
-  return chart;
 }

@@ -12,10 +12,19 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-export const number = (value) => (value === null || value === undefined ? "unknown" : value.toLocaleString("en"));
-export const time = (iso) => iso.replace("T", " ").replace(/:00(\.000)?Z$/, "").replace("Z", "");
+// Offsets may come as text, and be BigInts; a number that isn't exact says so.
+export function number(value) {
+  if (value === null || value === undefined) return "unknown";
+  if (typeof value === "string") return BigInt(value).toLocaleString("en");
+  const about = typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER ? "about " : "";
+  return about + value.toLocaleString("en");
+}
+export const time = (iso) => iso.replace("T", " ").replace(/\.000Z$/, "Z").replace(/(:\d\d):00Z$/, "$1").replace("Z", "");
+export const timeAt = (ms) => time(`${new Date(ms).toISOString().slice(0, 19)}Z`);
+export const perSecond = (offsets, ms) =>
+  (ms > 0 ? `${(Number(offsets) / (ms / 1000)).toLocaleString("en", { maximumSignificantDigits: 3 })} offsets/s` : null);
 export const hash = (...parts) => "#/" + parts.map(encodeURIComponent).join("/");
-export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
+export const plural = (count, word) => `${number(count)} ${word}${Number(count) === 1 ? "" : "s"}`;
 
 export function duration(ms) {
   const minutes = Math.floor(ms / 60000);
@@ -42,10 +51,21 @@ export function between(start, end) {
 }
 
 // What a ledger's own commands say, with times as people write them.
+const WINDOWS = /(\d{8}T\d{9}Z_\d{8}T\d{9}Z)/;
 export function readable(words) {
-  const text = words.replace(/\d{8}T\d{9}Z_\d{8}T\d{9}Z/g, timeOf).replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, time);
+  const text = words.split(WINDOWS).map((part, place) => (place % 2 ? timeOf(part) : timed(part))).join("");
   return text[0].toUpperCase() + text.slice(1);
 }
+
+const timed = (words) => words.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, time);
+
+// The same, where each window that it names leads to that window.
+export function linked(pipeline, words) {
+  const text = words[0].toUpperCase() + words.slice(1);
+  return text.split(WINDOWS).map((part, place) => (place % 2 ? windowLink(pipeline, part) : timed(part)));
+}
+
+export const windowLink = (pipeline, window) => make("a", { href: hash("p", pipeline, "w", window) }, timeOf(window));
 
 export function badge(state, words = state) {
   const known = STATES[state] ?? STATES.pinned, mark = make("span", { className: "badge" }, known.letter);
@@ -77,4 +97,11 @@ export function runLink(run) {
   if (kept) return words;
   const task = run.task_id ? `/tasks/${part(run.task_id)}` : "";
   return make("a", { href: `../dags/${part(run.dag_id)}/runs/${part(run.run_id)}${task}` }, words);
+}
+
+// What the letters and colours of states mean.
+export function legend() {
+  const marks = [["hole", "hole"], ["lost", "offsets lost"], ["overlap", "overlap"], ["revised", "pinned again"]];
+  return make("div", { className: "legend" }, ...Object.keys(STATES).filter((state) => !marks.some(([mark]) => mark === state))
+    .map((state) => badge(state)), ...marks.map(([state, words]) => badge(state, words)));
 }

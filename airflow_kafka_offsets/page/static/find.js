@@ -1,6 +1,12 @@
 // Where a record is: by its partition or key, and its offset or time. The hash holds what is asked.
 import { ask } from "./asking.js";
-import { badge, facts, hash, lostCell, make, note, number, runLink, table, time, timeOf } from "./elements.js";
+import { badge, facts, hash, lostCell, make, note, number, runLink, table, time, timeOf, windowLink } from "./elements.js";
+
+// Offsets and times as they stand on this page can be pasted.
+const PASTED = {
+  offset: (text) => text.replace(/[\s,]/g, ""),
+  at: (text) => text.trim().replace(/^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(:\d\d(\.\d+)?)?)$/, "$1T$2Z"),
+};
 
 export function findForm(pipeline, overview, question) {
   const field = (name, words, properties = {}) => make("label", {}, words, make("input", {
@@ -10,19 +16,17 @@ export function findForm(pipeline, overview, question) {
   const either = (one, other) => make("span", { className: "either" }, one, make("span", {}, "or"), other);
   const form = make("form", { className: "find", onsubmit: (event) => {
     event.preventDefault();
-    const given = [...new FormData(form)].filter(([, value]) => value !== "");
+    const given = [...new FormData(form)].map(([name, value]) => [name, (PASTED[name] ?? String)(value)]).filter(([, value]) => value !== "");
     location.hash = `${hash("p", pipeline, "find")}?${new URLSearchParams(given)}`;
   } }, make("label", {}, "Topic", topics),
   either(field("partition", "Partition", { type: "number", min: "0" }), field("key", "Key")),
-  either(field("offset", "Offset", { type: "number", min: "0" }),
-    field("at", "Time (UTC)", { placeholder: "2026-11-21T06:00:00Z", className: "time" })),
+  either(field("offset", "Offset", { inputMode: "numeric", pattern: "\\s*[0-9][0-9,]*\\s*", title: "A whole number", className: "offset" }),
+    field("at", "Time (UTC)", { placeholder: "2026-11-21 06:00", className: "time" })),
   make("button", {}, "Find the record"));
   return form;
 }
 
-const windowLink = (pipeline, found) => found.window && make("a", { href: hash("p", pipeline, "w", found.window) }, timeOf(found.window));
-
-const placeFacts = (pipeline, place) => facts([["Window", windowLink(pipeline, place)], ["Revision", place.revision],
+const placeFacts = (pipeline, place) => facts([["Window", place.window && windowLink(pipeline, place.window)], ["Revision", place.revision],
   ["Loaded by", runLink(place)], ["Attempt", place.attempt], ["Output", place.output]]);
 
 function keyPart(key) {

@@ -1,8 +1,10 @@
 // The page: pipelines, one of them, its windows. All addresses are relative, and what is asked is in the hash.
-import { STATES, cellWidth, partitionsDrawing, seenInTime, sparkLine, timeChart } from "./drawing.js";
+import { cellWidth, partitionsDrawing, sparkLine } from "./drawing.js";
 import { ask, kept, showAge } from "./asking.js";
-import { bad, badge, between, duration, facts, hash, lostCell, make, moment, note, number, plural, readable, runLink, table, time, timeOf } from "./elements.js";
+import { bad, badge, between, duration, facts, hash, legend, linked, lostCell, make, moment, note, number, plural, readable, runLink, table, time, timeOf, windowLink } from "./elements.js";
+import { kafkaNow } from "./kafka_now.js";
 import { findForm, foundRecord } from "./find.js";
+import { retentionOf, timePanel } from "./over_time.js";
 import { showWaits } from "./waits.js";
 
 const iso = (ms) => new Date(ms).toISOString();
@@ -31,12 +33,6 @@ function wrongs(row) {
   if (row.holes.length) told.push([plural(row.holes.length, "hole"), row.holes]);
   if (row.states.failed) told.push([`${plural(row.states.failed, "failed load")}`, []]);
   return told.length ? told.map(([words, all]) => make("div", { className: "bad", title: all.map(readable).join("\n") }, words)) : ["nothing"];
-}
-
-// From when on Kafka may delete records that aren't loaded, by retention.ms and the clock; null where it never does, or nobody knows.
-function retentionOf(row) {
-  if (row.unloaded_from_ms === null || row.retention_ms === null || row.retention_ms < 0) return null;
-  return row.unloaded_from_ms + row.retention_ms;
 }
 
 function retentionCell(row, now) {
@@ -189,8 +185,12 @@ async function showPipeline(pipeline, rest, question) {
     ["Retention left", overview.unloaded_from_ms === null ? null : retentionCell(overview, answer.now_ms)],
     ["Offsets over time", make("span", {}, ...overview.topics.flatMap((topic, place) => [place ? ", " : null,
       make("a", { href: hash("p", pipeline, "t", topic) }, topic)].filter(Boolean)))]]));
-  parts.push(...overview.losses.map((words) => make("p", { className: "bad", title: words }, `Lost before it was loaded: ${readable(words)}`)));
-  for (const words of [...overview.problems, ...overview.holes]) parts.push(make("p", { className: "bad", title: words }, readable(words)));
+  parts.push(...overview.losses.map((words) => make("p", { className: "bad", title: words }, "Lost before it was loaded: ", ...linked(pipeline, words))));
+  const failed = [...new Set(answer.rows.filter((row) => row.state === "failed").map((row) => row.window))];
+  if (failed.length) parts.push(make("p", { className: "bad" }, "Every load failed, clear the run: ",
+    ...failed.flatMap((each, place) => (place ? [", ", windowLink(pipeline, each)] : [windowLink(pipeline, each)]))));
+  for (const words of [...overview.problems, ...overview.holes]) parts.push(make("p", { className: "bad", title: words }, ...linked(pipeline, words)));
+  if (answer.asks_kafka) parts.push(kafkaNow(pipeline));
   parts.push(findForm(pipeline, overview, question));
   if (rest[0] === "find") parts.push(await foundRecord(pipeline, question).catch(failure));
   if (rest[0] === "t") parts.push(await timePanel(pipeline, overview, rest[1], question).catch(failure));
@@ -201,67 +201,6 @@ async function showPipeline(pipeline, rest, question) {
   parts.push(make("h3", {}, "Windows in UTC, the newest first"), legend(), ...gridOf(answer, pipeline, window));
   if (answer.more && last) parts.push(make("a", { href: `${hash("p", pipeline)}?before=${last.window}` }, "Earlier windows"));
   return parts;
-}
-
-function legend() {
-  const marks = [["hole", "hole"], ["lost", "offsets lost"], ["overlap", "overlap"], ["revised", "pinned again"]];
-  return make("div", { className: "legend" }, ...Object.keys(STATES).filter((state) => !marks.some(([mark]) => mark === state))
-    .map((state) => badge(state)), ...marks.map(([state, words]) => badge(state, words)));
-}
-
-// ---- one topic over time
-
-const perSecond = (offsets, ms) => `${(offsets / (ms / 1000)).toLocaleString("en", { maximumSignificantDigits: 3 })} offsets/s`;
-
-// How fast the log grows, and whether instants are resolved later and later.
-function paceFacts(points) {
-  const last = points.at(-1), before = points.at(-11) ?? points[0], ms = last.resolved_at_ms - before.resolved_at_ms;
-  const instants = points.filter((point) => point.as_of_instant).sort((one, other) => one.at_ms - other.at_ms);
-  const delays = instants.map((point) => point.resolved_at_ms - point.at_ms), newest = delays.pop();
-  const ten = delays.slice(-10).sort((one, other) => one - other), usual = ten[Math.floor(ten.length / 2)];
-  return [["Written lately", ms > 0 ? perSecond(last.log_end - before.log_end, ms) : null],
-    ["Newest instant", ten.length ? `resolved ${duration(newest)} after it; mostly ${duration(usual)} before that` : null]];
-}
-
-async function timePanel(pipeline, overview, topic, question) {
-  const asked = new URLSearchParams({ topic, most: 100, ...(question.get("partition") ? { partition: question.get("partition") } : {}) });
-  const answer = await ask(`pipelines/${encodeURIComponent(pipeline)}/offsets?${asked}`);
-  // A backfill's snapshot may lack partitions that were added: its sums are of fewer.
-  const most = Math.max(...answer.points.map((point) => point.partitions));
-  const whole = answer.points.filter((point) => point.partitions === most), last = whole.at(-1);
-  const loaded = answer.windows.filter((each) => ["published", "verified"].includes(each.state))
-    .sort((one, other) => one.end_ms - other.end_ms).at(-1);
-  const reaches = retentionOf({ ...overview, retention_ms: answer.retention_ms });
-  const words = {
-    chart: `Offsets of ${topic} against time, with the windows as bands; the table of windows below says the same`,
-    window: (each) => `${timeOf(each.window)}: ${each.state}, offsets ${number(each.start_offset)} to ${number(each.end_offset)}`,
-    commit: (each) => `Group ${each.group} at ${time(iso(each.resolved_at_ms))}: ${number(each.offset)}`,
-    retention: "From here on Kafka may delete records that aren't loaded yet",
-    time: (ms) => time(iso(Math.round(ms / 60000) * 60000)),
-  };
-  const wide = Math.max(240, Math.min(1400, main.clientWidth - 84));
-  const form = make("form", { onsubmit: (event) => {
-    event.preventDefault();
-    const chosen = new FormData(form).get("partition");
-    location.hash = `${hash("p", pipeline, "t", topic)}${chosen ? `?partition=${chosen}` : ""}`;
-  } }, make("label", {}, `Partition (0 to ${answer.partitions - 1}; empty for all)`, make("input", {
-    name: "partition", type: "number", min: "0", value: question.get("partition") ?? "" })), make("button", {}, "Show"));
-  return make("section", { className: "panel", tabIndex: -1 },
-    make("h2", {}, answer.partition === null ? `${topic}: offsets over time, the sum of ${plural(answer.partitions, "partition")}`
-      : `${topic}-${answer.partition}: offsets over time`),
-    make("a", { href: hash("p", pipeline) }, "Close"), form,
-    make("div", { className: "scroll", tabIndex: 0 },
-      timeChart(answer, wide, words, (each) => hash("p", pipeline, "w", each.window), reaches)),
-    legend(), seenInTime(answer).length < answer.points.length
-      ? note("Log ends and starts that were seen long after these windows aren't drawn.") : null,
-    note("Bands are windows, by state. The line is the log's end, the dotted one its start, as they were when each "
-      + `snapshot was resolved.${answer.points.some((point) => point.group) ? " Circles are commits of groups that were stored as snapshots." : ""}`),
-    facts([["Log end", `${number(last.log_end)}, seen ${time(iso(last.resolved_at_ms))}`],
-      ["Lag then", loaded ? `${plural(Math.max(0, last.log_end - loaded.end_offset), "offset")}, ${duration(last.resolved_at_ms - loaded.end_ms)}, `
-        + "after the last published window" : null],
-      ...paceFacts(whole),
-      ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "for ever" : duration(answer.retention_ms)],
-      ["Retention may delete unloaded records from", reaches === null ? null : `${time(iso(reaches))} at the earliest`]]));
 }
 
 // ---- one window

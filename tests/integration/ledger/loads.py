@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import xor
 from pathlib import Path
@@ -75,11 +76,21 @@ def publish(ledger: Ledger, pinned: PinnedManifest, attempt: str = "a-1") -> Run
     return result
 
 
-def publish_result(ledger: Ledger, pinned: PinnedManifest, result: RunResult) -> Publication:
-    """A result and its publication, as it is when Kafka has nothing against it."""
-    ledger.folder_of(pinned).record_result(result)
+def publish_result(
+    ledger: Ledger, pinned: PinnedManifest, result: RunResult, *, at_ms: int | None = None
+) -> Publication:
+    """A result and its publication, as it is when Kafka has nothing against it.
+
+    :param at_ms: when it was published; now by default.
+    """
+    folder = ledger.folder_of(pinned)
+    folder.record_result(result)
     counted = counted_attempt(ledger, pinned, result.attempt)
     assert counted is not None
+    if at_ms is not None:
+        known, counting = folder.publications.all(), ledger.window_folders.publication(folder.id)
+        made = replace(counted.publication(len(known) + 1, counting), published_ms=at_ms)
+        ledger.window_folders.publish(folder.id, made)
     return publish_next(ledger, counted)
 
 

@@ -105,8 +105,8 @@ class TestByTime:
         assert found["ranges"] == [
             {
                 "partition": 0,
-                "start_offset": AT_T0,
-                "end_offset": AT_T0 + OFFSETS,
+                "start_offset": str(AT_T0),
+                "end_offset": str(AT_T0 + OFFSETS),
                 "offsets": OFFSETS,
                 "lost": 0,
                 "start_evidence": "matched",

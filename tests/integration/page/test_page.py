@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.links import window_page
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
 from airflow_kafka_offsets.page.app import make_app
 from dev import ROOT
 from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish
@@ -38,7 +39,7 @@ def all_addresses(pipeline: str = "troubled") -> list[str]:
     queries = {"records": f"?topic=t&partition=0&offset={AT_T0}", "offsets": "?topic=t"}
     routes = [route for route in make_app().routes if isinstance(route, Route)]
     assert all(route.methods in ({"GET"}, {"GET", "HEAD"}) for route in routes)
-    paths = [route.path.format(pipeline=pipeline, window=window(0), name="page.js") for route in routes]
+    paths = [route.path_format.format(pipeline=pipeline, window=window(0), name="page.js") for route in routes]
     return [path + queries.get(path.rpartition("/")[2], "") for path in paths]
 
 
@@ -70,10 +71,11 @@ class TestPermissions:
     @pytest.mark.parametrize(("role", "status"), [(None, 401), ("", 403), ("viewer", 200)])
     def test_every_route_asks_who_asks(self, log_in: As, role: str | None, status: int) -> None:
         addresses = all_addresses()
-        assert len(addresses) == 8
-        assert {address: log_in(role).get(address).status_code for address in addresses} == dict.fromkeys(
-            addresses, status
-        )
+        assert len(addresses) == 9
+        answers = {address: log_in(role).get(address).status_code for address in addresses}
+        asks_kafka = answers.pop("/api/pipelines/troubled/now")
+        assert answers == dict.fromkeys(answers, status)
+        assert asks_kafka == (400 if status == 200 else status), "no setting names a connection"
 
     def test_a_cookie_that_airflow_has_not_signed_is_refused(self, log_in: As) -> None:
         with log_in(None) as browser:
@@ -102,7 +104,7 @@ class TestPermissions:
     @pytest.mark.parametrize("pipeline", ["secret", "unloaded", "damaged", "torn"])
     def test_others_are_told_what_they_are_told_of_one_that_is_not_there(self, log_in: As, pipeline: str) -> None:
         addresses = [address for address in all_addresses(pipeline) if pipeline in address]
-        assert len(addresses) == 4
+        assert len(addresses) == 5
         answers = [log_in("viewer").get(address) for address in (*addresses, "/api/pipelines/nowhere")]
         assert {answer.status_code for answer in answers} == {404}
         assert len({answer.text for answer in answers}) == 1
@@ -276,48 +278,6 @@ class TestRetention:
         assert (row["retention_ms"], row["unloaded_from_ms"]) == (kept_ms, None)
 
 
-class TestOverTime:
-    def test_the_snapshots_and_windows_of_a_topic_are_there_in_order(self, log_in: As) -> None:
-        answer = log_in("viewer").get("/api/pipelines/troubled/offsets", params={"topic": "t"}).json()
-        instants = sorted(point["at_ms"] for point in answer["points"])
-        assert instants == [T0 + hour * HOUR_MS for hour in range(9)]
-        assert {point["offset"] for point in answer["points"]} == {AT_T0 + hour * OFFSETS for hour in range(9)}
-        assert all(point["log_start"] <= point["offset"] <= point["log_end"] for point in answer["points"])
-        assert [each["window"] for each in answer["windows"]] == [window(hour) for hour in (0, 1, 3, 4, 5, 6, 7)]
-        assert [each["state"] for each in answer["windows"]][-4:] == ["verified", "lost", "failed", "pinned"]
-        first = answer["windows"][0]
-        assert (first["start_offset"], first["end_offset"]) == (AT_T0, AT_T0 + OFFSETS)
-        assert (first["start_ms"], first["end_ms"]) == (T0, T0 + HOUR_MS)
-
-    def test_offsets_are_sums_or_those_of_one_partition_and_a_groups_commits_are_told_apart(
-        self, log_in: As, root: str
-    ) -> None:
-        wide = open_pipeline(root, "wide")
-        taken = snapshot({0: 100, 1: 7}, at_ms=T0, resolved_at_ms=LATER_MS)
-        commits = replace(
-            snapshot({0: 60, 1: 5}, kind=AsOfKind.EARLIEST, at_ms=LATER_MS), as_of=AsOf(AsOfKind.GROUP, group="g")
-        )
-        try:
-            wide.snapshots.append_all([taken])
-            wide.snapshots.append(commits)
-            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-            both, one = (
-                browser.get("/api/pipelines/wide/offsets", params={"topic": "t"} | more).json()["points"]
-                for more in ({}, {"partition": 1})
-            )
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "wide")
-        assert sorted((point["offset"], point["group"]) for point in both) == [(65, "g"), (107, None)]
-        assert sorted((point["offset"], point["group"]) for point in one) == [(5, "g"), (7, None)]
-
-    @pytest.mark.parametrize(
-        "asked", [{"topic": "other"}, {"topic": "t", "partition": 9}, {"topic": "t", "most": 0}, {"partition": 0}]
-    )
-    def test_what_no_snapshot_has_is_refused(self, log_in: As, asked: dict[str, str | int]) -> None:
-        answer = log_in("viewer").get("/api/pipelines/troubled/offsets", params=asked)
-        assert answer.status_code in (400, 422)
-
-
 class TestTheLinkBesideATask:
     """Airflow shows no relative link: it leads to where Airflow's own links do."""
 
@@ -349,7 +309,23 @@ class TestTheLinkBesideATask:
 
 
 class TestTheFiles:
-    @pytest.mark.parametrize("name", sorted(each.name for each in STATIC.iterdir()))
+    def test_the_server_has_all_that_the_page_names_and_nothing_beside(self, log_in: As) -> None:
+        browser = log_in("viewer")
+        html = browser.get("/").text
+        named = re.findall(r'(?:src|href)="(static/[^"]+)"', html)
+        assert len(named) == 4
+        imported = {
+            f"static/{name}"
+            for file in STATIC.glob("*.js")
+            for name in re.findall(r'^import .* from "\./(.+)";$', file.read_text(encoding="utf-8"), re.MULTILINE)
+        }
+        assert {name: browser.get(f"/{name}").status_code for name in {*named, *imported}} == dict.fromkeys(
+            {*named, *imported}, 200
+        )
+        for name in ("index.html", "vendor/uplot/README.md", "../app.py", "vendor/../../app.py", "%2e%2e/app.py"):
+            assert browser.get(f"/static/{name}").status_code == 404
+
+    @pytest.mark.parametrize("name", sorted(each.name for each in STATIC.iterdir() if each.is_file()))
     def test_ask_no_other_server_and_set_no_html(self, name: str) -> None:
         source = (STATIC / name).read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
         words = ("http:", "https:", "//cdn", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(")

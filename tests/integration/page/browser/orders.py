@@ -16,12 +16,20 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.windows.snapshots import (
+    AsOf,
+    AsOfKind,
+    Boundary,
+    Evidence,
+    OffsetSnapshot,
+    TopicFacts,
+)
 from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.builders import HOUR_MS, snapshot
 from tests.unit.offsets.proof.results import run_result, tallies
 
 PIPELINE = "orders"
+GROUP = "billing"
 TOPICS = {"orders": 12, "<script>": 2}
 """Partitions by topic. The second one's name is one that Kafka refuses, and a file could hold."""
 HOURS = 30
@@ -58,6 +66,7 @@ def make_orders(
     ledger = Ledger(ObjectStoragePath(root), pipeline)
     ledger.open(topics, "cluster-1", IsolationLevel.READ_COMMITTED)
     for hour in hours:
+        _commit(ledger, topics, hour)
         if not trouble:
             _prove(ledger, _pin(ledger, topics, hour), hour)
         elif hour != HOLE:
@@ -111,7 +120,23 @@ def _publish(ledger: Ledger, pinned: PinnedManifest, hour: int) -> None:
     folder = ledger.folder_of(pinned)
     if not folder.listing().attempts:
         folder.record_attempt("a-1", _run(hour))
-    publish_result(ledger, pinned, _result(pinned))
+    publish_result(ledger, pinned, _result(pinned), at_ms=T0 + (hour + 1) * HOUR_MS + 5 * 60_000)
+
+
+def _commit(ledger: Ledger, topics: Mapping[str, int], hour: int) -> None:
+    """What a group had committed half an hour in: it reads an hour and a half behind, and was down for some hours."""
+    late = _snapshot(topics, hour)
+    behind = 1 + max(0, min(hour % 24, 9) - 5)
+
+    def at_half_past(key: TopicPartition, each: Boundary) -> Boundary:
+        end = (each.high_watermark + _boundary(*key, hour + 1).high_watermark) // 2
+        offset = _boundary(*key, max(0, hour - behind)).offset
+        changed = {"offset": offset, "evidence": Evidence.COMMITTED, "high_watermark": end, "last_stable_offset": end}
+        return replace(each, **changed)  # type: ignore[arg-type]
+
+    boundaries = {key: at_half_past(key, each) for key, each in late.boundaries.items()}
+    at_ms, as_of = late.resolved_at_ms + HOUR_MS // 2, AsOf(AsOfKind.GROUP, group=GROUP)
+    ledger.snapshots.append(replace(late, as_of=as_of, resolved_at_ms=at_ms, boundaries=boundaries))
 
 
 def _run(hour: int) -> dict[str, object]:

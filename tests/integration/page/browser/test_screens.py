@@ -5,22 +5,27 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from airflow.sdk import ObjectStoragePath
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from dev.airflow_services import AirflowServices
 from tests.integration.ledger.loads import load
 from tests.integration.page.browser.conftest import THEMES, WIDTHS, Open
 from tests.integration.page.browser.orders import (
     COUNTED,
     FAILED,
+    GROUP,
     HOLE,
     HOURS,
     LOADING,
@@ -32,7 +37,8 @@ from tests.integration.page.browser.orders import (
     offset_at,
     window,
 )
-from tests.unit.offsets.builders import HOUR_MS
+from tests.unit.offsets.builders import HOUR_MS, snapshot
+from tests.unit.offsets.builders import T0 as BUILT_T0
 
 SCREENS = {
     "pipelines": "",
@@ -42,6 +48,11 @@ SCREENS = {
     "record": f"p/orders/find?topic=orders&partition=3&offset={offset_at(3, 5) + 7}",
     "waits": "waits",
 }
+
+BACKFILLED_MS = BUILT_T0
+"""Where the first hour of small pipelines starts."""
+LONG = 1_200
+"""Snapshots of a long history."""
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -54,6 +65,34 @@ def backfilled(airflow_services: AirflowServices) -> str:
     for hour in range(3):
         load(ledger, hour)
     return ledger.pipeline
+
+
+@pytest.fixture(scope="module")
+def huge(airflow_services: AirflowServices) -> str:
+    """An hour whose last offset is the first one that no JavaScript number holds: 2^53 + 1."""
+    ledger = Ledger(ObjectStoragePath((airflow_services.home / "ledger").as_uri()), "huge")
+    ledger.open(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
+    ledger.pin_window(*ledger.snapshots.append_all([snapshot_at(hour, 2**53 - 9 + 10 * hour) for hour in (0, 1)]))
+    return ledger.pipeline
+
+
+@pytest.fixture(scope="module")
+def long(airflow_services: AirflowServices) -> str:
+    ledger = Ledger(ObjectStoragePath((airflow_services.home / "ledger").as_uri()), "long")
+    ledger.open(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
+    stored = ledger.snapshots.append_all([snapshot_at(hour, 10 * hour) for hour in range(LONG)])
+    for start, end in pairwise(stored[:5]):  # of which not both are among those that are read
+        ledger.pin_window(start, end)
+    return ledger.pipeline
+
+
+def snapshot_at(hour: int, offset: int) -> OffsetSnapshot:
+    taken = snapshot(
+        {0: offset}, at_ms=BACKFILLED_MS + hour * HOUR_MS, resolved_at_ms=BACKFILLED_MS + (hour + 1) * HOUR_MS
+    )
+    ends = {"log_start_offset": min(offset, 2**53 - 9), "high_watermark": offset, "last_stable_offset": offset}
+    boundaries = {key: replace(each, **ends) for key, each in taken.boundaries.items()}
+    return replace(taken, boundaries=boundaries)
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -165,11 +204,110 @@ class TestOffsets:
         expect(panel).to_contain_text(f"{hour / 3600:.3g} offsets/s")
 
     def test_a_backfill_of_long_ago_has_the_width_of_the_chart(self, open_page: Open, backfilled: str) -> None:
-        panel = open_page(f"p/{backfilled}/t/t").locator("section.panel")
-        expect(panel).to_contain_text("seen long after these windows aren't drawn")
-        widths = panel.locator("svg.chart a rect").evaluate_all("all => all.map(each => each.getBBox().width)")
-        assert len(widths) == 3
-        assert min(widths) > 200
+        page = open_page(f"p/{backfilled}/t/t")
+        for third in range(3):
+            point_at(page, (third + 0.5) / 3)
+            start, end = (iso_instant(BACKFILLED_MS + each * HOUR_MS)[11:16] for each in (third, third + 1))
+            expect(page.locator(".charts .pointed")).to_contain_text(f"{start} to {end}, verified")
+
+    def test_the_cursor_says_all_values_at_a_moment_by_mouse_and_by_keyboard(self, open_page: Open) -> None:
+        page = open_page("p/orders/t/orders")
+        values = page.locator(".lines label")
+        newest = sum(offset_at(partition, HOURS) + 60 for partition in range(12))
+        expect(values.filter(has_text="Log end")).to_contain_text(f"{newest:,}")
+        point_at(page, 0.5)
+        said = page.locator(".charts .pointed")
+        expect(said).to_contain_text(re.compile("^Seen .*offsets/s written.*Cursor: window "))
+        expect(values.filter(has_text="Log end")).not_to_contain_text(f"{newest:,}")
+        page.mouse.move(0, 0)
+        page.locator(".u-over").first.focus()
+        page.keyboard.press("Home")
+        first = sum(offset_at(partition, 0) + 60 for partition in range(12))
+        expect(values.filter(has_text="Log end")).to_contain_text(f"{first:,}")
+        expect(values.filter(has_text="Not loaded, offsets")).to_contain_text("unknown")
+        page.keyboard.press("End")
+        expect(values.filter(has_text="Log end")).to_contain_text(f"{newest:,}")
+        expect(values.filter(has_text="Newest loaded")).to_contain_text("61 minutes")
+
+    def test_a_drag_zooms_both_charts_and_a_button_leads_back(self, open_page: Open) -> None:
+        page = open_page("p/orders/t/orders")
+        back = page.get_by_role("button", name="Whole time")
+        expect(back).to_be_disabled()
+        whole = [drawing(page, place) for place in (0, 1)]
+        box = page.locator(".u-over").first.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 40)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 40, steps=4)
+        page.mouse.up()
+        expect(back).to_be_enabled()
+        assert "/w/" not in page.url, "the end of a drag is no click"
+        zoomed = [drawing(page, place) for place in (0, 1)]
+        assert all(one != other for one, other in zip(whole, zoomed, strict=True))
+        back.click()
+        expect(back).to_be_disabled()
+        page.mouse.move(0, 0)
+        expect(page.locator(".charts .pointed")).to_contain_text("Last seen")
+        assert [drawing(page, place) for place in (0, 1)] == whole
+
+    def test_a_line_can_be_switched_off(self, open_page: Open) -> None:
+        page = open_page("p/orders/t/orders")
+        whole = drawing(page, 0)
+        page.get_by_label("Log end").uncheck()
+        assert drawing(page, 0) != whole
+        page.get_by_label("Log end").check()
+        assert drawing(page, 0) == whole
+
+    def test_a_click_on_a_band_opens_its_window(self, open_page: Open) -> None:
+        page = open_page("p/orders/t/orders")
+        point_at(page, 0.5)
+        page.mouse.down()
+        page.mouse.up()
+        expect(page.locator("section.panel h2")).to_contain_text("Window ")
+
+    def test_a_narrower_window_keeps_it_inside_and_what_is_below_in_its_place(self, open_page: Open) -> None:
+        page = open_page("p/orders/t/orders")
+        height = page.locator(".frame").first.bounding_box()
+        for width in (390, 2560, 700):
+            page.set_viewport_size({"width": width, "height": 900})
+            expect(page.locator(".frame canvas").first).to_be_visible()
+            page.wait_for_function(
+                "document.querySelector('.uplot').clientWidth == document.querySelector('.frame').clientWidth"
+            )
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            now = page.locator(".frame").first.bounding_box()
+            assert now is not None
+            assert height is not None
+            assert now["height"] == height["height"]
+
+    def test_the_table_has_the_same_numbers(self, open_page: Open, orders: Ledger) -> None:
+        page = open_page("p/orders/t/orders")
+        page.get_by_text("The same numbers as a table").focus()
+        page.keyboard.press("Enter")
+        table = page.locator("details table")
+        heads = table.locator("thead th").all_inner_texts()
+        row = dict(zip(heads, table.locator("tbody tr").first.locator("td").all_inner_texts(), strict=True))
+        newest = sum(offset_at(partition, HOURS) + 60 for partition in range(12))
+        assert (row["Log end"], row["Newest behind by"]) == (f"{newest:,}", "61 minutes")
+        assert f"Committed by {GROUP}" in heads
+
+    def test_offsets_of_any_size_are_exact(self, open_page: Open, huge: str) -> None:
+        """JavaScript's own numbers would end with 992 and 994."""
+        page = open_page(f"p/{huge}/t/t")
+        expect(page.locator(".lines label").filter(has_text="Log end")).to_contain_text("9,007,199,254,740,993")
+        page.get_by_text("The same numbers as a table").click()
+        expect(page.locator("details tbody tr").last).to_contain_text("9,007,199,254,740,983")
+        window = window_id(BACKFILLED_MS, BACKFILLED_MS + HOUR_MS)
+        ranges = open_page(f"p/{huge}/w/{window}").locator("section.panel table").last
+        expect(ranges).to_contain_text("9,007,199,254,740,983")
+
+    def test_a_long_history_is_drawn_from_some_of_its_snapshots_and_says_so(self, open_page: Open, long: str) -> None:
+        page = open_page(f"p/{long}/t/t")
+        page.get_by_label("How far back").select_option("all snapshots")
+        page.get_by_role("button", name="Show", exact=True).click()
+        panel = page.locator("section.panel")
+        expect(panel).to_contain_text(f"400 of {LONG:,} snapshots are drawn, evenly chosen.")
+        expect(page.locator(".u-over").first).to_be_visible()
 
 
 class TestNames:
@@ -177,6 +315,23 @@ class TestNames:
         page = open_page("p/orders")
         expect(page.get_by_text("<script>").first).to_be_visible()
         assert page.locator("main script").count() == 0
+
+
+def point_at(page: Page, share: float) -> None:
+    """The mouse, at a share of the chart's width."""
+    box = page.locator(".u-over").first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * share, box["y"] + 60)
+
+
+def drawing(page: Page, place: int) -> str:
+    """What the canvas of a chart shows, once nothing changes any more."""
+    read = f"document.querySelectorAll('.frame canvas')[{place}].toDataURL()"
+    before = ""
+    while (now := str(page.evaluate(read))) != before:
+        before = now
+        page.wait_for_timeout(100)
+    return now
 
 
 def hours_of(hour: int) -> str:

@@ -1,0 +1,45 @@
+// Kafka as it is at this moment, for whoever presses the button.
+import { ask } from "./asking.js";
+import { bad, duration, make, note, number, table, timeAt } from "./elements.js";
+
+const unknown = (text) => (text === null ? "unknown" : number(text));
+const some = (text) => (text !== null && text !== "0" ? bad(number(text)) : unknown(text));
+
+function topicName(topic) {
+  const wrong = [topic.recreated ? "re-created since the newest window: its offsets are others" : null,
+    topic.truncated ? `the log ends before what is loaded, on ${number(topic.truncated)} of ${number(topic.partitions)} partitions` : null];
+  return [topic.topic, ...wrong.filter(Boolean).map((words) => make("div", { className: "bad" }, words))];
+}
+
+const retention = (ms) => (ms === null ? "unknown" : ms < 0 ? "for ever" : duration(ms));
+
+function groupCells(topic) {
+  return [topic.committed === null ? "none on some partitions" : number(topic.committed),
+    [make("div", {}, unknown(topic.lag)), ...topic.remarks.map((words) => make("div", { className: "note" }, words))]];
+}
+
+function told(answer) {
+  const group = answer.group === null ? [] : [`Committed by ${answer.group}`, "Not read by it"];
+  const rows = answer.topics.map((topic) => [topicName(topic), number(topic.log_start), number(topic.log_end),
+    topic.unread === null ? "nothing published yet" : number(topic.unread), topic.unread === null ? "" : some(topic.gone), retention(topic.retention_ms),
+    ...(answer.group === null ? [] : groupCells(topic))]);
+  const list = table(["Topic", "Log start", "Log end", "Not loaded", "Deleted unloaded", "Retention", ...group], rows, [1, 2, 3, 4, 6, 7]);
+  list.classList.add("cards");
+  return [make("h3", {}, `Kafka at ${timeAt(answer.asked_ms)}`), list,
+    note("Offsets of all partitions together. Not loaded: what is in no published window, between them and after the last one.")];
+}
+
+export function kafkaNow(pipeline) {
+  const result = make("div", { role: "status" }), button = make("button", {}, "Ask Kafka now");
+  const form = make("form", { onsubmit: async (event) => {
+    event.preventDefault();
+    const group = new FormData(form).get("group");
+    button.disabled = true;
+    result.replaceChildren(note("Asking Kafka, which may take up to 20 seconds \u2026"));
+    const parts = await ask(`pipelines/${encodeURIComponent(pipeline)}/now${group ? `?${new URLSearchParams({ group })}` : ""}`).then(told,
+      (error) => [make("p", { className: "bad", role: "alert" }, error.message)]);
+    result.replaceChildren(...parts);
+    button.disabled = false;
+  } }, make("label", {}, "Consumer group, if any", make("input", { name: "group", autocomplete: "off" })), button);
+  return make("div", { className: "now" }, form, result);
+}

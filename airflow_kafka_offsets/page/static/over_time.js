@@ -1,0 +1,82 @@
+// One topic over time: the chart, how fast the topic grows, what isn't loaded, and how long Kafka keeps it.
+import { ask, kept } from "./asking.js";
+import { duration, facts, hash, legend, make, note, number, perSecond, plural, time, timeAt } from "./elements.js";
+import { offsetsChart, seenInTime } from "./offsets_chart.js";
+
+const MOST_READ = 400;
+const REACHES = [["", "the last 100 snapshots"], ["400", "the last 400 snapshots"], ["1000", "the last 1,000 snapshots"], ["all", "all snapshots"]];
+
+// From when on Kafka may delete records that aren't loaded, by retention.ms and the clock; null where it never does, or nobody knows.
+export function retentionOf(row) {
+  if (row.unloaded_from_ms === null || row.retention_ms === null || row.retention_ms < 0) return null;
+  return row.unloaded_from_ms + row.retention_ms;
+}
+
+// How fast the log grows, and whether instants are resolved later and later.
+function paceFacts(points) {
+  const last = points.at(-1), before = points.at(-11) ?? points[0], ms = last.resolved_at_ms - before.resolved_at_ms;
+  const instants = points.filter((point) => point.as_of_instant).sort((one, other) => one.at_ms - other.at_ms);
+  const delays = instants.map((point) => point.resolved_at_ms - point.at_ms), newest = delays.pop();
+  const ten = delays.slice(-10).sort((one, other) => one - other), usual = ten[Math.floor(ten.length / 2)];
+  return [["Written lately", perSecond(BigInt(last.log_end) - BigInt(before.log_end), ms)],
+    ["Newest instant", ten.length ? `resolved ${duration(newest)} after it; mostly ${duration(usual)} before that` : null]];
+}
+
+// The offsets after the last published window, as far as the logs were seen.
+function lagText(answer, last) {
+  const loaded = answer.windows.filter((each) => ["published", "verified"].includes(each.state) && each.end_offset !== null)
+    .sort((one, other) => one.end_ms - other.end_ms).at(-1);
+  if (!loaded) return null;
+  const lag = BigInt(last.log_end) - BigInt(loaded.end_offset);
+  return `${plural(lag > 0n ? lag : 0n, "offset")}, ${duration(last.resolved_at_ms - loaded.end_ms)}, after the last published window`;
+}
+
+function queryOf(topic, question) {
+  const asked = new URLSearchParams({ topic, most: 100 }), reach = question.get("reach");
+  if (question.get("partition")) asked.set("partition", question.get("partition"));
+  if (reach) asked.set("most", MOST_READ);
+  if (reach === "all" || Number(reach) > MOST_READ) asked.set("of", reach === "all" ? 1e9 : Number(reach));
+  return asked;
+}
+
+function choices(pipeline, topic, answer, question) {
+  const form = make("form", { onsubmit: (event) => {
+    event.preventDefault();
+    const given = [...new FormData(form)].filter(([, value]) => value !== "");
+    location.hash = `${hash("p", pipeline, "t", topic)}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
+  } }, make("label", {}, `Partition (0 to ${answer.partitions - 1}; empty for all)`, make("input", {
+    name: "partition", type: "number", min: "0", max: String(answer.partitions - 1), value: question.get("partition") ?? "" })),
+  make("label", {}, "How far back", make("select", { name: "reach" }, ...REACHES.map(([value, words]) =>
+    make("option", { value, selected: value === (question.get("reach") ?? "") }, words)))), make("button", {}, "Show"));
+  return form;
+}
+
+function remarks(answer) {
+  const read = answer.points.length, left = read - seenInTime(answer).length;
+  return [
+    answer.spread_over > MOST_READ ? note(`${number(MOST_READ)} of ${plural(answer.spread_over, "snapshot")} are drawn, evenly chosen.`) : null,
+    left ? note(`${plural(left, "snapshot")} that were resolved long after these windows, or lack partitions, aren't drawn.`) : null,
+  ];
+}
+
+export async function timePanel(pipeline, overview, topic, question) {
+  const answer = await ask(`pipelines/${encodeURIComponent(pipeline)}/offsets?${queryOf(topic, question)}`);
+  // A backfill's snapshot may lack partitions that were added: its sums are of fewer.
+  const most = Math.max(...answer.points.map((point) => point.partitions));
+  const whole = answer.points.filter((point) => point.partitions === most), last = whole.at(-1);
+  const reaches = retentionOf({ ...overview, retention_ms: answer.retention_ms });
+  return make("section", { className: "panel", tabIndex: -1 },
+    make("h2", {}, answer.partition === null ? `${topic}: offsets over time, the sum of ${plural(answer.partitions, "partition")}`
+      : `${topic}-${answer.partition}: offsets over time`),
+    make("a", { href: hash("p", pipeline) }, "Close"), kept ? null : choices(pipeline, topic, answer, question),
+    facts([["Log end", `${number(last.log_end)}, seen ${timeAt(last.resolved_at_ms)}`],
+      ["Lag then", lagText(answer, last)],
+      ["Not loaded then", last.unread === null ? null : `${plural(BigInt(last.unread), "offset")} in no published window, holes and failed loads among them`],
+      ...paceFacts(whole),
+      ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "for ever" : duration(answer.retention_ms)],
+      ["Retention may delete unloaded records from", reaches === null ? null : `${timeAt(reaches)} at the earliest`]]),
+    offsetsChart(answer, reaches, (each) => { location.hash = hash("p", pipeline, "w", each.window); }),
+    ...remarks(answer), legend(),
+    note("Coloured bands are windows, by state. Log ends and starts are as they were when each snapshot was resolved; "
+      + "what was loaded, as it was published by then. What isn't loaded is counted from the first of these windows on."));
+}

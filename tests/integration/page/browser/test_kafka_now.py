@@ -1,0 +1,81 @@
+"""The button "Ask Kafka now", as an api-server has it whose connection is one of Airflow's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+from playwright.sync_api import Browser, expect
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.lineage.page_address import PREFIX
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
+from dev.airflow_services import AirflowServices
+from dev.kafka import Broker
+from tests.integration.airflow.waits.whole_airflow import commit
+from tests.integration.client.cases.workload import connected_client
+from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.ledger.loads import publish_result, result_of
+from tests.integration.page.browser.conftest import Open, opened
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def name(topic: MakeTopic, produce: Produce) -> str:
+    made = topic(config={"retention.ms": "-1"})
+    produce(made, 0, [(None, None, b"x")] * 10)
+    return made
+
+
+@pytest.fixture
+def pipeline(airflow_services: AirflowServices, broker: Broker, name: str) -> str:
+    """One that has loaded four of ten records."""
+    ledger = Ledger(ObjectStoragePath((airflow_services.home / "ledger").as_uri()), f"asked-{name[-8:]}")
+    with connected_client(broker.bootstrap_servers) as client:
+        survey = client.survey([name])
+    ledger.open([name], survey.cluster_id, IsolationLevel.READ_COMMITTED)
+
+    def at(offset: int) -> OffsetSnapshot:
+        taken = snapshot({0: offset}, at_ms=T0 + offset * HOUR_MS)
+        here = Boundary(name, 0, offset, Evidence.MATCHED, T0, None, 0, 10, 10)
+        boundaries = {TopicPartition(name, 0): here}
+        return replace(taken, cluster_id=survey.cluster_id, topics=survey.facts, boundaries=boundaries)
+
+    pinned = ledger.pin_window(*ledger.snapshots.append_all([at(0), at(4)]))
+    publish_result(ledger, pinned, result_of(pinned, "a-1"))
+    return ledger.pipeline
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_press_shows_what_is_not_loaded_and_what_a_group_has_not_read(
+    open_page: Open, pipeline: str, broker: Broker, name: str, width: int
+) -> None:
+    commit(broker, name, 3, "invoicing")
+    page = open_page(f"p/{pipeline}", width)
+    page.get_by_label("Consumer group, if any").fill("invoicing")
+    page.get_by_role("button", name="Ask Kafka now").click()
+    cells = page.locator(".now tbody td")
+    expect(cells).to_have_count(8)
+    said = dict(
+        zip(cells.evaluate_all("all => all.map(each => each.dataset.head)"), cells.all_inner_texts(), strict=True)
+    )
+    assert said["Topic"] == name
+    assert (said["Log end"], said["Not loaded"], said["Retention"]) == ("10", "6", "for ever")
+    assert (said["Committed by invoicing"], said["Not read by it"].strip()) == ("3", "7")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_what_is_wrong_is_said_beside_the_button(
+    browser: Browser, airflow_services: AirflowServices, orders: Ledger
+) -> None:
+    """That pipeline's topics aren't in this cluster. The browser's console says so too."""
+    address = f"{airflow_services.url}{PREFIX}/#/p/shop"
+    with opened(browser, address, 1280, "light", of_ours=False) as page:
+        page.get_by_role("button", name="Ask Kafka now").click()
+        expect(page.locator(".now").get_by_role("alert")).to_contain_text("orders")
+        expect(page.get_by_role("button", name="Ask Kafka now")).to_be_enabled()

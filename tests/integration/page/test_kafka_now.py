@@ -1,0 +1,255 @@
+"""The button "Ask Kafka now": what Kafka says at this moment, and that a broker that hangs holds nothing else up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from airflow.api_fastapi.core_api.security import get_user
+from airflow.sdk import ObjectStoragePath
+from fastapi import FastAPI
+from kafka import KafkaAdminClient
+from kafka.structs import TopicPartition as KafkaTopicPartition
+from starlette.testclient import TestClient
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
+from airflow_kafka_offsets.page import kafka_now, permissions
+from airflow_kafka_offsets.page.app import make_app
+from dev.kafka import Broker
+from tests.integration.airflow.waits.whole_airflow import commit
+from tests.integration.client.cases.workload import connected_client
+from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.ledger.loads import publish_result, result_of
+from tests.integration.page.conftest import As
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+CONN_ID = "page_kafka"
+SETTING = "AIRFLOW__KAFKA_OFFSETS__PAGE_KAFKA_CONN_ID"
+Json = dict[str, Any]
+Now = Callable[..., httpx.Response]
+Load = Callable[[int, int], None]
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[OffsetsClient]:
+    with connected_client(broker.bootstrap_servers) as connected:
+        yield connected
+
+
+@pytest.fixture
+def name(topic: MakeTopic, produce: Produce) -> str:
+    """A topic of two partitions with ten records each."""
+    made = topic(partitions=2, config={"retention.ms": "-1"})
+    for partition in (0, 1):
+        produce(made, partition, [(None, None, b"x")] * 10)
+    return made
+
+
+@pytest.fixture
+def ledger(root: str, name: str, client: OffsetsClient, log_in: As) -> Ledger:
+    made = Ledger(ObjectStoragePath(root), f"now-{name[-8:]}")
+    made.open([name], client.cluster_id(), IsolationLevel.READ_COMMITTED)
+    return made
+
+
+@pytest.fixture
+def load(ledger: Ledger, name: str, client: OffsetsClient) -> Load:
+    """Load a window of some offsets on both partitions, the one of an hour that is as great as its start."""
+    survey = client.survey([name])
+
+    def at(offset: int) -> OffsetSnapshot:
+        at_ms = T0 + offset * HOUR_MS
+        taken = snapshot({0: offset}, at_ms=at_ms)
+        boundaries = {
+            TopicPartition(name, each): Boundary(name, each, offset, Evidence.MATCHED, at_ms, None, 0, 10, 10)
+            for each in (0, 1)
+        }
+        return replace(taken, cluster_id=survey.cluster_id, topics=survey.facts, boundaries=boundaries)
+
+    def load_window(start: int, end: int) -> None:
+        pinned = ledger.pin_window(*ledger.snapshots.append_all([at(start), at(end)]))
+        ledger.folder_of(pinned).record_attempt("a-1", {"airflow": {"dag_id": "loads", "run_id": "r", "task_id": "l"}})
+        publish_result(ledger, pinned, result_of(pinned, "a-1"))
+
+    return load_window
+
+
+@pytest.fixture
+def now(ledger: Ledger, log_in: As, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Now:
+    """Press the button."""
+    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
+    monkeypatch.setenv(f"AIRFLOW_CONN_{CONN_ID.upper()}", json.dumps(connection))
+    monkeypatch.setenv(SETTING, CONN_ID)
+
+    def ask(role: str | None = "viewer", headers: dict[str, str] | None = None, **asked: str) -> httpx.Response:
+        browser = TestClient(make_app(), cookies=log_in(role).cookies, raise_server_exceptions=False)
+        path = f"/api/pipelines/{ledger.pipeline}/now"
+        answer: httpx.Response = browser.get(path, params=asked, headers=headers or {})
+        return answer
+
+    return ask
+
+
+class TestAnswer:
+    def test_says_where_logs_end_and_what_no_published_window_has(
+        self, now: Now, load: Load, name: str, produce: Produce
+    ) -> None:
+        """Offsets 0 to 4 and 6 to 8 of ten are loaded, and then 5 more records come."""
+        load(0, 4)
+        load(6, 8)
+        produce(name, 0, [(None, None, b"x")] * 5)
+        (told,) = now().json()["topics"]
+        assert told == {
+            "topic": name,
+            "partitions": 2,
+            "recreated": False,
+            "retention_ms": -1,
+            "log_start": "0",
+            "log_end": "25",
+            "unread": str(2 * 2 + 2 * 2 + 5),
+            "gone": "0",
+            "truncated": 0,
+        }
+
+    def test_says_what_was_deleted_before_it_was_loaded(
+        self, now: Now, load: Load, name: str, admin: KafkaAdminClient
+    ) -> None:
+        load(0, 4)
+        admin.delete_records({KafkaTopicPartition(name, 1): 7})
+        (told,) = now().json()["topics"]
+        assert (told["log_start"], told["gone"], told["unread"]) == ("7", "3", str(6 + 3))
+
+    def test_says_how_far_a_group_is_behind(self, now: Now, load: Load, name: str, broker: Broker) -> None:
+        load(0, 4)
+        group = f"g-{name}"
+        commit(broker, name, 3, group)
+        answer = now(group=group).json()
+        assert answer["group"] == group
+        assert (answer["topics"][0]["committed"], answer["topics"][0]["lag"]) == ("6", "14")
+        assert answer["topics"][0]["remarks"] == []
+
+    def test_never_says_zero_of_a_group_that_is_not_there(self, now: Now, load: Load) -> None:
+        load(0, 4)
+        (told,) = now(group="misspelt").json()["topics"]
+        assert (told["committed"], told["lag"], told["remarks"]) == (None, None, ["there is no such group"])
+
+    def test_says_that_a_topic_was_re_created_and_what_is_loaded_lies_past_its_end(
+        self, now: Now, load: Load, name: str, admin: KafkaAdminClient
+    ) -> None:
+        load(0, 4)
+        admin.delete_topics([name])
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
+                break
+            except Exception:
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+        (told,) = now().json()["topics"]
+        assert (told["recreated"], told["truncated"], told["log_end"]) == (True, 2, "0")
+
+    def test_names_a_topic_that_is_gone(self, now: Now, load: Load, name: str, admin: KafkaAdminClient) -> None:
+        load(0, 4)
+        admin.delete_topics([name])
+        answer = now()
+        assert answer.status_code == 502
+        assert name in answer.json()["detail"]
+
+    def test_is_refused_where_the_connection_reaches_another_cluster(
+        self, now: Now, root: str, name: str, log_in: As
+    ) -> None:
+        other = Ledger(ObjectStoragePath(root), f"other-{name[-8:]}")
+        other.open([name], "another-cluster", IsolationLevel.READ_COMMITTED)
+        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+        answer = browser.get(f"/api/pipelines/{other.pipeline}/now")
+        assert answer.status_code == 502
+        assert "is of cluster another-cluster" in answer.json()["detail"]
+
+    def test_nothing_is_unread_or_gone_where_nothing_is_published(self, now: Now, name: str) -> None:
+        (told,) = now("admin").json()["topics"]
+        assert (told["log_end"], told["unread"], told["gone"]) == ("20", None, None)
+
+
+class TestWhoMayAsk:
+    @pytest.mark.parametrize(("role", "status"), [(None, 401), ("", 403), ("viewer", 200)])
+    def test_those_who_may_see_the_pipeline(self, now: Now, load: Load, role: str | None, status: int) -> None:
+        load(0, 4)
+        assert now(role).status_code == status
+
+    def test_nobody_else(self, now: Now) -> None:
+        """No Dag has loaded it, so that it is for those who may read all."""
+        assert (now("viewer").status_code, now("admin").status_code) == (404, 200)
+
+    @pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200)])
+    def test_no_page_of_another_site(self, now: Now, load: Load, site: str, status: int) -> None:
+        load(0, 4)
+        assert now(headers={"Sec-Fetch-Site": site}).status_code == status
+
+    def test_nobody_where_no_connection_is_named(
+        self, now: Now, load: Load, ledger: Ledger, log_in: As, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        load(0, 4)
+        browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
+        assert browser.get(f"/api/pipelines/{ledger.pipeline}").json()["asks_kafka"] is True
+        monkeypatch.delenv(SETTING)
+        assert browser.get(f"/api/pipelines/{ledger.pipeline}").json()["asks_kafka"] is False
+        answer = now()
+        assert answer.status_code == 400
+        assert "page_kafka_conn_id names no connection" in answer.json()["detail"]
+
+
+@pytest.fixture
+def deaf(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a broker that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": address, "sasl.password": "hush"}}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{CONN_ID.upper()}", json.dumps(connection))
+        yield address
+
+
+def test_a_broker_that_hangs_holds_two_threads_until_a_deadline_and_its_name_is_not_told(
+    now: Now, load: Load, ledger: Ledger, deaf: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(0, 4)
+    monkeypatch.setattr(kafka_now, "_MOST_S", 10.0)
+    page = make_app()
+    page.dependency_overrides[permissions.ASKS.dependency] = lambda: None
+    page.dependency_overrides[get_user] = lambda: SimpleNamespace()  # FastAPI reads its signature
+    monkeypatch.setattr(permissions.Reader, "may_read", lambda *_: True)
+    server = FastAPI()
+    server.mount("/kafka-windows", page)
+
+    @server.get("/heartbeat")
+    def heartbeat() -> str:
+        return "ok"
+
+    async def ask() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(server)
+        async with httpx.AsyncClient(transport=transport, base_url="http://page", timeout=60) as browser:
+            path = f"/kafka-windows/api/pipelines/{ledger.pipeline}/now"
+            pressed = [asyncio.create_task(browser.get(path)) for _ in range(60)]
+            first, _ = await asyncio.wait(pressed, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+            assert {each.result().status_code for each in first} == {503}, "refused, while two wait"
+            answer = await asyncio.wait_for(browser.get("/heartbeat"), 60)
+            assert answer.json() == "ok"
+            return [await each for each in pressed]
+
+    answers = asyncio.run(ask())
+    assert {answer.status_code for answer in answers} == {502, 503}
+    said = {answer.json()["detail"] for answer in answers}
+    assert any("ClusterUnreachableError" in each for each in said)
+    assert [each for each in said if deaf in each or "hush" in each] == []

@@ -1,0 +1,182 @@
+"""A topic over time: what snapshots saw, and what of it was loaded by then."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from starlette.testclient import TestClient
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.page.app import make_app
+from airflow_kafka_offsets.page.timeline import timeline
+from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, publish_result, result_of
+from tests.integration.page.conftest import As, open_pipeline
+from tests.integration.page.test_page import window
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+Json = dict[str, Any]
+MINUTE_MS = 60_000
+Load = Callable[[int, int], None]
+"""Load the window from one hour to another."""
+
+
+class TestAnswer:
+    def test_the_snapshots_and_windows_of_a_topic_are_there_in_order(self, log_in: As) -> None:
+        answer = log_in("viewer").get("/api/pipelines/troubled/offsets", params={"topic": "t"}).json()
+        instants = sorted(point["at_ms"] for point in answer["points"])
+        assert instants == [T0 + hour * HOUR_MS for hour in range(9)]
+        assert {int(point["offset"]) for point in answer["points"]} == {AT_T0 + hour * OFFSETS for hour in range(9)}
+        for point in answer["points"]:
+            assert int(point["log_start"]) <= int(point["offset"]) <= int(point["log_end"])
+        assert [each["window"] for each in answer["windows"]] == [window(hour) for hour in (0, 1, 3, 4, 5, 6, 7)]
+        assert [each["state"] for each in answer["windows"]][-4:] == ["verified", "lost", "failed", "pinned"]
+        first = answer["windows"][0]
+        assert (first["start_offset"], first["end_offset"]) == (str(AT_T0), str(AT_T0 + OFFSETS))
+        assert (first["start_ms"], first["end_ms"]) == (T0, T0 + HOUR_MS)
+
+    def test_offsets_are_sums_or_those_of_one_partition_and_a_groups_commits_are_told_apart(
+        self, log_in: As, root: str
+    ) -> None:
+        wide = open_pipeline(root, "wide")
+        taken = snapshot({0: 100, 1: 7}, at_ms=T0, resolved_at_ms=LATER_MS)
+        commits = replace(
+            snapshot({0: 60, 1: 5}, kind=AsOfKind.EARLIEST, at_ms=LATER_MS), as_of=AsOf(AsOfKind.GROUP, group="g")
+        )
+        try:
+            wide.snapshots.append_all([taken])
+            wide.snapshots.append(commits)
+            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+            both, one = (
+                browser.get("/api/pipelines/wide/offsets", params={"topic": "t"} | more).json()["points"]
+                for more in ({}, {"partition": 1})
+            )
+        finally:
+            shutil.rmtree(Path(urlsplit(root).path) / "wide")
+        assert sorted((point["offset"], point["group"]) for point in both) == [("107", None), ("65", "g")]
+        assert sorted((point["offset"], point["group"]) for point in one) == [("5", "g"), ("7", None)]
+
+    @pytest.mark.parametrize(
+        "asked", [{"topic": "other"}, {"topic": "t", "partition": 9}, {"topic": "t", "most": 0}, {"partition": 0}]
+    )
+    def test_what_no_snapshot_has_is_refused(self, log_in: As, asked: dict[str, str | int]) -> None:
+        answer = log_in("viewer").get("/api/pipelines/troubled/offsets", params=asked)
+        assert answer.status_code in (400, 422)
+
+
+def seen(hour: int, offsets: Mapping[int, int] | None = None) -> OffsetSnapshot:
+    """An hour's instant, resolved a minute later, when the logs had grown by five. Each hour has ten offsets."""
+    at = {partition: 100 * partition + 10 * hour for partition in (0, 1)} if offsets is None else offsets
+    taken = snapshot(at, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=T0 + hour * HOUR_MS + MINUTE_MS)
+    grown = {
+        key: replace(each, log_start_offset=0, high_watermark=each.offset + 5, last_stable_offset=each.offset + 5)
+        for key, each in taken.boundaries.items()
+    }
+    return replace(taken, boundaries=grown)
+
+
+@pytest.fixture
+def ledger(make_pipeline: Callable[[str], Ledger]) -> Ledger:
+    return make_pipeline("over-time")
+
+
+@pytest.fixture
+def load_window(ledger: Ledger) -> Load:
+    """What is published is published ten minutes after the window's end."""
+
+    def load(start: int, end: int) -> None:
+        pinned = ledger.pin_window(*ledger.snapshots.append_all([seen(start), seen(end)]), on_overlap="allow")
+        ledger.folder_of(pinned).record_attempt("a-1", {})
+        publish_result(ledger, pinned, result_of(pinned, "a-1"), at_ms=T0 + end * HOUR_MS + 10 * MINUTE_MS)
+
+    return load
+
+
+def points_of(ledger: Ledger, most: int = 100, of: int = 100) -> list[Json]:
+    points: list[Json] = timeline(ledger, ledger.summaries(), "t", None, most, of)["points"]
+    return points
+
+
+class TestWhatWasNotLoaded:
+    """Two partitions, each of which gets ten offsets an hour; five more are there when an instant is resolved."""
+
+    def test_is_counted_as_of_the_moment_when_the_logs_were_seen(self, ledger: Ledger, load_window: Load) -> None:
+        for hour in range(3):
+            load_window(hour, hour + 1)
+        found = [(point["loaded"], point["unread"], point["behind_ms"]) for point in points_of(ledger)]
+        behind_ms = HOUR_MS + MINUTE_MS
+        assert found == [
+            (None, None, None),  # nothing was published yet
+            (None, None, None),
+            ("120", "30", behind_ms),
+            ("140", "30", behind_ms),
+        ]
+
+    def test_has_the_holes_and_failed_windows_in_it(self, ledger: Ledger, load_window: Load) -> None:
+        load_window(0, 1)
+        ledger.pin_window(*ledger.snapshots.append_all([seen(1), seen(2)]))
+        load_window(3, 4)
+        ledger.snapshots.append(seen(5))
+        assert [point["unread"] for point in points_of(ledger)][-1] == str(2 * (10 + 10 + 15))
+
+    def test_counts_no_offset_twice_where_windows_overlap(self, ledger: Ledger, load_window: Load) -> None:
+        ledger.snapshots.append_all(list(map(seen, range(4))))
+        load_window(0, 2)
+        load_window(1, 3)
+        ledger.snapshots.append(seen(4))
+        assert points_of(ledger)[-1]["unread"] == str(2 * 15)
+
+    def test_has_all_of_a_partition_that_was_added(self, ledger: Ledger, load_window: Load) -> None:
+        load_window(0, 1)
+        ledger.snapshots.append(seen(2, {0: 20, 1: 120, 2: 7}))
+        assert points_of(ledger)[-1]["unread"] == str(15 + 15 + 12)
+
+    def test_is_unknown_where_not_all_snapshots_were_read(self, ledger: Ledger, load_window: Load) -> None:
+        for hour in range(5):
+            load_window(hour, hour + 1)
+        assert {point["unread"] for point in points_of(ledger, most=3, of=100)} == {None}
+        assert points_of(ledger, most=3, of=3)[-1]["unread"] == "30", (
+            "all of the last three, and so all windows between"
+        )
+        late = [replace(seen(hour), resolved_at_ms=T0 + 7 * HOUR_MS) for hour in (-2, -1)]
+        ledger.snapshots.append_all(late)
+        assert {point["unread"] for point in points_of(ledger, most=3, of=3)} == {None}, "a backfill reaches far back"
+
+
+class TestWhatAGroupHadNotRead:
+    def test_is_as_of_its_commits_and_reaches_back_to_an_instant_that_all_partitions_have_passed(
+        self, ledger: Ledger
+    ) -> None:
+        for hour in range(4):
+            ledger.snapshots.append(seen(hour))
+        late = seen(3, {0: 25, 1: 119})
+        grown = {
+            key: replace(each, high_watermark=200, last_stable_offset=200) for key, each in late.boundaries.items()
+        }
+        as_of, at_ms = AsOf(AsOfKind.GROUP, group="g"), T0 + 4 * HOUR_MS
+        ledger.snapshots.append(replace(late, as_of=as_of, resolved_at_ms=at_ms, boundaries=grown))
+        (found,) = [point for point in points_of(ledger) if point["group"]]
+        assert (found["offset"], found["group_unread"]) == ("144", str(175 + 81))
+        assert found["group_behind_ms"] == 3 * HOUR_MS, "partition 1 has passed the first hour, not the second"
+
+
+class TestSampling:
+    def test_takes_the_first_and_the_last_and_others_evenly(self, ledger: Ledger) -> None:
+        for hour in range(50):
+            ledger.snapshots.append(seen(hour))
+        hours = [(point["at_ms"] - T0) // HOUR_MS for point in points_of(ledger, most=8, of=50)]
+        assert hours == [0, 7, 14, 21, 28, 35, 42, 49]
+        assert [(point["at_ms"] - T0) // HOUR_MS for point in points_of(ledger, most=3, of=5)] == [45, 47, 49]
+
+
+def test_offsets_beyond_what_a_browsers_number_holds_are_text(ledger: Ledger) -> None:
+    ledger.snapshots.append(seen(0, {0: 2**63 - 100, 1: 2**53 + 1}))
+    (point,) = points_of(ledger)
+    assert point["offset"] == str(2**63 - 100 + 2**53 + 1)
+    assert point["log_end"] == str(2**63 - 100 + 2**53 + 1 + 10)
