@@ -23,6 +23,7 @@ from datetime import time as time_of_day
 from typing import Any
 
 from kafka import KafkaConsumer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
@@ -182,9 +183,13 @@ def _run_dag(dag_id: str, moment: datetime) -> tuple[float, dict[str, Any]]:
     return time.monotonic() - started, results
 
 
-def _report(console: Console, days: list[Day]) -> None:
+def table_of(days: list[Day]) -> Table:
+    """The loads, one a line."""
     table = Table(
-        "window (UTC day)", title="Three days of Kafka in Parquet, and one of them again", title_justify="left"
+        "window (UTC day)",
+        title="Three days of Kafka in Parquet, and one of them again",
+        title_justify="left",
+        box=SIMPLE,
     )
     for name in ("in range", "read", "written"):
         table.add_column(name, justify="right")
@@ -199,7 +204,11 @@ def _report(console: Console, days: list[Day]) -> None:
             each.verified["tiling"],
             f"{each.seconds:.1f}",
         )
-    console.print(table)
+    return table
+
+
+def _report(console: Console, days: list[Day]) -> None:
+    console.print(table_of(days))
     _compare_with_source(console, days)
     first, again = days[1], days[-1]
     same = (

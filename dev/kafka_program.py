@@ -32,6 +32,11 @@ def server_command(version: str, class_name: str, *arguments: str, heap_mb: int)
     return _command(version, class_name, *arguments, heap_mb=heap_mb, log_level="info")
 
 
+def tool_command(version: str, class_name: str) -> list[str]:
+    """The command of a tool, but for its arguments."""
+    return _command(version, class_name, heap_mb=TOOL_HEAP_MB, log_level="warn")
+
+
 def run_tool(version: str, class_name: str, *arguments: str) -> str:
     """What one of Kafka's own tools answers.
 
@@ -40,8 +45,7 @@ def run_tool(version: str, class_name: str, *arguments: str) -> str:
     :returns: its stdout.
     :raises ToolError: it ended with an error.
     """
-    command = _command(version, class_name, *arguments, heap_mb=TOOL_HEAP_MB, log_level="warn")
-    answer = subprocess.run(command, capture_output=True, text=True)
+    answer = subprocess.run([*tool_command(version, class_name), *arguments], capture_output=True, text=True)
     if answer.returncode != 0:
         shown = re.sub(r"password=[^],]*", "password=***", " ".join(arguments))
         raise ToolError(f"{class_name} {shown} failed:\n{answer.stderr or answer.stdout}")

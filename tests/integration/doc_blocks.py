@@ -1,8 +1,13 @@
-"""What the docs show in Python, block by block, and running a block as a reader would who pastes it."""
+"""What the docs show, block by block, and running a block as a reader would who pastes it.
+
+Blocks in Python are run by ``{client,airflow,spark}/test_doc_blocks.py``, commands by ``airflow/test_doc_commands.py``,
+and what is neither is read by ``tests/unit/test_doc_blocks.py``.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +16,17 @@ from typing import Any
 
 from dev import ROOT
 
-FENCE = re.compile(
-    r"^( *)```python\n(?P<code>.*?)^\1```\n(?:\n\1```text\n(?P<printed>.*?)^\1```\n)?", re.DOTALL | re.MULTILINE
-)
-"""A block, indented where it belongs to a list, and the output that a block of text right below it shows."""
+FENCE = re.compile(r"^(?P<indent> *)```(?P<language>.*)\n(?P<code>(?:.*\n)*?)(?P=indent)```$", re.MULTILINE)
+"""A block, indented where it belongs to a list."""
 
 OF_SPARK = re.compile(r"from pyspark|airflow_kafka_offsets\.spark import|\(spark[,)]|\(Sink\)")
 """What a block has that is code of a Spark job."""
 
-REQUESTS = ROOT / "docs" / "development" / "requests"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+DOCS = ROOT / "docs"
+REQUESTS = DOCS / "development" / "requests"
+BESIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md", "CHANGELOG.md")]
+PAGES = [*BESIDE, *sorted(DOCS.rglob("*.md"))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +34,16 @@ class Block:
     """A block of a page.
 
     :param page: below the repository's root.
-    :param number: of the page's blocks in Python, from 1.
-    :param printed: what it prints by the page; None where the page doesn't say.
+    :param language: as its fence has it.
+    :param number: of the page's blocks in this language, from 1.
+    :param printed: what it prints by the block of text right below it; None where there is none.
     """
 
     page: str
+    language: str
     number: int
     code: str
-    printed: str | None
+    printed: str | None = None
 
     @property
     def is_of_spark(self) -> bool:
@@ -53,6 +62,22 @@ class Block:
         """
         exec(compile(replaced(self.code, renamed or {}), f"{self.page}, Python block {self.number}", "exec"), names)
 
+    def commands(self) -> list[tuple[str, str]]:
+        """The commands of a ``console`` block, each with what it prints; those of others, which print nothing here."""
+        if self.language != "console":
+            return [(line, "") for line in joined(self.code).splitlines()]
+        _, *parts = re.split(r"^\$ (.+)\n", joined(self.code), flags=re.MULTILINE)
+        return list(zip(parts[::2], [f"{each.rstrip()}\n" for each in parts[1::2]], strict=True))
+
+
+def joined(code: str) -> str:
+    """Shell code with a command a line."""
+    return re.sub(r"\\\n *", "", code)
+
+
+def words_of(command: str) -> list[str]:
+    return shlex.split(command, comments=True)
+
 
 def replaced(text: str, renamed: Mapping[str, str]) -> str:
     """A text in which other words stand for whole words of it."""
@@ -61,16 +86,31 @@ def replaced(text: str, renamed: Mapping[str, str]) -> str:
     return text
 
 
-def blocks_of(page: Path) -> list[Block]:
-    """The page's blocks, in order."""
-    name = str(page.relative_to(ROOT))
-    found = FENCE.finditer(page.read_text(encoding="utf-8"))
-    return [Block(name, number, dedent(each["code"]), each["printed"]) for number, each in enumerate(found, start=1)]
+def all_blocks(page: Path) -> list[Block]:
+    """The page's blocks, in order. The output of one in Python is part of it."""
+    name, text = str(page.relative_to(ROOT)), page.read_text(encoding="utf-8")
+    found: list[Block] = []
+    end = -2
+    for each in FENCE.finditer(text):
+        language, code, follows = each["language"], dedent(each["code"]), each.start() == end + 2
+        if language == "text" and follows and found[-1].language == "python":
+            found[-1] = Block(name, "python", found[-1].number, found[-1].code, code)
+            continue
+        found.append(Block(name, language, sum(one.language == language for one in found) + 1, code))
+        end = each.end()
+    return found
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+def blocks_of(page: Path, *languages: str) -> list[Block]:
+    """The page's blocks in some languages; in Python by default."""
+    return [each for each in all_blocks(page) if each.language in (languages or ("python",))]
 
 
 def guide_blocks() -> list[Block]:
-    """Those of every page but the requests', which show a client."""
-    return [block for page in PAGES if page.parent != REQUESTS for block in blocks_of(page)]
+    """Those in Python of every page but CONTRIBUTING.md, and the requests', which show a client."""
+    return [block for page in PAGES if page != CONTRIBUTING and page.parent != REQUESTS for block in blocks_of(page)]
+
+
+def name_of(block: Block) -> str:
+    """As a test's parameter is called."""
+    return f"{block.page}-{block.language}-{block.number}"

@@ -201,7 +201,7 @@ class TestTheMapOfTheRooms:
         assert {each for each in rooms - inner if f"`{each}/`" not in self.CONTRIBUTING} == set()
 
     def test_names_nothing_that_is_not_there(self) -> None:
-        map_ = self.CONTRIBUTING.partition("## The rooms")[2].partition("## Tests")[0]
+        map_ = self.CONTRIBUTING.partition("## The rooms")[2].partition("## Docs")[0]
         places = re.findall(r"`([a-z_]+(?:/[\w.]*)+|\w+\.py)`", map_)
         assert len(places) > 40
         assert [each for each in places if not ((self.PACKAGE / each).exists() or (ROOT / each).exists())] == []

@@ -6,10 +6,12 @@ import json
 
 import pytest
 
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from dev.zookeeper_broker import ZooKeeperBroker
 from tests.integration.airflow.conftest import Run, use_connection
 from tests.integration.client.cases.test_old_broker import commit_to_zookeeper
-from tests.integration.client.cases.workload import HOUR_MS, T0, new_name, new_topic, produce
+from tests.integration.client.cases.workload import HOUR_MS, T0, delete_records, new_name, new_topic, produce
+from tests.integration.doc_blocks import DOCS, blocks_of, words_of
 
 
 @pytest.fixture
@@ -31,6 +33,19 @@ class TestSegments:
         assert len(first["offsets"]) > 2
         assert (second["offsets"], second["error"]) == ([0], None)
         assert ", ".join(map(str, first["offsets"])) in run("list", old_topic, "--segments")[1]
+
+    def test_the_reference_shows_them(
+        self, run: Run, old_broker: ZooKeeperBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": old_broker.bootstrap_servers})
+        name = new_topic(old_broker, 3, config={"segment.bytes": "2500"})
+        for partition, count in ((0, 100), (1, 40)):
+            produce(old_broker, name, partition, timestamps=[T0 + minute * 60_000 for minute in range(count)])
+        delete_records(old_broker, {TopicPartition(name, 0): 2})
+        (block,) = (each for each in blocks_of(DOCS / "reference" / "cli.md", "console") if "--segments" in each.code)
+        ((command, shown),) = block.commands()
+        _, out, _ = run(*words_of(command.replace("flights", name))[1:])
+        assert out.replace(name, "flights").split() == shown.split()
 
     def test_a_broker_that_has_them_no_more_says_so(self, run: Run, ten: str) -> None:
         code, out, _ = run("list", ten, "--segments", "-o", "json")

@@ -17,7 +17,7 @@ from airflow.sdk import DAG, Asset, AssetWatcher, task
 
 from airflow_kafka_offsets.get_provider_info import get_provider_info
 from tests.integration.airflow.conftest import Commit
-from tests.integration.doc_blocks import PAGES, Block, blocks_of, guide_blocks, replaced
+from tests.integration.doc_blocks import Block, guide_blocks, name_of, replaced
 
 SUBMITTERS = "tests/integration/airflow/test_submitters.py"
 NOT_RUN = {
@@ -50,10 +50,6 @@ WITHOUT_TASKS = {("docs/guides/clusters.md", 3): "conf", ("docs/guides/waits.md"
 
 DAG_FILES = [block for block in BLOCKS if "with DAG(" in block.code]
 FRAGMENTS = [block for block in BLOCKS if block not in DAG_FILES and block.key != CHECK]
-
-
-def name_of(block: Block) -> str:
-    return f"{block.page}-{block.number}"
 
 
 def public_names() -> dict[str, Any]:
@@ -113,13 +109,6 @@ def test_a_condition_is_checked(ten: str, commit: Commit, capsys: pytest.Capture
     block.run(names, {"loader": group})
     assert names["progress"].done
     assert capsys.readouterr().out.startswith("True ")
-
-
-def test_no_block_is_overlooked() -> None:
-    """Whatever way it is fenced."""
-    fences = re.compile(r"^\s*(?:`{3,}|~{3,})\s*py", re.MULTILINE | re.IGNORECASE)
-    shown = {page: len(fences.findall(page.read_text(encoding="utf-8"))) for page in PAGES}
-    assert shown == {page: len(blocks_of(page)) for page in PAGES}
 
 
 def test_what_is_not_run_is_on_the_pages() -> None:

@@ -16,6 +16,7 @@ from dev.airflow_home import environment
 from dev.kafka import Broker
 from dev.spark_packages import jars_of
 from tests.integration.airflow.conftest import RECORDS_A_DAY, Resolve
+from tests.integration.doc_blocks import DOCS, blocks_of
 
 ROWS = 2 * RECORDS_A_DAY
 TASKS = "8"
@@ -38,6 +39,11 @@ conf = {"spark.ui.enabled": "true", "spark.executor.heartbeatInterval": "1s"}
 report = KafkaSparkSubmitOperator(task_id="load", durable=False, conf=conf, **arguments).execute({"ti": ti})
 print(json.dumps([report, pushed]))
 """
+
+
+def like(line: str) -> str:
+    """A pattern for a line of another run."""
+    return re.sub(r"app\\-[\d\\-]+|http\S+", r"\\S+", re.sub(r"(?<![\d-])\d+(?![\d-])", r"[\\d.]+", re.escape(line)))
 
 
 def test_a_slow_load_tells_how_far_it_is_and_where_to_look(
@@ -73,6 +79,9 @@ def test_a_slow_load_tells_how_far_it_is_and_where_to_look(
     assert links[WindowLink().xcom_key].endswith(f"/w/{window['window']}")
     assert f"is in {window['manifest'].rpartition('/')[0]}" in log
     ui = links[SparkUILink().xcom_key]
+    (shown, *_) = blocks_of(DOCS / "guides" / "loads.md", "text")
+    for line in shown.code.splitlines():
+        assert re.search(like(line), log), f"the guide shows {line}"
     assert f"Spark application {report['application_id']} is running; its UI is {ui}" in log
 
     assert (report["offsets"], report["read"], report["written"], report["gaps"]) == (ROWS, ROWS, ROWS, 0)

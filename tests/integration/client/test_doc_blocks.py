@@ -1,4 +1,6 @@
-"""The examples of docs/development/requests, run on a real broker. They print what the pages say that they print."""
+"""The examples of docs/development/requests and CONTRIBUTING.md, run on a real broker. They print what the pages say
+that they print.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import delete_records, group_member, new_name, send, transactional_producer
 from tests.integration.conftest import Produce
-from tests.integration.doc_blocks import REQUESTS, blocks_of, replaced
+from tests.integration.doc_blocks import CONTRIBUTING, REQUESTS, blocks_of, replaced
 
 BLOCKS = {page.stem: blocks_of(page) for page in sorted(REQUESTS.glob("*.md"))}
 SIX_MS = 1_795_154_400_000
@@ -25,6 +27,7 @@ ADDRESS = "broker-1:9092"
 OTHERWISE_HERE = {
     ("describe_groups", 2): "other tests have groups on this broker",
     ("describe_log_dirs", 1): "a log's size goes by how its producer made batches",
+    ("list_offsets", 4): "this broker is too new; airflow/test_cli_old_broker.py has an old one",
     ("offset_for_leader_epoch", 1): "no leader failed; tests/integration/client/cases has such elections",
 }
 """Blocks by page and number that print something else on this broker, and why."""
@@ -124,6 +127,12 @@ def test_a_pages_examples_print_what_it_says(
             assert len(printed.splitlines()) == len(block.printed.splitlines())
         else:
             assert as_the_page_has_it(printed, renamed) == as_the_page_has_it(block.printed, {})
+
+
+def test_a_contributor_starts_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = blocks_of(CONTRIBUTING)
+    block.run({})
+    assert re.fullmatch(r"[\d.]+:\d+\n", capsys.readouterr().out)
 
 
 def test_what_prints_otherwise_here_is_on_the_pages() -> None:

@@ -6,6 +6,7 @@ What they show of Dags is run by ``tests/integration/airflow/test_doc_blocks.py`
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.session.conf import ATTEMPT, MANIFEST, PREFIX, SHA256, RunConf
 from dev import ROOT
-from tests.integration.doc_blocks import guide_blocks
+from tests.integration.doc_blocks import DOCS, PAGES, Block, blocks_of, guide_blocks, name_of
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import manifest_of
@@ -147,6 +148,26 @@ class TestDefinitions:
 
     def test_the_sinks_of_the_page_are_sinks(self, run: Run) -> None:
         run(SINKS)
+
+
+class TestSql:
+    def test_the_auditors_query_counts_each_partition(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+    ) -> None:
+        load(open_window(manifest), table)
+        (block,) = blocks_of(DOCS / "guides" / "proving.md", "sql")
+        public.read_published(spark, f"file://{ledger}").createOrReplaceTempView("orders")
+        (row,) = spark.sql(re.sub(r"\d{8}T\d{9}Z_\d{8}T\d{9}Z", manifest.window, block.code)).collect()
+        assert row[1:] == (0, ROWS, 0, ROWS - 1, ROWS)
+
+    @pytest.mark.parametrize("block", [block for page in PAGES for block in blocks_of(page, "sql")], ids=name_of)
+    def test_statements_can_be_parsed(self, spark: SparkSession, block: Block) -> None:
+        """Spark reads Hive's statements, and calls of procedures."""
+        parser = spark._jsparkSession.sessionState().sqlParser()
+        statements = [each.strip() for each in re.sub(r" *--.*", "", block.code).split(";") if each.strip()]
+        assert statements
+        for statement in statements:
+            parser.parsePlan(statement)
 
 
 def test_every_block_is_run() -> None:

@@ -36,6 +36,17 @@ from tests.integration.airflow.submit_commands.conftest import (
     load,
     spark_connection,
 )
+from tests.integration.doc_blocks import DOCS, blocks_of
+
+NOT_HERE = {"spark.kafkaOffsets.bytesPerRecord", "spark.kafkaOffsets.noteSecret"}
+"""Confs of the page that these tests' loads have none of."""
+NOT_SHOWN = {"spark.executor.cores", "spark.log.level"}
+"""Those that are the tests' own."""
+
+
+def names_of(words: list[str]) -> set[str]:
+    """The options and confs of a command."""
+    return {word.partition("=")[0] for word in words if word.startswith(("--", "spark."))}
 
 
 class ResourceManager:
@@ -131,6 +142,8 @@ class TestYarn:
             *("--name", "arrow-spark", "--deploy-mode", "cluster"),
             *(LOAD_APPLICATION, "--output", "hdfs:///data/orders"),
         ]
+        (page, *_) = blocks_of(DOCS / "guides" / "clusters.md", "text")
+        assert names_of(page.code.split()) - NOT_HERE == names_of(words) - NOT_SHOWN
         defaults, _, line, end = given["properties"].split("\n")
         name, _, text = line.partition(" ")
         assert (defaults, name, end) == (

@@ -1,0 +1,197 @@
+"""What the docs show beside code and commands: settings that load, and texts that are as the code has them.
+
+Code and commands are run by tests/integration. A block that neither they nor this file know fails here.
+"""
+
+from __future__ import annotations
+
+import configparser
+import io
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
+from airflow_kafka_offsets.get_provider_info import get_provider_info
+from airflow_kafka_offsets.offsets.instants import parse_instant
+from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.run_result import Tally
+from airflow_kafka_offsets.offsets.windows.retention import Limit, RangeForecast, WindowForecast
+from airflow_kafka_offsets.spark.kafka.extreme_timestamps import named, text_of
+from airflow_kafka_offsets.spark.session.conf import EXTREME_TIMESTAMPS
+from dev import ROOT
+from dev.demo import PROVED, Day, table_of
+from tests.integration.doc_blocks import PAGES, Block, all_blocks, name_of
+from tests.integration.ledger import loads
+from tests.unit.offsets.proof.results import run_result, tally_of
+from tests.unit.spark.manifests import manifest_of
+
+BLOCKS = [block for page in PAGES for block in all_blocks(page)]
+RUN_ELSEWHERE = {"python", "sh", "console", "sql"}
+"""By ``tests/integration/{client,airflow,spark}``: each runs all that the pages have."""
+
+
+def _demos_table(shown: str) -> None:
+    row = re.compile(r"^ +([\d-]+)( again)? +(\d+) +(\d+) +(\d+) +equal +(.+?) +([\d.]+)$", re.MULTILINE)
+    days = [
+        Day(
+            date.fromisoformat(day),
+            {},
+            {"offsets": int(offsets), "read": int(read), "written": int(written), "verdict": PROVED, "tiling": tiling},
+            float(seconds),
+            again=bool(again),
+        )
+        for day, again, offsets, read, written, tiling, seconds in row.findall(shown)
+    ]
+    page = io.StringIO()
+    Console(file=page, width=110).print(table_of(days))
+    _title, _, *printed = map(str.strip, page.getvalue().strip().splitlines())
+    assert len(days) == 4
+    assert printed == [line.strip() for line in shown.splitlines()]
+
+
+def _layers(shown: str) -> None:
+    """Those of the first contract."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = [layer.replace("airflow_kafka_offsets.", "").split(" | ") for layer in contracts[0]["layers"]]
+    assert [[word.removesuffix(".py") for word in line.split()] for line in shown.splitlines()] == layers
+
+
+def _folders_of_tests(shown: str) -> None:
+    places = [line.split()[0] for line in shown.splitlines()]
+    assert all((ROOT / place).exists() or (ROOT / "tests" / "integration" / place).exists() for place in places)
+
+
+def _jaas(shown: str) -> None:
+    """Java reads it."""
+    assert re.fullmatch(r'KafkaClient \{\n +[\w.]+ required\n(?: +(?:\w+=(?:\w+|"[^"]+") ?)+;?\n)+\};\n', shown)
+
+
+def _unproved(shown: str) -> None:
+    manifest = manifest_of([("flights", 0, 0, 98)])
+    verdict = judge(manifest, run_result(manifest, [tally_of("flights", 0, range(49))], read=Tally(98)))
+    assert str(verdict).startswith(shown.partition("can't be published: ")[2].strip().removesuffix("…"))
+
+
+def _forecast(shown: str) -> None:
+    losing = RangeForecast("flights", 2, 800, loses_at_ms=parse_instant("2026-11-27T06:00:03.120Z"), by=Limit.TIME)
+    assert f"Not loaded: {WindowForecast.of('backlog', [RangeForecast('flights', 0, 100), losing])}\n" == shown
+
+
+def _extreme_timestamps(shown: str) -> None:
+    name, _, value = shown.strip().partition("=")
+    assert (name, text_of(named(value))) == (EXTREME_TIMESTAMPS, value)
+
+
+TEXTS: dict[tuple[str, int], Callable[[str], None]] = {
+    ("README.md", 1): _demos_table,
+    ("CONTRIBUTING.md", 1): _layers,
+    ("CONTRIBUTING.md", 2): _folders_of_tests,
+    ("docs/guides/loads.md", 2): _unproved,
+    ("docs/guides/retention.md", 1): _forecast,
+    ("docs/guides/spark.md", 1): _extreme_timestamps,
+    ("docs/reference/connections.md", 1): _jaas,
+}
+"""What a block of text is compared by; page and number."""
+
+COMPARED_ELSEWHERE = {
+    ("docs/guides/clusters.md", 1): "tests/integration/airflow/submit_commands/test_yarn.py",
+    ("docs/guides/loads.md", 1): "tests/integration/airflow/test_spark_progress.py",
+    ("docs/reference/ledger.md", 1): "below",
+}
+
+
+def in_language(language: str) -> Any:
+    return pytest.mark.parametrize("block", [each for each in BLOCKS if each.language == language], ids=name_of)
+
+
+@pytest.mark.parametrize(
+    "block", [each for each in BLOCKS if each.language == "text" and each.key not in COMPARED_ELSEWHERE], ids=name_of
+)
+def test_a_text_is_as_the_code_has_it(block: Block) -> None:
+    TEXTS[block.key](block.code)
+
+
+@in_language("json")
+def test_json_is_a_connections_extra_or_what_a_task_returns(block: Block) -> None:
+    told = json.loads(block.code)
+    if block.page == "docs/reference/connections.md":
+        assert ClientSettings.from_config(told).bootstrap_servers
+        return
+    (shown,) = told["windows"]
+    moment = parse_instant(shown["loses_at"])
+    forecast = RangeForecast("flights", 2, 48_210, loses_at_ms=moment, by=Limit.TIME)
+    assert WindowForecast.of(shown["window"], [forecast]).to_json() == shown
+
+
+@in_language("ini")
+def test_ini_has_settings_of_this_package(block: Block) -> None:
+    parser = configparser.ConfigParser()
+    parser.read_string(block.code)
+    known = get_provider_info()["config"]
+    for section in parser.sections():
+        assert parser[section].keys() <= known[section]["options"].keys()
+
+
+@in_language("mermaid")
+def test_a_drawing_names_classes_that_exist(block: Block) -> None:
+    drawn = re.findall(r'"(Kafka\w+)"', block.code.replace("&shy;", ""))
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "airflow_kafka_offsets").rglob("*.py"))
+    assert len(drawn) == 5
+    assert [name for name in drawn if f"class {name}(" not in source] == []
+
+
+def test_every_block_is_of_a_language_that_a_test_knows() -> None:
+    assert {block.language for block in BLOCKS} <= RUN_ELSEWHERE | {"text", "json", "ini", "mermaid"}
+    assert {block.key for block in BLOCKS if block.language == "text"} == TEXTS.keys() | COMPARED_ELSEWHERE.keys()
+
+
+def test_no_fence_is_overlooked() -> None:
+    """Whatever way it is fenced, or indented."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        printed = sum(block.printed is not None for block in all_blocks(page))
+        assert len(re.findall(r"^\s*>?\s*(?:`{3,}|~{3,})", text, re.MULTILINE)) == 2 * (len(all_blocks(page)) + printed)
+
+
+def shape(path: str) -> str:
+    """A file's path, with words for what differs from ledger to ledger."""
+    for pattern, stands in {
+        r"\d{8}T\d{9}Z": "<instant>",
+        r"(?<=>_)\d{8}_[\w-]+": "<number>_<kind>",
+        r"(?<=checkpoints/)\w+": "<day>_<hash>",
+        r"\b\d{8}(?=\.json)": "<number>",
+        r"\b\d{5,6}/": "<folder>/",
+        r"(?<=\.)([rp])\d+\b": r"\1<n>",
+        r"\ba-\d": "<attempt>",
+    }.items():
+        path = re.sub(pattern, stands, path)
+    return path.replace(".r<n>/", "/")  # a folder like the first revision's
+
+
+def test_a_ledger_has_no_file_that_the_page_does_not_show(tmp_path: Path) -> None:
+    (tree,) = (block for block in BLOCKS if block.page == "docs/reference/ledger.md" and block.language == "text")
+    shown, folder = set(), ""
+    for line in tree.code.splitlines()[1:]:
+        if line.startswith("    "):
+            shown.add(shape(f"{folder}{line.strip()}"))
+        else:
+            folder = line.strip()
+            shown.add(shape(folder))
+    ledger = loads.open_ledger(tmp_path)
+    for hour in range(2):
+        loads.load(ledger, hour)
+    ledger.forget([loads.window(1)], "somebody")
+    loads.resolve(ledger, 1)
+    found = {shape(str(path.relative_to(tmp_path / "loads"))) for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(found) > 10
+    assert found <= shown
