@@ -100,16 +100,12 @@ def _no_instant(text: str) -> InstantError:
 
 
 def given_instant(moment: str | datetime) -> int:
-    """Unix milliseconds of what a user gave: ISO-8601 text with a zone, or an aware datetime.
-
-    :raises InstantError: when it is neither.
-    """
+    """Unix milliseconds of what a user gave: as :func:`parse_instant` takes a text, and :func:`instant_ms` the rest."""
     return parse_instant(moment) if isinstance(moment, str) else instant_ms(moment)
 
 
 def to_datetime(timestamp_ms: int) -> datetime:
-    """The aware UTC datetime of Unix milliseconds: of an instant of ours. A record's timestamp may lie in no year
-    that a datetime has."""
+    """In UTC, of an instant of ours: a record's timestamp may lie in no year that a datetime has."""
     return _EPOCH + timedelta(milliseconds=timestamp_ms)
 
 

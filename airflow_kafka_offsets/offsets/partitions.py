@@ -32,7 +32,6 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def of(cls, thing: OnPartition) -> TopicPartition:
-        """The partition that something is about."""
         return cls(thing.topic, thing.partition)
 
     def __str__(self) -> str:
@@ -129,7 +128,6 @@ class AnswerSet(Generic[E]):
         return str(cls.key(element))
 
     def _of(self, elements: Iterable[E]) -> Self:
-        """A container of the same kind."""
         return type(self)(elements)
 
     def __eq__(self, other: object) -> bool:
@@ -141,11 +139,9 @@ class AnswerSet(Generic[E]):
         return f"{type(self).__name__}({list(self)!r})"
 
     def ok(self) -> Self:
-        """The elements that came without an error."""
         return self._of(element for element in self if element.error is None)
 
     def errors(self) -> Self:
-        """The elements that came with an error."""
         return self._of(element for element in self if element.error is not None)
 
     def failures(self) -> list[tuple[str, ResponseError]]:
@@ -215,18 +211,16 @@ class PartitionMap(AnswerSet[P]):
         return None if elements is None else elements.get(partition)
 
     def of_topics(self, topics: Iterable[str]) -> Self:
-        """The elements of these topics alone."""
         return self.of({topic: self._topics[topic] for topic in topics if topic in self._topics})
 
     def of_partitions(self, partitions: Iterable[TopicPartition]) -> Self:
-        """The elements of these partitions alone; those that aren't part of the answer stay absent."""
+        """Those that aren't part of the answer stay absent."""
         found = (self.lookup(*partition) for partition in partitions)
         return self._of(element for element in found if element is not None)
 
     def partitions(self) -> list[TopicPartition]:
-        """All partitions, in order."""
+        """In order, as topics are."""
         return [TopicPartition(topic, number) for topic in self.topics() for number in sorted(self._topics[topic])]
 
     def topics(self) -> list[str]:
-        """All topics, in order."""
         return sorted(self._topics)

@@ -34,7 +34,7 @@ class ByGroup(AnswerSet[G]):
         return f"group {element.group}"
 
     def lookup(self, group: str) -> G | None:
-        """One group; None when it wasn't asked for."""
+        """None when it wasn't asked for."""
         return self._elements.get(group)
 
 

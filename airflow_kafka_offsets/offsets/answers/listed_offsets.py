@@ -32,6 +32,10 @@ class ListOutcome(StrEnum):
     """Kafka answered with an error; a partition without a leader is one (E26)."""
 
 
+OLDER_THAN_ASKED = ResponseError("INVALID_TIMESTAMP", 32, False, "the broker matched a record older than asked")
+"""The error of an answer of that outcome, to whoever needs an offset."""
+
+
 class ListedOffset(NamedTuple):
     """What a leader answered for one partition and one spec.
 
@@ -71,8 +75,7 @@ class ListedOffsets(PartitionMap[ListedOffset]):
 
         :raises OffsetsError: naming the partitions.
         """
-        error = ResponseError("INVALID_TIMESTAMP", 32, False, "the broker matched a record older than asked")
-        older = [(self.label(listed), error) for listed in self if listed.outcome is ListOutcome.OLDER_THAN_ASKED]
+        older = [(str(key), OLDER_THAN_ASKED) for key in self.with_outcome(ListOutcome.OLDER_THAN_ASKED)]
         if older:
             raise OffsetsError("Looking up the instant", older)
         return self
@@ -109,9 +112,8 @@ def contradicted(
 
 
 def put_in_records(listed: ListedOffsets, records: FirstRecords, extents: LogExtents) -> ListedOffsets:
-    """What reading a log from its start has found, in place of what its leader said.
+    """What reading a log from its start has found, for some partitions, in place of what its leader said.
 
-    :param records: the first visible record at or after the instant, for some partitions.
     :param extents: where their logs end, high watermark included.
     """
     return ListedOffsets([*listed, *(_listed(record, listed, extents) for record in records)])

@@ -113,7 +113,6 @@ class LogContent(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether each offset of the range was counted."""
         return self.counted_to >= self.end_offset
 
     @property

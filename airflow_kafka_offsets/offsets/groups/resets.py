@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
-from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.answers.listed_offsets import OLDER_THAN_ASKED, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -37,6 +37,9 @@ class ResetStep(NamedTuple):
     leader_epoch: int | None = None
     remark: str = ""
     error: ResponseError | None = None
+
+    def refused(self, name: str, code: int, why: str) -> ResetStep:
+        return self._replace(error=ResponseError(name, code, False, why))
 
 
 class ResetPlan(PartitionMap[ResetStep]):
@@ -82,9 +85,7 @@ class ToListed:
         if answer.error is not None:
             return step._replace(error=answer.error)
         if answer.outcome is ListOutcome.OLDER_THAN_ASKED:
-            return step._replace(
-                error=_refusal("INVALID_TIMESTAMP", 32, "the broker matched a record older than asked")
-            )
+            return step._replace(error=OLDER_THAN_ASKED)
         if answer.offset is not None:
             return step._replace(new_offset=answer.offset, leader_epoch=answer.leader_epoch)
         remark = f"no record at or after {answer.spec} ({answer.outcome}): the log's end"
@@ -104,14 +105,14 @@ class ByShift:
 
     def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
         if step.committed_offset is None:
-            return step._replace(error=_refusal("NO_COMMIT", -1, "there is no commit to shift"))
+            return step.refused("NO_COMMIT", -1, "there is no commit to shift")
         doubt = self.doubts.get(TopicPartition.of(step))
         if doubt is not None:
-            return step._replace(error=_refusal("LOG_TRUNCATED", 75, f"{doubt}; name a place in the log as it is now"))
+            return step.refused("LOG_TRUNCATED", 75, f"{doubt}; name a place in the log as it is now")
         assert extent.high_watermark is not None, "an extent without error has both ends"
         if step.committed_offset > extent.high_watermark:
             why = f"the group committed {step.committed_offset}, past the log's end {extent.high_watermark}: of another"
-            return step._replace(error=_refusal("OFFSET_OUT_OF_RANGE", 1, f"{why} log; name a place in this one"))
+            return step.refused("OFFSET_OUT_OF_RANGE", 1, f"{why} log; name a place in this one")
         return _kept_in_log(step, step.committed_offset + self.by, extent)
 
 
@@ -126,9 +127,7 @@ class ToOffsets:
 
     def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
         kept = _kept_in_log(step, self.offsets[TopicPartition.of(step)], extent)
-        if not kept.remark:
-            return kept
-        return step._replace(error=_refusal("OFFSET_OUT_OF_RANGE", 1, kept.remark))
+        return step.refused("OFFSET_OUT_OF_RANGE", 1, kept.remark) if kept.remark else kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +164,6 @@ def _kept_in_log(step: ResetStep, offset: int, extent: LogExtent) -> ResetStep:
     if offset > end:
         return step._replace(new_offset=end, remark=f"{offset} is {offset - end} past the log's end {end}")
     return step._replace(new_offset=offset)
-
-
-def _refusal(name: str, code: int, why: str) -> ResponseError:
-    return ResponseError(name, code, False, why)
 
 
 def doubts_of(commits: CommittedOffsets, marked: CommittedOffsets) -> dict[TopicPartition, str]:

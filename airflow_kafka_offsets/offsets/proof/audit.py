@@ -66,10 +66,8 @@ class Verdict:
 
 
 def judge(manifest: Manifest, result: RunResult, publication: Publication | None = None) -> Verdict:
-    """Compare a run with its manifest. Offsets without a record pass where the run or the topic allows them.
-
-    :param publication: what was published of the run; None before that.
-    """
+    """Compare a run with its manifest, and with what was published of it. Offsets without a record pass where the run
+    or the topic allows them."""
     ranges = by_partition(manifest.ranges)
     written = by_partition(result.written)
     strays = [f"{topic}-{partition} isn't in the window" for topic, partition in sorted(written.keys() - ranges.keys())]
@@ -82,8 +80,7 @@ def judge(manifest: Manifest, result: RunResult, publication: Publication | None
     problems.extend(source_problems(manifest, result.source))
     written_rows, unread = total_of(result.written), bool(result.unread)
     if result.derived:
-        different = list(derived_problems(result, manifest.span))
-        unsure = may_be_repeated(result)
+        different, unsure = list(derived_problems(result, manifest.span)), may_be_repeated(result)
     else:
         different = list(difference(result.read, written_rows, manifest.span, result.task_starts, unread=unread))
         unsure = counted_twice(result.read, result.task_starts) or _sides_unknown(result)
@@ -121,14 +118,9 @@ def _judge_partition(pinned: OffsetRange, tally: PartitionTally | None) -> str |
     between = tally.max_offset - tally.min_offset + 1
     if tally.count > between:
         return f"{name} holds {tally.count} rows for {between} offsets"
-    if tally.count == between and tally.offset_sum != _sum_of(tally.min_offset, tally.max_offset):
+    if tally.count == between and 2 * tally.offset_sum != (tally.min_offset + tally.max_offset) * between:
         return f"{name} holds the right number of rows, but not each offset once"
     return None
-
-
-def _sum_of(first: int, last: int) -> int:
-    """Of all offsets from one to another, both of them included."""
-    return (first + last) * (last - first + 1) // 2
 
 
 def _misstated(publication: Publication | None, result: RunResult) -> Iterable[str]:
@@ -343,15 +335,12 @@ def explain(result: RunResult, contents: LogContents, compacted: Collection[str]
     markers = aborted = missing = removed = 0
     problems: list[str] = []
     for content in contents:
-        tally = rows.get(TopicPartition.of(content)) or _no_rows(content)
+        none = PartitionTally(content.topic, content.partition, 0, 0, 0, 0, 0)
+        tally = rows.get(TopicPartition.of(content), none)
         problems.extend(_misfits(content, tally, content.topic in compacted))
         markers, aborted, missing = markers + content.markers, aborted + content.aborted, missing + content.missing
         removed += tally.count - content.records
     return GapCauses(markers, aborted, missing - removed, removed), tuple(problems)
-
-
-def _no_rows(content: LogContent) -> PartitionTally:
-    return PartitionTally(content.topic, content.partition, 0, 0, 0, 0, 0)
 
 
 def _misfits(content: LogContent, rows: PartitionTally, is_compacted: bool) -> Iterator[str]:

@@ -50,7 +50,6 @@ class FailureNote:
     noted_ms: int | None = None
 
     def to_bytes(self) -> bytes:
-        """JSON for the file."""
         fields = {name: value for name, value in asdict(self).items() if value is not None}
         return json.dumps({"format": 1} | fields, ensure_ascii=False).encode()
 
@@ -82,7 +81,6 @@ class FailureNote:
 
 
 def note_of(error: Exception) -> FailureNote:
-    """The note of an exception, now."""
     return FailureNote(type(error).__name__, one_line(str(error)), now_ms())
 
 

@@ -119,7 +119,6 @@ class Publication:
 
 
 def publication_file(number: int) -> str:
-    """The name of a publication's file."""
     return f"{number:08d}.json"
 
 
@@ -129,27 +128,19 @@ def publication_numbers(names: Iterable[str]) -> list[int]:
 
 
 def counting(publications: Iterable[Publication], live: Collection[int]) -> Publication | None:
-    """The publication that counts: the newest one of a revision that wasn't forgotten; None where there is none.
-
-    :param live: numbers of the revisions that count.
-    """
-    return max(
-        (publication for publication in publications if publication.revision in live),
-        key=lambda publication: publication.number,
-        default=None,
-    )
+    """The publication that counts: the newest one of a revision that wasn't forgotten; None where there is none."""
+    counting = (publication for publication in publications if publication.revision in live)
+    return max(counting, key=lambda publication: publication.number, default=None)
 
 
 def counts_over(current: Publication, manifest: Manifest, *, written_ms: int | None = None) -> bool:
     """Whether a publication goes on counting beside an attempt at a manifest: an older revision never takes a newer
     one's place; and what was left of a window after a loss not that of the whole, where both have their own place.
 
-    :param current: the publication that counts.
-    :param manifest: what the attempt has read.
     :param written_ms: when the attempt began, Unix milliseconds, where its rows have taken the others' place; None
         where they have a place of their own, or weren't written.
     """
     if current.revision != manifest.revision:
-        snapshots = manifest.start_snapshot, manifest.end_snapshot
-        return current.revision > manifest.revision or (written_ms is None and current.snapshots == snapshots)
+        same = written_ms is None and current.snapshots == manifest.snapshots
+        return current.revision > manifest.revision or same
     return written_ms is None or current.started_ms >= written_ms

@@ -67,10 +67,7 @@ def _refuse_overlaps(published: Mapping[str, Publication], ranges: RangesOf) -> 
 
 
 def _overlapping(windows: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The pairs that share time.
-
-    :param windows: in order of their starts.
-    """
+    """The pairs that share time, of windows in order of their starts."""
     begun: list[str] = []
     for later in windows:
         begun = [window for window in begun if window_extent(window)[1] > window_extent(later)[0]]

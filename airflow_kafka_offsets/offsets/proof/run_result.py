@@ -46,13 +46,8 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTally:
-    """Rows of one partition summed up.
-
-    :param count: number of rows.
-    :param min_offset: smallest offset.
-    :param max_offset: largest offset, inclusive.
-    :param offset_sum: sum of the offsets.
-    :param checksum: as in :class:`Tally`.
+    """Rows of one partition summed up: their number, the smallest and the largest offset (inclusive), the sum of the
+    offsets, and a checksum as in :class:`Tally`.
     """
 
     topic: str
@@ -190,8 +185,7 @@ class RunResult:
 def published_counts(publication: Publication, content: bytes | None, uri: str) -> RunResult:
     """What a published attempt has counted.
 
-    :param content: of its result's file; None where there is none.
-    :param uri: of that.
+    :param content: of its result's file, at ``uri``; None where there is none.
     :raises LedgerCorruptError: when it is missing, or was changed since.
     """
     attempt, recorded = publication.attempt, publication.result_sha256

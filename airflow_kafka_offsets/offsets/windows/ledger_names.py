@@ -78,7 +78,6 @@ def _is_day(day: str) -> bool:
 
 
 def is_month(name: str) -> bool:
-    """Whether something is named as a month's folder is."""
     return _MONTH.fullmatch(name) is not None
 
 
@@ -93,12 +92,10 @@ def pipeline_folder(folder: str) -> str:
 
 
 def revision_folder(window: str, revision: int) -> str:
-    """The name of a revision's folder, within its month."""
     return window if revision == 1 else f"{window}.r{revision}"
 
 
 def forgotten_marker(window: str, revision: int) -> str:
-    """The name of the file by which a revision is forgotten."""
     return f"{window}.r{revision}.forgotten"
 
 
@@ -109,26 +106,18 @@ def published_again_marker(window: str, number: int) -> str:
 
 
 def last_publications(names: Iterable[str]) -> dict[str, int]:
-    """The highest number that a publication may have, of the windows that may have several.
-
-    :param names: what is in the folders of some months.
-    """
+    """The highest number that a publication may have, of the windows that may have several, by what is in the folders
+    of some months."""
     return {window: numbers[-1] for window, numbers in _numbers(_PUBLISHED_AGAIN, names).items()}
 
 
 def revisions_of(names: Iterable[str]) -> dict[str, list[int]]:
-    """All revisions by window, oldest first, forgotten ones included.
-
-    :param names: what is in the folders of some months.
-    """
+    """All revisions by window, oldest first, forgotten ones included."""
     return _numbers(_REVISION, names)
 
 
 def live_revisions(names: Iterable[str]) -> dict[str, list[int]]:
-    """The revisions that count, by window in order of time, oldest first. Windows without one are absent.
-
-    :param names: what is in the folders of some months.
-    """
+    """The revisions that count, by window in order of time, oldest first. Windows without one are absent."""
     every = list(names)
     forgotten = _numbers(_FORGOTTEN, every)
     live = {
@@ -175,10 +164,8 @@ class LedgerIdentity:
 
     @classmethod
     def of_pipeline(cls, fields: Mapping[str, Any] | None, uri: str) -> Self:
-        """From ``pipeline.json``.
+        """From ``pipeline.json``; None when there is none.
 
-        :param fields: what it holds; None when there is none.
-        :param uri: where it is.
         :raises LedgerCorruptError: when it is missing, or doesn't say it.
         """
         found = cls.of(fields or {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,7 +83,6 @@ class Manifest:
         return tuple(pinned for pinned in self.ranges if pinned.lost_offsets)
 
     def revised(self, revision: int) -> Self:
-        """The same as another revision."""
         return replace(self, revision=revision)
 
     def non_empty(self) -> tuple[OffsetRange, ...]:
@@ -130,7 +129,6 @@ class Manifest:
 
     @property
     def sha256(self) -> str:
-        """Hex digest of :meth:`to_bytes`."""
         return digest(self.to_bytes())
 
     @classmethod
@@ -161,21 +159,16 @@ class Manifest:
 
 
 def _check_names(fields: Mapping[str, Any]) -> None:
-    """Its names become folders, parts of SQL and table properties: whoever wrote the file must not say more by them.
-
-    :raises ValueError: when one has another form than ours.
-    """
-    for name, known in (
-        ("pipeline", PIPELINE_NAME.fullmatch),
-        ("ledger_id", LEDGER_ID.fullmatch),
-        ("window", is_window),
-    ):
-        if not known(fields[name]):
+    """Its names become folders, parts of SQL and table properties: whoever wrote the file must not say more by them."""
+    forms: dict[str, Callable[[str], object]]
+    forms = {"pipeline": PIPELINE_NAME.fullmatch, "ledger_id": LEDGER_ID.fullmatch, "window": is_window}
+    for name, has_form in forms.items():
+        if not has_form(fields[name]):
             raise ValueError(f"{name} {fields[name]!r}")
 
 
 def digest(content: bytes) -> str:
-    """The sha256 of some bytes, in hex."""
+    """Its sha256, in hex."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -48,7 +48,6 @@ class OffsetRange:
 
     @property
     def log_range(self) -> LogRange:
-        """Its offsets that are to be read."""
         return LogRange(self.topic, self.partition, self.start_offset, self.end_offset)
 
     def from_log_start(self, log_start_offset: int) -> OffsetRange:
@@ -66,12 +65,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Two snapshots and the ranges between them.
-
-    :param start: snapshot at the start, inclusive.
-    :param end: snapshot at the end, exclusive.
-    :param ranges: a range for every partition of the end snapshot, in order, empty ones included.
-    """
+    """Two snapshots, and a range between them for every partition of the later one, in order, empty ones included."""
 
     start: OffsetSnapshot
     end: OffsetSnapshot

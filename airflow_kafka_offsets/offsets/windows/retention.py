@@ -88,7 +88,7 @@ class WindowForecast:
     """What retention does to a window.
 
     :param window: its name; ``backlog`` for what is after the last one.
-    :param ranges: its ranges that aren't empty, at least one, the most urgent first.
+    :param ranges: those that aren't empty, at least one, the most urgent first.
     """
 
     window: str
@@ -105,7 +105,6 @@ class WindowForecast:
 
     @property
     def lost(self) -> int:
-        """Offsets that are gone already."""
         return sum(forecast.lost for forecast in self.ranges)
 
     @property

@@ -93,7 +93,7 @@ class AsOf:
         return f"group {self.group}" if self.group is not None else self.kind
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, without what isn't set."""
+        """Without what isn't set."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
@@ -197,7 +197,6 @@ class OffsetSnapshot:
         return f"the snapshot at {self.as_of}"
 
     def offsets(self) -> dict[TopicPartition, int]:
-        """The plain offsets."""
         return {key: boundary.offset for key, boundary in sorted(self.boundaries.items())}
 
     def to_json(self) -> dict[str, Any]:
