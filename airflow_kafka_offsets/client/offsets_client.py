@@ -17,7 +17,6 @@ from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.connection.transport import Transport
 from airflow_kafka_offsets.client.lookups.cut_log_lookup import mark_cut
-from airflow_kafka_offsets.client.lookups.extent_lookup import fetch_extents
 from airflow_kafka_offsets.client.lookups.group_lag_lookup import lags_on_committed, lags_on_partitions, lags_on_topics
 from airflow_kafka_offsets.client.lookups.instant_lookup import (
     Survey,
@@ -33,7 +32,7 @@ from airflow_kafka_offsets.client.requests.describe_groups import fetch_descript
 from airflow_kafka_offsets.client.requests.describe_log_dirs import fetch_log_sizes
 from airflow_kafka_offsets.client.requests.describe_producers import fetch_producers
 from airflow_kafka_offsets.client.requests.list_groups import fetch_groups
-from airflow_kafka_offsets.client.requests.list_offsets import fetch_segment_offsets, refuse_segments_of
+from airflow_kafka_offsets.client.requests.list_offsets import fetch_extents, fetch_segment_offsets, refuse_segments_of
 from airflow_kafka_offsets.client.requests.offset_commit import send_commit, send_delete
 from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets, fetch_zookeeper_offsets, own_topic_ids
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_epoch_ends

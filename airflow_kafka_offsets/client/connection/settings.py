@@ -193,31 +193,32 @@ def bootstrap_servers(keys: Mapping[str, str]) -> tuple[str, ...]:
     return servers
 
 
+def _choice(keys: Mapping[str, str], key: str, *allowed: str) -> str:
+    """One of some values, in capitals or not; the first of them by default, as in librdkafka."""
+    given = keys.get(key, allowed[0])
+    found = next((value for value in allowed if value.lower() == given.lower()), None)
+    if found is None:
+        raise ConfigurationError(f"{key} is {given!r}; it must be {' or '.join(allowed)}.")
+    return found
+
+
 def security_protocol(keys: Mapping[str, str]) -> str:
-    """The protocol, in capitals; PLAINTEXT by default, as in librdkafka."""
-    protocol = keys.get("security.protocol", "PLAINTEXT").upper()
-    if protocol not in SECURITY_PROTOCOLS:
-        raise ConfigurationError(
-            f"security.protocol is {protocol!r}; it must be one of {', '.join(SECURITY_PROTOCOLS)}."
-        )
-    return protocol
+    """The protocol, in capitals."""
+    return _choice(keys, "security.protocol", *SECURITY_PROTOCOLS)
 
 
 def sasl_settings(keys: Mapping[str, str]) -> SaslSettings:
-    """Mechanism and credentials; GSSAPI by default, as in librdkafka.
+    """Mechanism and credentials.
 
-    :raises ConfigurationError: when a name, password or mechanism is missing or not supported.
+    :raises ConfigurationError: when a name or password is missing, or a mechanism not supported.
     """
-    mechanism = keys.get("sasl.mechanism", KERBEROS).upper()
+    mechanism = _choice(keys, "sasl.mechanism", KERBEROS, *PASSWORD_MECHANISMS, OAUTHBEARER, MSK_IAM)
     if mechanism == KERBEROS:
         return SaslSettings(mechanism, kerberos_service_name=keys.get("sasl.kerberos.service.name", "kafka"))
     if mechanism == MSK_IAM or (mechanism == OAUTHBEARER and _is_msk(keys)):
         return _msk_iam(keys)
     if mechanism == OAUTHBEARER:
         return SaslSettings(mechanism, oauth=_oauth(keys))
-    if mechanism not in PASSWORD_MECHANISMS:
-        known = ", ".join((*PASSWORD_MECHANISMS, KERBEROS, OAUTHBEARER, MSK_IAM))
-        raise ConfigurationError(f"sasl.mechanism is {mechanism!r}; it must be one of {known}.")
     for key in ("sasl.username", "sasl.password"):
         if key not in keys:
             raise ConfigurationError(f"sasl.mechanism {mechanism} needs {key}, and the Kafka connection has none.")
@@ -243,14 +244,12 @@ def _msk_iam(keys: Mapping[str, Any]) -> SaslSettings:
 
 
 def _oauth(keys: Mapping[str, Any]) -> OAuthSettings:
-    function, method = keys.get("oauth_cb"), keys.get("sasl.oauthbearer.method", "default").lower()
+    function, method = keys.get("oauth_cb"), _choice(keys, "sasl.oauthbearer.method", "default", "oidc")
     if isinstance(function, str):
         raise ConfigurationError(
             f"oauth_cb names the function {function!r}, which Airflow imports only if its setting [apache_kafka] "
             "callback_allowlist has it."
         )
-    if method not in ("default", "oidc"):
-        raise ConfigurationError(f"sasl.oauthbearer.method is {method!r}; it must be default or oidc.")
     if function is not None and method == "default":
         return OAuthSettings(function, keys.get("sasl.oauthbearer.config", ""))
     if method == "default":
@@ -287,18 +286,12 @@ def _extensions(keys: Mapping[str, str]) -> dict[str, str]:
 
 def verifies_hostname(keys: Mapping[str, str]) -> bool:
     """Whether the broker's certificate must be issued for its host name; yes by default, as in librdkafka 2."""
-    algorithm = keys.get("ssl.endpoint.identification.algorithm", "https").lower()
-    if algorithm not in ("https", "none"):
-        raise ConfigurationError(f"ssl.endpoint.identification.algorithm is {algorithm!r}; it must be https or none.")
-    return algorithm == "https"
+    return _choice(keys, "ssl.endpoint.identification.algorithm", "https", "none") == "https"
 
 
 def verifies_certificate(keys: Mapping[str, str]) -> bool:
-    """Whether the broker's certificate is checked at all; yes by default."""
-    text = keys.get("enable.ssl.certificate.verification", "true").lower()
-    if text not in ("true", "false"):
-        raise ConfigurationError(f"enable.ssl.certificate.verification is {text!r}; it must be true or false.")
-    return text == "true"
+    """Whether the broker's certificate is checked at all."""
+    return _choice(keys, "enable.ssl.certificate.verification", "true", "false") == "true"
 
 
 def _tls(keys: Mapping[str, str]) -> TlsSettings:

@@ -18,9 +18,8 @@ from itertools import chain
 
 from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error
 from airflow_kafka_offsets.client.lookups.cut_log_lookup import mark_cut
-from airflow_kafka_offsets.client.lookups.extent_lookup import BOTH_ENDS, fetch_extents
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
-from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets import BOTH_ENDS, fetch_extents, fetch_list_offsets
 from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.routing.session import Session

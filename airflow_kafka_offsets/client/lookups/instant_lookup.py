@@ -19,10 +19,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from airflow_kafka_offsets.client.lookups.extent_lookup import fetch_extents
 from airflow_kafka_offsets.client.lookups.record_search import find_records
 from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_configs, topic_facts
-from airflow_kafka_offsets.client.requests.list_offsets import failed_listing, fetch_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets import failed_listing, fetch_extents, fetch_list_offsets
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterError

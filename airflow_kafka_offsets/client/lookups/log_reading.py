@@ -18,7 +18,6 @@ from kafka.protocol.consumer import FetchRequest
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error
 from airflow_kafka_offsets.client.connection.transport import NodeId, failure_of
-from airflow_kafka_offsets.client.lookups.extent_lookup import fetch_extents
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
 from airflow_kafka_offsets.client.requests.fetch import (
     ANSWER_BYTES,
@@ -28,7 +27,7 @@ from airflow_kafka_offsets.client.requests.fetch import (
     fetch_request,
     parse_fetch,
 )
-from airflow_kafka_offsets.client.requests.list_offsets import fetch_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets import fetch_extents, fetch_list_offsets
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError

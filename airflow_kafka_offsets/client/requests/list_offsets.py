@@ -3,25 +3,25 @@
 Versions: 0 lists segments, 1 looks up timestamps, 2 knows isolation levels (KIP-98) and tells throttle times, 4 knows
 leader epochs (KIP-320), 5 OFFSET_NOT_AVAILABLE (KIP-207), 7 max-timestamp (KIP-734), 8 earliest-local (KIP-405), 9
 latest-tiered (KIP-1005), 10 a timeout for remote storage (KIP-1075). A request carries one spec and no partition twice,
-which brokers refuse as INVALID_REQUEST (E40).
+which brokers refuse as INVALID_REQUEST (E40). Where logs start and end are two or three of them at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from airflow_kafka_offsets.client.connection.response_errors import named_error, response_error
+from airflow_kafka_offsets.client.connection.response_errors import Code, named_error, response_error
 from airflow_kafka_offsets.client.routing.fan_out import ask_leaders
 from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.client.wire import or_minus_one, or_none
 from airflow_kafka_offsets.errors import ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
-from airflow_kafka_offsets.offsets.answers.logs import SegmentOffsets, SegmentsOffsets
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents, SegmentOffsets, SegmentsOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, SpecKind
 
@@ -41,6 +41,9 @@ _FLOORS = {
 }
 """The first version that knows a kind. ``read_committed`` needs no floor: brokers that are too old for isolation levels
 are too old for transactions, and their last stable offset is the high watermark."""
+BOTH_ENDS = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
+"""High watermark and last stable offset."""
+_NO_OFFSET = named_error(Code.UNKNOWN_SERVER_ERROR, "the broker gave no offset for the start or end of the log")
 _SEGMENT_KINDS = (SpecKind.LATEST, SpecKind.EARLIEST, SpecKind.TIMESTAMP)
 _MOST_SEGMENTS = 2**31 - 1
 _FIRST_WITH_EPOCHS = 4
@@ -118,6 +121,47 @@ async def fetch_list_offsets(
         at_least=_FLOORS.get(spec.kind, 0),
     )
     return ListedOffsets(listed)
+
+
+def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffsets]) -> LogExtents:
+    """One extent for each partition: complete, or in error when any of its answers is.
+
+    :param ends: the answers to ``latest`` by isolation level.
+    """
+
+    def extent(start: ListedOffset) -> LogExtent:
+        key = start.topic, start.partition
+        found = {level: listed.lookup(*key) for level, listed in ends.items()}
+        for answer in (start, *found.values()):
+            if answer is None or answer.offset is None:
+                return LogExtent(*key, error=(answer and answer.error) or _NO_OFFSET)
+        told = {level: end for level, end in found.items() if end is not None}
+        high_watermark, stable = (end and end.offset for end in map(told.get, BOTH_ENDS))
+        return LogExtent(*key, start.offset, high_watermark, stable, _epoch_of(told.values()))
+
+    return LogExtents(map(extent, starts))
+
+
+def _epoch_of(ends: Iterable[ListedOffset]) -> int | None:
+    """The epoch that all answers came under. None where the leader changed between them: each is right by its own, and
+    under another one's a log would look as if it had been cut, or a cut one as if it hadn't."""
+    epochs = {end.leader_epoch for end in ends}
+    return epochs.pop() if len(epochs) == 1 else None
+
+
+async def fetch_extents(
+    session: Session, partitions: Iterable[TopicPartition], isolation_levels: Iterable[IsolationLevel] = BOTH_ENDS
+) -> LogExtents:
+    """Ask all leaders all questions at the same time; an element for every partition, by the deadline.
+
+    :param isolation_levels: which ends to ask for.
+    """
+    wanted, levels = list(partitions), list(isolation_levels)
+    await session.leaders.locate(wanted, session.deadline)  # once, not by each question
+    asked = [(OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED), *((OffsetSpec.LATEST, level) for level in levels)]
+    works = [partial(fetch_list_offsets, session, wanted, *question) for question in asked]
+    starts, *ends = await session.beside(*works)
+    return join_extents(starts, dict(zip(levels, ends, strict=True)))
 
 
 def refuse_segments_of(before: OffsetSpec, max_offsets: int) -> None:

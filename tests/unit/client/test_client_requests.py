@@ -16,11 +16,11 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import FindCoordinatorResponse, MetadataRequest, MetadataResponse
 
 from airflow_kafka_offsets.client.connection.response_errors import client_error, is_stale, named_error, response_error
-from airflow_kafka_offsets.client.lookups.extent_lookup import join_extents
 from airflow_kafka_offsets.client.requests.describe_configs import parse_topic_configs, topic_facts
 from airflow_kafka_offsets.client.requests.list_groups import parse_list_groups
 from airflow_kafka_offsets.client.requests.list_offsets import (
     failed_listing,
+    join_extents,
     list_offsets_request,
     parse_list_offsets,
 )

@@ -205,7 +205,7 @@ class TestUncleanElection:
                 GroupsCaughtUp((group,), max_lag=10**9).check(client)
             with pytest.raises(ConditionFailedError, match="was truncated below the commit"):
                 OffsetsReached(group, FixedOffsets.of("target", [SeenOffset(*key, 5)])).check(client)
-            delete_records(cluster, [SeenOffset(*key, 5)])
+            delete_records(cluster, {key: 5})
             (forgotten,) = client.epoch_ends([LogEpoch(*key, 0)]).values()
             assert (forgotten.leader_epoch, forgotten.end_offset) == (0, 5), "where the oldest known epoch starts"
 
@@ -221,7 +221,7 @@ class TestKilledCoordinator:
         topic, group = new_topic(cluster, replicas=[[1, 2, 3]]), new_name("group")
         key = TopicPartition(topic, 0)
         with connected_client(cluster.bootstrap_servers, timeout_s=30) as client:
-            commit(client, group, [SeenOffset(*key, 5)])
+            commit(client, group, {key: 5})
             dead = cluster.brokers[coordinator_id(cluster, group) - 1]
             dead.kill()
             (found,) = commits_of(client, group, [key]).offsets
