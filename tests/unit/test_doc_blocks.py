@@ -98,8 +98,8 @@ TEXTS: dict[tuple[str, int], Callable[[str], None]] = {
     ("CONTRIBUTING.md", 2): _folders_of_tests,
     ("docs/guides/loads.md", 2): _unproved,
     ("docs/guides/retention.md", 1): _forecast,
-    ("docs/guides/spark.md", 1): _extreme_timestamps,
     ("docs/reference/connections.md", 1): _jaas,
+    ("docs/reference/spark.md", 1): _extreme_timestamps,
 }
 """What a block of text is compared by; page and number."""
 

@@ -29,7 +29,7 @@ from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import manifest_of
 
 BLOCKS = {block.key: block for block in guide_blocks() if block.is_of_spark}
-README, JOB, PLAN = ("README.md", 2), ("docs/guides/spark.md", 2), ("docs/guides/spark.md", 5)
+README, JOB, PLAN = ("README.md", 2), ("docs/guides/spark.md", 2), ("docs/reference/spark.md", 1)
 DERIVED = ("docs/guides/jobs.md", 1)
 READ_PUBLISHED = [("docs/guides/assets.md", 3), ("docs/guides/quickstart.md", 2), ("docs/guides/spark.md", 4)]
 DEFINITIONS = {
