@@ -37,8 +37,7 @@ class Topics(ClientCall[TopicsMetadata]):
         return client.topics(sorted(self.wanted))
 
     def part(self, answer: TopicsMetadata) -> TopicsMetadata:
-        found = (answer.lookup(name) for name in self.wanted)
-        return TopicsMetadata((topic for topic in found if topic is not None), answer.cluster_id)
+        return answer.of_keys(self.wanted)
 
 
 class Facts(ClientCall[dict[str, TopicFacts]]):
@@ -55,8 +54,7 @@ class Lags(ClientCall[GroupLags]):
         return client.group_lags(sorted(self.wanted), isolation_level=self.isolation_level)
 
     def part(self, answer: GroupLags) -> GroupLags:
-        found = (answer.lookup(group) for group in self.wanted)
-        return GroupLags(lag for lag in found if lag is not None)
+        return answer.of_keys(self.wanted)
 
 
 class LagsOn(ClientCall[GroupLags]):
@@ -80,7 +78,7 @@ class Extents(ClientCall[LogExtents]):
         return client.log_extents(sorted(self.wanted))
 
     def part(self, answer: LogExtents) -> LogExtents:
-        return answer.of_partitions(self.wanted)
+        return answer.of_keys(self.wanted)
 
 
 class Listed(ClientCall[dict[OffsetSpec, ListedOffsets]]):
@@ -90,7 +88,7 @@ class Listed(ClientCall[dict[OffsetSpec, ListedOffsets]]):
         return client.list_offsets_by(_by_first(self.wanted), isolation_level=self.isolation_level)
 
     def part(self, answer: dict[OffsetSpec, ListedOffsets]) -> dict[OffsetSpec, ListedOffsets]:
-        return {spec: answer[spec].of_partitions(keys) for spec, keys in _by_first(self.wanted).items()}
+        return {spec: answer[spec].of_keys(keys) for spec, keys in _by_first(self.wanted).items()}
 
 
 class Records(ClientCall[dict[int | None, FirstRecords]]):
@@ -102,11 +100,7 @@ class Records(ClientCall[dict[int | None, FirstRecords]]):
         return client.first_records_by(_by_first(self.wanted), isolation_level=self.isolation_level)
 
     def part(self, answer: dict[int | None, FirstRecords]) -> dict[int | None, FirstRecords]:
-        parts = {}
-        for timestamp_ms, positions in _by_first(self.wanted).items():
-            found = (answer[timestamp_ms].lookup(*position) for position in positions)
-            parts[timestamp_ms] = FirstRecords(record for record in found if record is not None)
-        return parts
+        return {since_ms: answer[since_ms].of_keys(keys) for since_ms, keys in _by_first(self.wanted).items()}
 
 
 class Writers(ClientCall[Producers]):
@@ -144,6 +138,14 @@ def ask_topics(topics: Iterable[str]) -> Asking[TopicsMetadata]:
 def ask_partitions(topics: Iterable[str]) -> Asking[tuple[TopicPartition, ...]]:
     """Within a check: all partitions of some topics, in order; raises as :func:`ask_topics` does."""
     return tuple(partitions_of((yield from ask_topics(topics))))
+
+
+def ask_records(
+    positions: Iterable[ReadPosition], isolation_level: IsolationLevel, at_or_after_ms: int | None = None
+) -> Asking[FirstRecords]:
+    """Within a check: the first visible record at or after each position; and after an instant, where one is named."""
+    wanted = [(at_or_after_ms, position) for position in positions]
+    return (yield from ask(Records, wanted, isolation_level))[at_or_after_ms] if wanted else FirstRecords()
 
 
 class Behind(NamedTuple):
@@ -236,10 +238,7 @@ def read_left(
 
 def read_at(partitions: Sequence[Behind], isolation_level: IsolationLevel) -> Asking[LeftToRead]:
     """Within a check: read all of these; raises as :func:`read_left` does."""
-    if not partitions:
-        return LeftToRead()
-    wanted = ((None, behind.position) for behind in partitions)
-    records = (yield from ask(Records, wanted, isolation_level))[None]
+    records = yield from ask_records((behind.position for behind in partitions), isolation_level)
     failures = [(what, error) for what, error in records.failures() if error.name not in _CAN_NOT_READ]
     if failures:
         raise OffsetsError("Reading from where the group stands", failures)

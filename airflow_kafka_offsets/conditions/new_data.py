@@ -13,7 +13,7 @@ from airflow_kafka_offsets.conditions.client_calls import (
     Extents,
     Listed,
     RecordAges,
-    Records,
+    ask_records,
     ask_same_logs,
     ask_topics,
     note_unknowable,
@@ -120,13 +120,10 @@ class NewData(Condition):
         furthest = max(new, key=lambda data: data.lag)
         unread = FirstRecords()
         for part in ([furthest], [data for data in new if data is not furthest]):
-            if part:
-                records = (yield from ask(Records, ((None, data.position) for data in part), self.isolation_level))[
-                    None
-                ]
-                if any(record.offset is not None for record in records):
-                    return True
-                unread = FirstRecords([*unread, *records.errors()])
+            records = yield from ask_records((data.position for data in part), self.isolation_level)
+            if any(record.offset is not None for record in records):
+                return True
+            unread = FirstRecords([*unread, *records.errors()])
         unread.raise_for_errors()
         return False
 
@@ -134,10 +131,10 @@ class NewData(Condition):
         """How old the first new record is, where that may be enough; nothing where there is none, but markers alone."""
         if self.max_age_ms is None:
             return RecordAges()
-        records = (yield from ask(Records, ((None, data.position) for data in new), self.isolation_level))[None]
+        records = yield from ask_records((data.position for data in new), self.isolation_level)
         ages = RecordAges.of((record for record in records if record.offset is not None), now_ms())
         if not ages.unknown and (ages.oldest_ms is None or ages.oldest_ms < self.max_age_ms):
-            FirstRecords(records.errors()).raise_for_errors()  # an older one may be there
+            records.errors().raise_for_errors()  # an older one may be there
         return ages
 
     def _stale(self, partitions: Iterable[TopicPartition], counts: Mapping[str, int]) -> Asking[dict[str, str | None]]:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from airflow_kafka_offsets.arguments import as_count, one_of, refuse_text
-from airflow_kafka_offsets.conditions.client_calls import Extents, Facts, Listed, Records, Writers, ask_partitions
+from airflow_kafka_offsets.conditions.client_calls import Extents, Facts, Listed, Writers, ask_partitions, ask_records
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents, Producers, holder_text
-from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.instants import duration_text, is_from_future, iso_instant, now_ms, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
@@ -155,18 +155,12 @@ class WindowComplete(Condition):
     def _with_record(self, listed: ListedOffsets, timestamp_ms: int) -> Asking[set[TopicPartition]]:
         """The partitions where a visible record was found, and no marker or aborted one with old records behind it."""
         found = [ReadPosition(own.topic, own.partition, own.offset) for own in listed if own.offset is not None]
-        records = yield from self._read(found)
+        records = (yield from ask_records(found, self.isolation_level)).raise_for_errors()
         others = [ReadPosition(*record[:3]) for record in records if record.offset != record.position]
-        late = yield from self._read(others, at_or_after_ms=timestamp_ms)
+        late = (yield from ask_records(others, self.isolation_level, timestamp_ms)).raise_for_errors()
         passed = [record for record in records if record.offset == record.position]
         passed += [record for record in late if record.offset is not None]
-        return {TopicPartition(record.topic, record.partition) for record in passed}
-
-    def _read(self, positions: list[ReadPosition], at_or_after_ms: int | None = None) -> Asking[FirstRecords]:
-        if not positions:
-            return FirstRecords()
-        wanted = ((at_or_after_ms, position) for position in positions)
-        return (yield from ask(Records, wanted, self.isolation_level))[at_or_after_ms].raise_for_errors()
+        return set(map(TopicPartition.of, passed))
 
     def _sort(self, listed: ListedOffsets, passed: set[TopicPartition], elapsed_ms: int) -> Asking[Completeness]:
         """Sort partitions by whether the moment has passed on them; what idle means is yet to be said."""
@@ -219,4 +213,4 @@ class WindowComplete(Condition):
 def _from_the_future(listed: ListedOffsets) -> list[TopicPartition]:
     """Where the record that was found can't be of today (E5): the first one that late in the log."""
     now = now_ms()
-    return [TopicPartition(own.topic, own.partition) for own in listed if is_from_future(own.timestamp_ms, now)]
+    return [TopicPartition.of(own) for own in listed if is_from_future(own.timestamp_ms, now)]

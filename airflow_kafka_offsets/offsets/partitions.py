@@ -138,6 +138,10 @@ class AnswerSet(Generic[E]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self)!r})"
 
+    def of_keys(self, keys: Iterable[Any]) -> Self:
+        """The elements that these find; those that aren't part of the answer stay absent."""
+        return self._of(self._elements[key] for key in keys if key in self._elements)
+
     def ok(self) -> Self:
         return self._of(element for element in self if element.error is None)
 
@@ -213,9 +217,8 @@ class PartitionMap(AnswerSet[P]):
     def of_topics(self, topics: Iterable[str]) -> Self:
         return self.of({topic: self._topics[topic] for topic in topics if topic in self._topics})
 
-    def of_partitions(self, partitions: Iterable[TopicPartition]) -> Self:
-        """Those that aren't part of the answer stay absent."""
-        found = (self.lookup(*partition) for partition in partitions)
+    def of_keys(self, keys: Iterable[TopicPartition]) -> Self:
+        found = (self.lookup(*key) for key in keys)
         return self._of(element for element in found if element is not None)
 
     def partitions(self) -> list[TopicPartition]:

@@ -39,14 +39,12 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
     :param abandoned_topics: topics with commits that no member reads any more ``count`` (default), or ``ignore`` them
         as long as the group has members.
     :param stable_polls: how many polls in a row all this has to hold.
-    :param isolation_level: ``read_committed`` (default) measures to the last stable offset, ``read_uncommitted`` to the
-        high watermark. (templated)
 
     XCom: ``{"groups": {"<group>": <total lag>}, "max_lag": 0}``, with the limits that were given; and ``pace``, after
     more than one poll: ``{"<group>": {"written_per_s", "read_per_s", "trend", "caught_up_in_s"}}``, None where unknown.
     """
 
-    template_fields: Sequence[str] = ("groups", "topics", "isolation_level", "kafka_conn_id")
+    template_fields: Sequence[str] = ("groups", "topics", *KafkaWaitSensor.template_fields)
 
     def __init__(
         self,
@@ -61,7 +59,6 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
         ahead_of_log: Literal["fail", "wait"] = "fail",
         abandoned_topics: Literal["count", "ignore"] = "count",
         stable_polls: int = 1,
-        isolation_level: str = IsolationLevel.READ_COMMITTED,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -75,7 +72,6 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
         self.ahead_of_log = ahead_of_log
         self.abandoned_topics = abandoned_topics
         self.stable_polls = stable_polls
-        self.isolation_level = isolation_level
 
     def condition(self, context: Context, client: OffsetsClient) -> Condition:
         return GroupsCaughtUp(

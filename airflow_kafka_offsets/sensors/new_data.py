@@ -39,14 +39,13 @@ class KafkaNewDataSensor(KafkaWaitSensor):
     :param min_records: how many records, over all topics; 1 by default.
     :param max_age: how old the first new record may become, by its timestamp, before fewer than ``min_records`` are
         enough, a timedelta or seconds; by default all of them are waited for.
-    :param isolation_level: which records count. (templated)
 
     XCom: ``{"new": {"flights": 120}, "stale": {"clicks": "2026-11-21T06:00:00.000Z"}, "since": "..."}``, where
     ``stale`` holds the newest record's time of each topic without new data, and the ``ledger`` of a stored start. With
     ``max_age`` also ``age_s``, the first new record's age where it was looked at.
     """
 
-    template_fields: Sequence[str] = ("topics", "since", "pipeline", "ledger_root", "isolation_level", "kafka_conn_id")
+    template_fields: Sequence[str] = ("topics", "since", "pipeline", "ledger_root", *KafkaWaitSensor.template_fields)
     keeps_offsets = True
 
     def __init__(
@@ -58,7 +57,6 @@ class KafkaNewDataSensor(KafkaWaitSensor):
         ledger_root: str | None = None,
         min_records: int = 1,
         max_age: timedelta | float | None = None,
-        isolation_level: str = IsolationLevel.READ_COMMITTED,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -68,7 +66,6 @@ class KafkaNewDataSensor(KafkaWaitSensor):
         self.ledger_root = ledger_root
         self.min_records = min_records
         self.max_age = max_age
-        self.isolation_level = isolation_level
 
     def condition(self, context: Context, client: OffsetsClient) -> Condition:
         return NewData(

@@ -37,13 +37,12 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
         this task began, ``log_end``, by default. (templated)
     :param topics: with the default target: whose log ends; all topics that the group has committed on or reads by
         default. (templated)
-    :param isolation_level: which records the group reads. (templated)
 
     XCom: ``{"group": "...", "target": "log end at 2026-11-21T06:00:00.000Z", "partitions": 6}``, and the ``ledger`` of
     a stored target.
     """
 
-    template_fields: Sequence[str] = ("group", "target", "topics", "isolation_level", "kafka_conn_id")
+    template_fields: Sequence[str] = ("group", "target", "topics", *KafkaWaitSensor.template_fields)
     keeps_offsets = True
 
     def __init__(
@@ -52,14 +51,12 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
         group: str,
         target: Any = LOG_END,
         topics: str | list[str] | None = None,
-        isolation_level: str = IsolationLevel.READ_COMMITTED,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.group = group
         self.target = target
         self.topics = topics
-        self.isolation_level = isolation_level
 
     def condition(self, context: Context, client: OffsetsClient) -> Condition:
         level = IsolationLevel.of(self.isolation_level)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,6 +23,7 @@ from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, KeptClient
 from airflow_kafka_offsets.hooks.metrics import tell
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
@@ -48,10 +49,13 @@ class KafkaWaitSensor(BaseSensorOperator):
     timeout and retries. A passing one (no broker answers, a leader moves) is logged and waited out. A permission, topic
     or connection that was good before and is gone is asked for five polls more. The result is pushed as small JSON.
 
+    :param isolation_level: which records count: ``read_committed`` (default), up to the last stable offset; or
+        ``read_uncommitted``, up to the high watermark. (templated)
     :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
     :param deferrable: wait on the triggerer instead of a worker; default ``[operators] default_deferrable``.
     """
 
+    template_fields: Sequence[str] = ("isolation_level", "kafka_conn_id")
     stable_polls = 1
     keeps_offsets = False
     """Whether this kind of sensor calls :meth:`once`."""
@@ -60,11 +64,13 @@ class KafkaWaitSensor(BaseSensorOperator):
     def __init__(
         self,
         *,
+        isolation_level: str = IsolationLevel.READ_COMMITTED,
         kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.isolation_level = isolation_level
         self.kafka_conn_id = kafka_conn_id
         self.deferrable = deferrable
         self._clients = KeptClient()

@@ -35,12 +35,11 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
         it counts as complete once the end (with lateness) is ``idle_after`` ago. ``require_heartbeat``: so it does, if
         another partition of its topic has a record that late. ``fail``: the task fails then.
     :param idle_after: for these three, a timedelta or seconds.
-    :param isolation_level: which records count. (templated)
 
     XCom: ``{"instant": "...", "partitions_passed": 6, "assumed_idle": ["topic-3"]}``.
     """
 
-    template_fields: Sequence[str] = ("topics", "start", "end", "isolation_level", "kafka_conn_id")
+    template_fields: Sequence[str] = ("topics", "start", "end", *KafkaWaitSensor.template_fields)
 
     def __init__(
         self,
@@ -51,7 +50,6 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
         allowed_lateness: timedelta | float = 0,
         idle: IdlePolicy = "wait",
         idle_after: timedelta | float | None = None,
-        isolation_level: str = IsolationLevel.READ_COMMITTED,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -61,7 +59,6 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
         self.allowed_lateness = allowed_lateness
         self.idle = idle
         self.idle_after = idle_after
-        self.isolation_level = isolation_level
 
     def condition(self, context: Context, client: OffsetsClient) -> Condition:
         return WindowComplete(

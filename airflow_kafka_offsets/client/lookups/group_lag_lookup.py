@@ -210,7 +210,7 @@ def _all_of(wanted: Mapping[str, Collection[TopicPartition]]) -> Collection[Topi
 
 
 def _only(extents: LogExtents, partitions: Collection[TopicPartition]) -> LogExtents:
-    return extents if len(partitions) == len(extents) else extents.of_partitions(partitions)
+    return extents if len(partitions) == len(extents) else extents.of_keys(partitions)
 
 
 def _lag(

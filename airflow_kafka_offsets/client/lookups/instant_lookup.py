@@ -67,7 +67,7 @@ async def look_up(
         if doubtful:
             again = await fetch_list_offsets(session, doubtful, spec, isolation_level)
             listed = ListedOffsets([*listed, *again])  # mostly a record has just come
-            starts = extents.of_partitions(again.unmatched())
+            starts = extents.of_keys(again.unmatched())
             read = [ReadPosition(extent.topic, extent.partition, extent.log_start_offset or 0) for extent in starts]
             records = await find_records(session, read, isolation_level, spec.timestamp_ms)
             listed = put_in_records(listed, records, extents)

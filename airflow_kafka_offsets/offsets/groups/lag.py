@@ -177,7 +177,7 @@ class GroupLag:
         """The same group, judged on some of its partitions alone. One that it wasn't judged on is absent."""
         return GroupLag(
             self._commits,
-            self._extents.of_partitions(partitions),
+            self._extents.of_keys(partitions),
             error=self._error,
             description=self.description,
             isolation_level=self._isolation_level,
