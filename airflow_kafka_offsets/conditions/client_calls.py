@@ -251,8 +251,7 @@ class RecordAges:
     """How old some first records are, by their timestamps and this machine's clock.
 
     :param oldest_ms: the highest age that is known, milliseconds; None when none is.
-    :param unknown: partitions where nobody can tell, and why, in words: a record has no timestamp, or one from the
-        future (E5).
+    :param unknown: partitions where nobody can tell, and why, in words.
     """
 
     oldest_ms: int | None = None
@@ -286,7 +285,7 @@ class RecordAges:
 
     @property
     def known_ms(self) -> int | None:
-        """The age of the oldest of them; None when nobody can tell."""
+        """Age of the oldest; None when nobody can tell."""
         return None if self.unknown else self.oldest_ms
 
     def note(self, what: str) -> str:

@@ -33,7 +33,6 @@ class ClientCall(Generic[A]):
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
 
     def make(self, client: OffsetsClient) -> A:
-        """The answer."""
         raise NotImplementedError
 
     def part(self, answer: A) -> A:

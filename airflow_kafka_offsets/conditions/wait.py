@@ -38,24 +38,18 @@ class WaitStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a poll has seen.
-
-    :param at_s: when, Unix seconds.
-    :param remaining: offsets that were still to go.
-    :param sums: what each group's lag was measured from.
-    """
+    """What a poll has seen: when (Unix seconds), offsets that were still to go, and what each group's lag was measured
+    from."""
 
     at_s: float
     remaining: int
     sums: Mapping[str, LagSums]
 
     def to_json(self) -> list[Any]:
-        """Plain JSON."""
         return [self.at_s, self.remaining, {group: list(sums) for group, sums in self.sums.items()}]
 
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> Self:
-        """The inverse of :meth:`to_json`."""
         at_s, remaining, sums = fields
         return cls(at_s, remaining, {group: LagSums(*values) for group, values in sums.items()})
 
@@ -83,7 +77,6 @@ class Wait:
         self._history: list[_Seen] = [_Seen.from_json(fields) for fields in memory.get("history", ())]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
         return {
             "answered": self._answered,
             "held": self._held,

@@ -151,7 +151,6 @@ class GroupLag:
 
     @property
     def partitions(self) -> PartitionLags:
-        """Lag by partition."""
         if self._partitions is None:
             self._partitions = self._measure()
         return self._partitions

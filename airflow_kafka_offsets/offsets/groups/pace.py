@@ -79,14 +79,13 @@ def group_paces(
     :param earlier: by group; one is absent whose lag or commits weren't known.
     :param seconds: how long after the first the second was measured.
     """
-    return {group: _group_pace(earlier.get(group), now, seconds) for group, now in later.items()}
-
-
-def _group_pace(earlier: LagSums | None, later: LagSums, seconds: float) -> dict[str, Any] | None:
-    if earlier is None or earlier.partitions != later.partitions:
-        return None
-    found = _pace(later.ends - earlier.ends, later.commits - earlier.commits, later.ends - later.commits, seconds)
-    return None if found is None else found.to_json()
+    paces: dict[str, dict[str, Any] | None] = dict.fromkeys(later)
+    for group, now in later.items():
+        before = earlier.get(group)
+        if before is not None and before.partitions == now.partitions:
+            found = _pace(now.ends - before.ends, now.commits - before.commits, now.ends - now.commits, seconds)
+            paces[group] = None if found is None else found.to_json()
+    return paces
 
 
 def _pace(written: int, read: int, lag: int, seconds: float) -> Pace | None:

@@ -31,12 +31,8 @@ _FILE = re.compile(r"(\d{8})\.json")
 
 @dataclass(frozen=True, slots=True)
 class FurtherOutput:
-    """A further output of a published attempt, such as a job's dead letters.
-
-    :param name: what the job calls it.
-    :param output: folder or table with its rows; None for an empty window.
-    :param sink: its kind, as for the first one.
-    :param rows: how many it has.
+    """A further output of a published attempt, such as a job's dead letters; its name is what the job calls it, and the
+    other fields are as those of the first one.
     """
 
     name: str

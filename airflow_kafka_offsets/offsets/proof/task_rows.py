@@ -22,12 +22,7 @@ _HEX_DIGITS = 11
 
 @dataclass(frozen=True, slots=True)
 class TaskRows:
-    """What the output holds of one task's range.
-
-    :param task: the range.
-    :param first: smallest offset; None without rows.
-    :param last: largest offset, inclusive; None without rows.
-    """
+    """What the output holds of one task's range: from the smallest offset to the largest; None without rows."""
 
     task: LogRange
     first: int | None

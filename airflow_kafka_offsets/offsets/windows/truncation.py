@@ -33,10 +33,7 @@ class SeenOffset(NamedTuple):
 
 def seen_in(snapshot: OffsetSnapshot) -> list[SeenOffset]:
     """The offsets of a snapshot, in order."""
-    return [
-        SeenOffset(*key, boundary.offset, boundary.leader_epoch)
-        for key, boundary in sorted(snapshot.boundaries.items())
-    ]
+    return [SeenOffset(*key, each.offset, each.leader_epoch) for key, each in sorted(snapshot.boundaries.items())]
 
 
 def cut_below(seen: Iterable[SeenOffset], ends: EpochEnds) -> dict[TopicPartition, str]:
