@@ -54,21 +54,12 @@ class SplitPlan:
         return sum(task.span for task in self.tasks)
 
     @property
-    def size_bytes(self) -> int:
-        """Bytes of all records, as far as it is known."""
-        return self._size(self.span)
-
-    @property
     def skew(self) -> float:
         """The largest task over the mean one; 1 when all are equal, and without tasks."""
         return max(task.span for task in self.tasks) * len(self.tasks) / self.span if self.tasks else 1.0
 
-    def largest(self, count: int = _SHOWN) -> list[LogRange]:
-        """The largest tasks, largest first."""
-        return heapq.nsmallest(count, self.tasks, key=lambda task: (-task.span, task))
-
-    def _size(self, span: int) -> int:
-        return round(span * self.bytes_per_record)
+    def _size(self, span: int) -> str:
+        return f"{span * self.bytes_per_record / 2**20:,.1f} MiB"
 
     def summary(self) -> str:
         """Tasks, bytes and skew in one line."""
@@ -76,7 +67,7 @@ class SplitPlan:
         where = "an unknown number of cores" if self.cores is None else _count(self.cores, "core")
         return (
             f"{_count(len(self.tasks), 'task')} of {_count(self.partitions, 'partition')} on {where} ({how}): "
-            f"{_count(self.span, 'record')}, {_mebibytes(self.size_bytes)} at {self.bytes_per_record:,.0f} bytes a "
+            f"{_count(self.span, 'record')}, {self._size(self.span)} at {self.bytes_per_record:,.0f} bytes a "
             f"record, skew {self.skew:.1f}"
         )
 
@@ -84,9 +75,9 @@ class SplitPlan:
         if not self.tasks:
             return self.summary()
         rows: list[Sequence[str]] = [("topic", "partition", "start offset", "end offset", "records", "size")]
-        for task in self.largest():
+        for task in heapq.nsmallest(_SHOWN, self.tasks, key=lambda task: (-task.span, task)):
             numbers = (task.partition, task.start_offset, task.end_offset, task.span)
-            rows.append((task.topic, *(f"{number:,}" for number in numbers), _mebibytes(self._size(task.span))))
+            rows.append((task.topic, *(f"{number:,}" for number in numbers), self._size(task.span)))
         return "\n".join([self.summary(), *_aligned(rows)])
 
 
@@ -117,20 +108,17 @@ def split_plan(
     chosen = _given(options or {}) or _chosen([task.span for task in whole], size, cores, by_records)
     if MAX_RECORDS in chosen and not by_records:
         raise ConfigurationError(f"{MAX_RECORDS} needs Spark 4.0, and would be ignored: use {MIN_PARTITIONS}.")
-    tasks = spark_tasks(whole, **{_ARGUMENTS[name]: int(value) for name, value in chosen.items()})
+    tasks = _spark_tasks(whole, {name: int(value) for name, value in chosen.items()})
     return SplitPlan(tuple(tasks), len(whole), chosen, size, cores)
 
 
-def spark_tasks(
-    whole: Sequence[LogRange], min_partitions: int | None = None, max_records: int | None = None
-) -> Sequence[LogRange]:
+def _spark_tasks(whole: Sequence[LogRange], options: Mapping[str, int]) -> Sequence[LogRange]:
     """What Spark makes of whole ranges, in their order."""
     tasks = whole
-    if max_records is not None:
-        tasks = [part for task in tasks for part in _divided(task, math.ceil(task.span / max_records))]
-    if min_partitions is not None and min_partitions > len(tasks):
-        return _divided_by_share(tasks, min_partitions)
-    return tasks
+    if MAX_RECORDS in options:
+        tasks = [part for task in tasks for part in _divided(task, math.ceil(task.span / options[MAX_RECORDS]))]
+    wanted = options.get(MIN_PARTITIONS, 0)
+    return _divided_by_share(tasks, wanted) if wanted > len(tasks) else tasks
 
 
 def _divided(task: LogRange, parts: int) -> Iterator[LogRange]:
@@ -163,12 +151,9 @@ def _share(span: int, total: int, wanted: int) -> int:
     return max(math.floor(span / total * wanted + 0.5), 1)
 
 
-_ARGUMENTS = {MIN_PARTITIONS: "min_partitions", MAX_RECORDS: "max_records"}
-
-
 def _given(options: Mapping[str, str]) -> dict[str, str]:
     """The options that split; Spark ignores case."""
-    names = {name.lower(): name for name in _ARGUMENTS}
+    names = {name.lower(): name for name in (MIN_PARTITIONS, MAX_RECORDS)}
     found = {names[name.lower()]: value for name, value in options.items() if name.lower() in names}
     for name, value in found.items():
         if not (value.isdecimal() and int(value) > 0):
@@ -202,10 +187,6 @@ def _last_end(spans: Sequence[int], cores: int) -> int:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _mebibytes(size_bytes: int) -> str:
-    return f"{size_bytes / 2**20:,.1f} MiB"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
