@@ -16,10 +16,7 @@ from airflow_kafka_offsets.submission.driver_secrets import DriverPlace
 UNKNOWN = "NotFound"
 """State of a driver that the cluster has no memory of; the provider's own word on Kubernetes."""
 _UNKNOWN_TO_YARN = "YARN RM REST API returned HTTP 404"
-_TRACKED = {
-    DriverPlace.YARN: "yarn_track_via_rm_api",
-    DriverPlace.KUBERNETES: "track_driver_via_k8s_api",
-}
+_TRACKED = {DriverPlace.YARN: "yarn_track_via_rm_api", DriverPlace.KUBERNETES: "track_driver_via_k8s_api"}
 """Arguments that have ``spark-submit`` end once the driver is submitted; on a standalone cluster it always does."""
 
 

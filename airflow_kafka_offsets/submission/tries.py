@@ -27,23 +27,18 @@ _DECIDES = (
 )
 """What of an operator's arguments decides which rows its driver writes; not what it runs with, such as memory."""
 
-_INSTANCE = ("dag_id", "run_id", "task_id", "map_index")
-
 
 @dataclass(frozen=True, slots=True)
 class Tries:
     """One task instance, and what its driver is given.
 
-    :param map_index: which of a mapped task's; -1 for another one.
+    :param instance: as :func:`instance_of` has it.
     :param max_tries: how many it may have: Airflow raises that whenever the task is cleared, and at no other time.
     :param asked: hash of the arguments that decide which rows are written, and of the files here that they name. What
         an earlier try has loaded otherwise, as before the Dag or a file was changed, is no result of this one.
     """
 
-    dag_id: str
-    run_id: str
-    task_id: str
-    map_index: int
+    instance: Mapping[str, Any]
     try_number: int
     max_tries: int
     asked: str
@@ -52,14 +47,12 @@ class Tries:
     def of(cls, context: Context, task: SparkSubmitOperator) -> Self:
         """The tries of the task that runs."""
         ti: Any = context["ti"]
-        return cls(**instance_of(context), try_number=ti.try_number, max_tries=ti.max_tries, asked=_asked(task))
+        return cls(instance_of(context), ti.try_number, ti.max_tries, _asked(task))
 
     def fields(self) -> dict[str, Any]:
         """For the note of an attempt."""
-        return {
-            "airflow": self._instance() | {"try_number": self.try_number, "max_tries": self.max_tries},
-            "asked": self.asked,
-        }
+        tried = {**self.instance, "try_number": self.try_number, "max_tries": self.max_tries}
+        return {"airflow": tried, "asked": self.asked}
 
     def counted(self, ledger: Ledger, pinned: PinnedManifest, failed: str | None) -> CountedAttempt | None:
         """What an earlier try has loaded and counted, and died before it published it; None where there is none.
@@ -87,17 +80,15 @@ class Tries:
 
     def _is_own(self, noted: Mapping[str, Any]) -> bool:
         run = noted.get("airflow") or {}
-        return noted.get("asked") == self.asked and self._instance().items() <= run.items()
-
-    def _instance(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _INSTANCE}
+        return noted.get("asked") == self.asked and self.instance.items() <= run.items()
 
 
 def instance_of(context: Context) -> dict[str, Any]:
     """Which task instance runs: ``dag_id``, ``run_id``, ``task_id``, and ``map_index``, -1 for no mapped one's."""
     ti: Any = context["ti"]
-    map_index = getattr(ti, "map_index", None)
-    return dict(zip(_INSTANCE, (ti.dag_id, ti.run_id, ti.task_id, -1 if map_index is None else map_index), strict=True))
+    index = getattr(ti, "map_index", None)
+    of_run = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id}
+    return of_run | {"map_index": -1 if index is None else index}
 
 
 def _asked(task: SparkSubmitOperator) -> str:
