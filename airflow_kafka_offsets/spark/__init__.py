@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
     from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
     from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
-    from airflow_kafka_offsets.spark.sinks.sink import Attempt, Sink, Written, count_only
+    from airflow_kafka_offsets.spark.sinks.sink import Attempt, Sink, Written
     from airflow_kafka_offsets.spark.window.derived import Derived
 
 _MODULES = {
@@ -31,7 +31,6 @@ _MODULES = {
     "PinnedWindow": "pinned",
     "Sink": "sinks.sink",
     "Written": "sinks.sink",
-    "count_only": "sinks.sink",
     "pinned_window": "pinned",
     "read_published": "published",
 }
@@ -45,7 +44,6 @@ __all__ = [
     "PinnedWindow",
     "Sink",
     "Written",
-    "count_only",
     "pinned_window",
     "read_published",
 ]

@@ -133,11 +133,6 @@ class Sink(ABC):
         do: it is seen when it is written."""
 
 
-def count_only(rows: DataFrame) -> None:
-    """Run an action on rows that need not be written again, so that they are counted."""
-    rows.write.format("noop").mode("overwrite").save()
-
-
 def audited_columns(strict_time: bool) -> dict[str, str]:
     """The columns that the output must keep, and their types. With strict time ``outside_window`` is one of them."""
     return AUDITED | ({OUTSIDE_COLUMN: "boolean"} if strict_time else {})
