@@ -185,11 +185,11 @@ class IcebergSink(TableSink):
         found = spark.table(f"{self.table}.snapshots").where(F.col("snapshot_id").isin(list(heads.values())))
         told = {row["snapshot_id"]: _marks_in(row["summary"]) for row in found.collect()}
         began = attempt.revision, attempt.started_ms
+        known = {_branch(attempt, other) for other in (attempt.name, *attempt.earlier, *attempt.refused)}
         for name, head in heads.items():
             commit = WindowCommit.read(told.get(head, {}), attempt.ledger_id)
             own = commit is not None and _branch(attempt, commit.attempt) == name
-            known = name in {_branch(attempt, other) for other in (attempt.name, *attempt.earlier, *attempt.refused)}
-            if known or (own and commit is not None and (commit.revision, commit.started_ms) < began):
+            if name in known or (own and commit is not None and (commit.revision, commit.started_ms) < began):
                 yield name
 
     def _java(self, spark: SparkSession) -> Any:

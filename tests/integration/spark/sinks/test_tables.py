@@ -341,14 +341,6 @@ class TestRefusals:
             publish(open_window(manifest), IcebergSink("nowhere.flights.t"))
 
 
-def _commits(spark: SparkSession, sink: TableSink) -> int:
-    """How many the table has."""
-    if isinstance(sink, DeltaSink):
-        return spark.sql(f"DESCRIBE HISTORY delta.`{sink.table}`").count()
-    spark.sql(f"REFRESH TABLE {sink.table}")
-    return spark.table(f"{sink.table}.snapshots").count()
-
-
 def _forget_all_but_the_last_commit(spark: SparkSession, sink: DeltaSink) -> None:
     """As Delta does with commits older than ``delta.logRetentionDuration``, once a checkpoint has what they say."""
     delta: Any = spark._jvm.org.apache.spark.sql.delta.DeltaLog
