@@ -85,13 +85,16 @@ class Schedule:
 
     def last_window(self, before_ms: int) -> tuple[int, int] | None:
         """Start and end of the last window that was over at a time; None when that can't be told."""
-        cron = self.cron
-        if cron is None:
+        import pendulum
+        from airflow.timetables.interval import CronDataIntervalTimetable
+
+        if self.cron is None:
             return None
-        start, end = _last_interval(*cron, to_datetime(before_ms))
-        if self.by_end:
-            start = end - self._timetables[0].interval
-        return instant_ms(start), instant_ms(end)
+        expression, timezone = self.cron
+        cut = CronDataIntervalTimetable(expression, timezone=timezone)
+        found = cut.infer_manual_data_interval(run_after=pendulum.instance(to_datetime(before_ms)))
+        start = found.end - self._timetables[0].interval if self.by_end else found.start
+        return instant_ms(start), instant_ms(found.end)
 
     def windows(self, start_ms: int, end_ms: int) -> list[tuple[int, int]] | None:
         """Starts and ends of the windows that the schedule cuts from one instant to another; None when it doesn't cut
@@ -191,12 +194,3 @@ def tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:
         raise IntervalError(f"The schedule {expression!r} has no tick after {moment.isoformat()}.")
     end: datetime = following.data_interval.end
     return end
-
-
-def _last_interval(expression: str, timezone: Any, moment: datetime) -> tuple[datetime, datetime]:
-    import pendulum
-    from airflow.timetables.interval import CronDataIntervalTimetable
-
-    cut = CronDataIntervalTimetable(expression, timezone=timezone)
-    found = cut.infer_manual_data_interval(run_after=pendulum.instance(moment))
-    return found.start, found.end
