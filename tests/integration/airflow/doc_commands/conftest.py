@@ -6,9 +6,10 @@ import io
 import os
 import re
 import shlex
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing, redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,6 +34,8 @@ from tests.unit.offsets.proof.results import run_result, tallies
 
 COLUMNS = "100"
 """Of the terminal that the pages show."""
+SHELL_S = 550.0
+"""How long code may run in Bash; half a minute on a quiet machine."""
 ATTEMPT = "20261121T093849535Z-eece00fd"
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 OF_THE_DEMO = re.compile(r"flights_daily|lag flights-daily")
@@ -157,10 +160,22 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{variables['PATH']}")
 
     def run(code: str) -> str:
-        options = {"cwd": clone, "capture_output": True, "text": True, "timeout": 280, "check": False}
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", code], env=os.environ | {"MAKEFLAGS": "n"}, **options)  # type: ignore[call-overload]
-        assert done.returncode == 0, done.stdout + done.stderr
-        return str(done.stdout)
+        process = subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", code],
+            cwd=clone,
+            env=os.environ | {"MAKEFLAGS": "n"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            printed, said = process.communicate(timeout=SHELL_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # what it has started, where it took too long
+        assert process.returncode == 0, printed + said
+        return printed
 
     return run
 
