@@ -268,7 +268,7 @@ def _folded(rows: Sequence[Row], columns: Sequence[Column], least: Sequence[int]
 
 def _is_number(column: Column, rows: Sequence[Row]) -> bool:
     found = [row[column.name] for row in rows if row[column.name] is not None]
-    return bool(found) and all(isinstance(value, int) and not isinstance(value, bool) for value in found)
+    return bool(found) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in found)
 
 
 def printable(text: str) -> str:
