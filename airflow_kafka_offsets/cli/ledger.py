@@ -51,15 +51,15 @@ def list_windows(args: Any) -> int:
 def show_window(args: Any) -> int:
     """A row a partition."""
     ledger = stored_ledger(args)
-    names = [folder.id for folder in ledger.windows()]
-    if not names:
+    live = ledger.window_folders.index().live
+    if not live:
         raise ConfigurationError(f"{ledger.uri} has no window yet.")
-    window = args.window or names[-1]
-    require_windows(ledger, [window], names)
-    known = [folder.revision for folder in ledger.window_folders.live(window)]
+    window = args.window or next(reversed(live))
+    require_windows(ledger, [window], live)
+    known = live[window]
     if args.revision is not None and args.revision not in known:
         raise ConfigurationError(
-            f"Window {window} has no revision {args.revision}; it has {', '.join(map(str, known)) or 'none'}."
+            f"Window {window} has no revision {args.revision}; it has {', '.join(map(str, known))}."
         )
     print_rows(_range_rows(ledger.pinned(window, args.revision)), args, _RANGES, drawn="offsets")
     if args.html is not None:
@@ -99,7 +99,7 @@ def forget_windows(args: Any) -> int:
 
 
 def _refuse_in_use(ledger: Ledger, window: str) -> None:
-    if ledger.window_folders.published(window) is not None:
+    if ledger.window_folders.publication(window) is not None:
         raise ConfigurationError(
             f"Window {window} is published: if you forget it, its rows no longer count, and the next run "
             "loads it again. Pass --force if you mean that."

@@ -73,7 +73,7 @@ def resolve_windows(args: Any) -> int:
 def re_resolve_windows(args: Any) -> int:
     """A row a window, resolved anew."""
     ledger = stored_ledger(args)
-    require_windows(ledger, args.windows, [folder.id for folder in ledger.windows()])
+    require_windows(ledger, args.windows, ledger.window_folders.index().live)
     manifests = [ledger.pinned(window).manifest for window in args.windows]
     topics = sorted({topic for manifest in manifests for topic in manifest.topics})
     with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
@@ -122,7 +122,7 @@ def _row(resolved: ResolvedWindow, before: int = 0) -> Row:
 def publish_window(args: Any) -> int:
     """One row: what counts of the window."""
     ledger = stored_ledger(args)
-    require_windows(ledger, [args.window], [folder.id for folder in ledger.windows()])
+    require_windows(ledger, [args.window], ledger.window_folders.index().live)
     with kafka_client(args) as client:
         counted = _counted(client, ledger, ledger.pinned(args.window), args)
         found = publish(client, ledger, counted)

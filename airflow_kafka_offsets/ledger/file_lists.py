@@ -12,8 +12,8 @@ from functools import cache
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.ledger.storage import StoragePath, in_parallel, names, read, replace_file
-from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.reading import bounds, overlaps, refuse_unreadable
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import is_window, live_revisions
@@ -36,11 +36,18 @@ class FileLists:
         self._folder = folder / _FOLDER
         self._window_folders = window_folders
 
-    def refresh(self, window: str) -> None:
-        """Make a window's list what its publication says. Looked at again once it is written: whoever publishes another
-        revision at this moment writes a list too, and the last one to look makes it right."""
-        while not self.has(window, wanted := self.files(window)):
+    def refresh(self, window: str, wanted: Sequence[str] | None = None) -> None:
+        """Make a window's list what its publication says.
+
+        :param wanted: the files of the publication that counted a moment ago, where they are known. Whoever has
+            published another one since writes a list as well.
+        """
+        wanted = self.files(window) if wanted is None else wanted
+        while not self.has(window, wanted):
             replace_file(self._path(window), _content(wanted))
+            # Looked at again: whoever publishes at this moment writes a list too, and the last one to look makes it
+            # right.
+            wanted = self.files(window)
 
     def has(self, window: str, files: Sequence[str]) -> bool:
         """Whether a window's list names these files, and no others; one that isn't there names none."""
@@ -53,8 +60,8 @@ class FileLists:
     def files(self, window: str) -> list[str]:
         """The files of what counts of a window, by full path; none where it isn't published, has no rows, or is in a
         table. With strict time those of the rows inside its time."""
-        published = self._window_folders.published(window)
-        return [] if published is None else files_of(published.published_result()[1])
+        published = self._window_folders.publication(window)
+        return [] if published is None else files_of(self._result(window, published))
 
     def between(self, start_ms: int | None, end_ms: int | None) -> dict[str, list[str]]:
         """Files by published window, of the windows between two instants, Unix milliseconds; None for no bound.
@@ -64,19 +71,19 @@ class FileLists:
         """
         low, high = bounds(start_ms, end_ms)
         windows = [window for window in live_revisions(self._window_folders.names()) if overlaps(window, low, high)]
-        folders = [folder for folder in in_parallel(self._window_folders.published, windows) if folder is not None]
-        found = {folder.id: folder for folder in folders}
-        results = dict(zip(found, in_parallel(WindowFolder.published_result, folders), strict=True))
+        asked = zip(windows, in_parallel(self._window_folders.publication, windows), strict=True)
+        found = {window: publication for window, publication in asked if publication is not None}
+        results = in_parallel(lambda window: self._result(window, found[window]), found)
 
         def ranges(window: str) -> tuple[OffsetRange, ...]:
-            pinned = found[window].pinned()
+            pinned = self._window_folders.revision(window, found[window].revision).pinned()
             return () if pinned is None else pinned.manifest.ranges
 
-        refuse_unreadable(
-            {window: publication for window, (publication, _) in results.items()}, low, high, cache(ranges)
-        )
-        files = {window: files_of(result) for window, (_, result) in results.items()}
-        return {window: paths for window, paths in files.items() if paths}
+        refuse_unreadable(found, low, high, cache(ranges))
+        return {window: paths for window, result in zip(found, results, strict=True) if (paths := files_of(result))}
+
+    def _result(self, window: str, published: Publication) -> RunResult:
+        return self._window_folders.revision(window, published.revision).published_result(published)
 
     def _path(self, window: str) -> StoragePath:
         return self._folder / f"{_WINDOW}{window}" / _FILE

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Literal
 
 from airflow_kafka_offsets.errors import TopicChangedError, number_of, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
+from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.answers.groups import lies_ahead
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, month_of, window_extent
+from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.windows.ledger_names import month_of, window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.tiling import Seam, seams, uncovered
+from airflow_kafka_offsets.offsets.windows.tiling import Seam, Tiling, check_tiling, seams, uncovered
 
 HolePolicy = Literal["fail", "warn"]
 """What to do about a hole: fail the task, or say so and go on."""
@@ -71,7 +73,7 @@ class Hole:
 
 
 class Surroundings:
-    """What the ledger has around one window, as one listing found it.
+    """What the ledger has around one window, as one listing found it. What is read of it is read once.
 
     :param manifest: the window, which is published.
     """
@@ -79,28 +81,50 @@ class Surroundings:
     def __init__(self, ledger: Ledger, manifest: Manifest) -> None:
         self._ledger = ledger
         self._manifest = manifest
-        self._live = live_revisions(ledger.window_folders.names())
-        extents = {window: window_extent(window) for window in self._live if window != manifest.window}
-        self._by_start = sorted(extents, key=lambda window: extents[window])
-        self._by_end = sorted(extents, key=lambda window: extents[window][1], reverse=True)
-        self._extents = extents
+        self.index = ledger.window_folders.index()
         self._asked = 0
+        self._is_published = cache(self._ask_whether_published)
+        self._publication = cache(self._read_publication)
+        self._published = cache(self._read_published)
         self._published_in = cache(ledger.window_folders.published_in)
+
+    def again(self) -> Surroundings:
+        """What there is around the window by now."""
+        return Surroundings(self._ledger, self._manifest)
 
     @property
     def alone(self) -> bool:
         """Whether no other window is published."""
-        return not any(map(self._is_published, self._by_end))
+        others = (window for window in self.index.latest_first() if window != self._manifest.window)
+        return not any(map(self._is_published, others))
 
-    def apart(self) -> list[Manifest]:
-        """The nearest published windows before and after this one, where they don't meet it in time."""
-        earlier, later = self._published_before(self._manifest.start_ms), self._published_after()
-        found = [self._published(window) for window in (earlier, later) if window is not None]
-        return [
-            manifest
-            for manifest in found
-            if manifest.end_ms < self._manifest.start_ms or manifest.start_ms > self._manifest.end_ms
-        ]
+    def tiling(self) -> Tiling:
+        """How the window meets the published ones that touch or cross it in time, and the nearest ones beyond, which
+        may leave offsets out and share none. One that isn't loaded yet is no gap."""
+        window, log = self._manifest, self._ledger.snapshots
+        touching = self.index.crossing(window.start_ms - 1, window.end_ms + 1)
+        near = [self._published(other) for other in touching if other != window.window and self._is_published(other)]
+        tiling = check_tiling(
+            [window, *near],
+            lambda each: each.ranges,
+            lambda earlier, later: earlier.end_snapshot == later.start_snapshot,
+            lambda each: log.log_starts(each.start_snapshot),
+        )
+        backwards = []
+        for first, second in self._apart():
+            found = [seam for seam in seams([first.ranges, second.ranges]) if not seam.is_gap]
+            if found:
+                backwards.append(f"windows {first.window} and {second.window}: {shorten(map(str, found))}")
+        return replace(tiling, problems=(*tiling.problems, *backwards))
+
+    def _apart(self) -> Iterator[tuple[Manifest, Manifest]]:
+        """The window with each of the nearest published ones that doesn't meet it in time, in order of time."""
+        window = self._manifest
+        earlier, later = self._published_before(window.start_ms), self._published_after()
+        if earlier is not None and self.index.extents[earlier][1] < window.start_ms:
+            yield self._published(earlier), window
+        if later is not None and self.index.extents[later][0] > window.end_ms:
+            yield window, self._published(later)
 
     def before(self) -> Hole | None:
         """The hole between this window and the nearest published one before it; None when there is none."""
@@ -154,7 +178,7 @@ class Surroundings:
     def _pinned_gaps(self, pinned: Iterable[str], before_ms: int) -> Iterator[Seam]:
         """What windows have that aren't published and are over before a time."""
         for window in pinned:
-            if self._extents[window][1] <= before_ms:
+            if self.index.extents[window][1] <= before_ms:
                 for unpublished in self._manifest_of(window).non_empty():
                     yield Seam(
                         unpublished.topic, unpublished.partition, unpublished.start_offset, unpublished.end_offset
@@ -164,16 +188,16 @@ class Surroundings:
         """The first of the published windows up to one that meet each other: each begins with the snapshot that the one
         before it ends with."""
         window, start_ms, snapshot = manifest.window, manifest.start_ms, manifest.start_snapshot
-        while (earlier := self._published_before(start_ms)) is not None and self._extents[earlier][1] == start_ms:
+        while (earlier := self._published_before(start_ms)) is not None and self.index.extents[earlier][1] == start_ms:
             first, last = self._snapshots(earlier)
             if last != snapshot:
                 break
-            window, start_ms, snapshot = earlier, self._extents[earlier][0], first
+            window, start_ms, snapshot = earlier, self.index.extents[earlier][0], first
         return window
 
     def _snapshots(self, window: str) -> tuple[int, int]:
         """Numbers of the snapshots that a published window was made from. A checkpoint knows them of many windows."""
-        numbers = self._live[window]
+        numbers = self.index.live[window]
         verified = self._verified.get((window, numbers[0])) if len(numbers) == 1 else None
         found = self._published(window) if verified is None else verified
         return found.start_snapshot, found.end_snapshot
@@ -191,7 +215,7 @@ class Surroundings:
         pinned, published = self._reaching_into(whole)
         if not uncovered(whole.gaps, (self._published(window).ranges for window in published)):
             return None
-        edges = [earlier, *self._edges(sorted([*pinned, *published], key=lambda window: self._extents[window])), later]
+        edges = [earlier, *self._edges(sorted([*pinned, *published], key=window_extent)), later]
         parts = (self._stretch(one, other) for one, other in zip(edges[::2], edges[1::2], strict=True))
         newer = [newest for window in (earlier, later) if (newest := self._newer(window, whole)) is not None]
         unpinned = (part for part in parts if part and uncovered(part.gaps, (manifest.ranges for manifest in newer)))
@@ -200,7 +224,7 @@ class Surroundings:
 
     def _newer(self, published: Manifest, whole: Stretch) -> Manifest | None:
         """The newest revision of a published window, if that is another one and has some of a stretch."""
-        newest = self._ledger.pinned(published.window).manifest
+        newest = self._pinned(published.window)
         if newest.revision == published.revision or uncovered(whole.gaps, [newest.ranges]) == list(whole.gaps):
             return None
         return newest
@@ -211,14 +235,13 @@ class Surroundings:
         since = 0 if stretch.start_ms is None else stretch.start_ms
         pinned: list[str] = []
         published: list[str] = []
-        for window in self._by_start:
-            start_ms, end_ms = self._extents[window]
-            if start_ms < stretch.end_ms and end_ms > since:
-                inside = since <= start_ms and end_ms <= stretch.end_ms
-                if not inside and self._is_published(window):
-                    published.append(window)
-                elif self._ledger.window(window).is_pinned:  # and not begun by a task, or what a crash left
-                    pinned.append(window)
+        for window in self.index.crossing(since, stretch.end_ms):
+            start_ms, end_ms = self.index.extents[window]
+            inside = since <= start_ms and end_ms <= stretch.end_ms
+            if not inside and self._is_published(window):
+                published.append(window)
+            elif self._newest(window).is_pinned:  # and not begun by a task, or what a crash left
+                pinned.append(window)
         return pinned, published
 
     def _edges(self, windows: Sequence[str]) -> Iterator[Manifest]:
@@ -226,31 +249,36 @@ class Surroundings:
         between them no offset is left out."""
         first = last = None
         for window in windows:
-            if last is None or self._extents[window][0] > self._extents[last][1]:
+            if last is None or self.index.extents[window][0] > self.index.extents[last][1]:
                 yield from map(self._manifest_of, filter(None, (first, last)))
                 first = last = window
-            last = max(last, window, key=lambda name: self._extents[name][1])
+            last = max(last, window, key=lambda name: self.index.extents[name][1])
         yield from map(self._manifest_of, filter(None, (first, last)))
 
     def _published_before(self, time_ms: int) -> str | None:
-        preceding: Iterable[str] = (window for window in self._by_end if self._extents[window][1] <= time_ms)
-        return next(filter(self._is_published, preceding), None)
+        return next(filter(self._is_published, self.index.ending_by(time_ms)), None)
 
     def _published_after(self) -> str | None:
-        following = (window for window in self._by_start if self._extents[window][0] >= self._manifest.end_ms)
-        return next(filter(self._is_published, following), None)
+        return next(filter(self._is_published, self.index.starting_from(self._manifest.end_ms)), None)
 
-    def _is_published(self, window: str) -> bool:
+    def _ask_whether_published(self, window: str) -> bool:
         self._asked += 1
-        if self._asked <= _FEW:
-            first = self._ledger.window_folders.revision(window, self._live[window][0])
-            return first.publications.counting(self._live[window]) is not None
-        return window in self._published_in(month_of(window))
+        few = self._asked <= _FEW
+        return (few or window in self._published_in(month_of(window))) and self._publication(window) is not None
 
-    def _published(self, window: str) -> Manifest:
-        folder = self._ledger.window_folders.published(window)
-        assert folder is not None, "publications stay"
-        return self._ledger.pinned(window, folder.revision).manifest
+    def _read_publication(self, window: str) -> Publication | None:
+        return self._ledger.window_folders.publication(window, self.index.live[window])
+
+    def _read_published(self, window: str) -> Manifest:
+        publication = self._publication(window)
+        assert publication is not None, "publications stay"
+        return self._ledger.pinned(window, publication.revision).manifest
+
+    def _newest(self, window: str) -> WindowFolder:
+        return self._ledger.window_folders.newest(window, self.index.live[window])
+
+    def _pinned(self, window: str) -> Manifest:
+        return self._ledger.pinned(window, self._newest(window).revision).manifest
 
     def _stretch(self, earlier: Manifest, later: Manifest) -> Stretch | None:
         if earlier.end_ms > later.start_ms or earlier.end_snapshot == later.start_snapshot:
@@ -261,7 +289,7 @@ class Surroundings:
     def _manifest_of(self, window: str) -> Manifest:
         if window == self._manifest.window:
             return self._manifest
-        return self._published(window) if self._is_published(window) else self._ledger.pinned(window).manifest
+        return self._published(window) if self._is_published(window) else self._pinned(window)
 
 
 def gaps_between(ledger: Ledger, earlier: Manifest, later: Manifest) -> tuple[Seam, ...]:

@@ -43,6 +43,7 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.ledger.summaries import Checkpoints, WindowSummary, summarise, whole_day, without_replaced
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.ledger.window_index import WindowIndex
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -243,26 +244,29 @@ class Ledger:
         """The newest revision of every window, in order of time."""
         return self.window_folders.all()
 
-    def latest_windows(self) -> list[WindowFolder]:
-        """The newest revision of every window, the one that ends last first."""
-        return sorted(self.windows(), key=lambda window: window_extent(window.id)[1], reverse=True)
-
     def last_pinned(self) -> PinnedManifest | None:
         """The window that ends last; None when none is settled. One that is being pinned may be taken back."""
-        return next(filter(None, (self.settled(window.id) for window in self.latest_windows())), None)
+        index = self.window_folders.index()
+        found = (self.settled(window, index.live[window]) for window in index.latest_first())
+        return next(filter(None, found), None)
 
-    def settled(self, window: str) -> PinnedManifest | None:
+    def settled(self, window: str, live: Sequence[int] | None = None) -> PinnedManifest | None:
         """The newest revision of a window that is settled; None when none is. A newer one is being pinned at this
-        moment, or was when a crash came, and may be taken back: nothing is decided for good by it."""
-        settled = (revision for revision in reversed(self.window_folders.live(window)) if revision.is_settled)
-        return self._own(next(filter(None, (revision.pinned() for revision in settled)), None))
+        moment, or was when a crash came, and may be taken back: nothing is decided for good by it.
+
+        :param live: numbers of its revisions that count, where they are known.
+        """
+        live = self.window_folders.live_numbers(window) if live is None else live
+        pinned = (self.window_folders.revision(window, number).pinned() for number in reversed(live))
+        return self._own(next((stored for stored in pinned if stored is not None and stored.settled), None))
 
     def last_published(self) -> Manifest | None:
         """What is published of the window that ends last; None when nothing is published."""
-        for window in self.latest_windows():
-            published = self.window_folders.published(window.id)
+        index = self.window_folders.index()
+        for window in index.latest_first():
+            published = self.window_folders.publication(window, index.live[window])
             if published is not None:
-                return self.pinned(published.id, published.revision).manifest
+                return self.pinned(window, published.revision).manifest
         return None
 
     def pinned(self, window: str, revision: int | None = None) -> PinnedManifest:
@@ -278,10 +282,16 @@ class Ledger:
             raise LedgerCorruptError(f"{self.uri} has no window {window}: resolve it first.")
         return pinned
 
-    def revisions(self, window: str) -> list[PinnedManifest]:
+    def revisions(self, window: str, known: PinnedManifest | None = None) -> list[PinnedManifest]:
         """A window's manifests that count, oldest first. A revision that a crash left without one is passed over, and
-        so is one that was taken back."""
-        pinned = (self._own(revision.pinned()) for revision in self.window_folders.live(window))
+        so is one that was taken back.
+
+        :param known: one of them that was read before.
+        """
+        pinned = (
+            known if known is not None and folder.revision == known.manifest.revision else self._own(folder.pinned())
+            for folder in self.window_folders.live(window)
+        )
         return [stored for stored in pinned if stored is not None]
 
     def _own(self, pinned: PinnedManifest | None) -> PinnedManifest | None:
@@ -301,11 +311,14 @@ class Ledger:
         )
         return without_replaced(filter(None, found))
 
-    def keep_day(self, window: str) -> None:
+    def keep_day(self, window: str, index: WindowIndex | None = None) -> None:
         """Note the windows that start on the same UTC day in a checkpoint, once all of them are verified and they
-        cover it up to its end."""
-        folders = {folder.id: folder for folder in self.windows()}
-        day = [folders[name] for name in whole_day(window, folders)]
+        cover it up to its end.
+
+        :param index: the windows, where they were looked at before.
+        """
+        live = (index or self.window_folders.index()).live
+        day = [self.window_folders.newest(name, live[name]) for name in whole_day(window, live)]
         if day and all(listing.state is WindowState.VERIFIED for listing in in_parallel(WindowFolder.listing, day)):
             self.checkpoints.write(filter(None, in_parallel(summarise, day)))
 
@@ -353,7 +366,7 @@ class Ledger:
         numbers = {entry.number for entry in entries}
         made = list(self._made_from(numbers, after_ms))
         if made:
-            published = any(self.window_folders.published(window) is not None for window in made)
+            published = any(self.window_folders.publication(window) is not None for window in made)
             raise ConfigurationError(
                 f"Windows were made from snapshots after {iso_instant(after_ms)}: {shorten(made)}. Nothing was "
                 f"forgotten. Forget them first: {self._forget_command(made)}{_FORCE if published else ''}"

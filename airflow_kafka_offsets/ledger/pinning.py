@@ -13,10 +13,9 @@ needn't be read. A window that begins or ends at a group's commits or at a log s
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Literal
 
 from airflow_kafka_offsets.errors import InstantForgottenError, WindowOverlapError, shorten
@@ -26,46 +25,13 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFol
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders, taken_back
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, window_extent, window_id
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent, window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy, window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import ends_before, shared
 
 _AT_A_TIME = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """A window's place in time.
-
-    :param window: its name.
-    :param start_ms: its start, Unix milliseconds.
-    :param end_ms: its end.
-    :param start_chained: whether its start snapshot stands in the chain.
-    :param end_chained: whether its end snapshot does.
-    """
-
-    window: str
-    start_ms: int
-    end_ms: int
-    start_chained: bool = True
-    end_chained: bool = True
-
-    @classmethod
-    def between(cls, start: OffsetSnapshot, end: OffsetSnapshot) -> Extent:
-        """That of the window between two snapshots."""
-        name = window_id(start.timestamp_ms, end.timestamp_ms)
-        return cls(name, start.timestamp_ms, end.timestamp_ms, start.as_of.chained, end.as_of.chained)
-
-    @property
-    def chained(self) -> bool:
-        """Whether both do."""
-        return self.start_chained and self.end_chained
-
-    def surely_before(self, other: Extent) -> bool:
-        """Whether the chain says that all its offsets are below the other's."""
-        return self.end_chained and other.start_chained and self.end_ms <= other.start_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,36 +52,31 @@ class Overlap:
     shared: tuple[LogRange, ...]
 
 
-class WindowIndex:
-    """Windows as one listing of the ledger found them.
+class _Look:
+    """Windows and snapshots, as one look at the ledger found them.
 
     :param folders: the ledger's windows.
-    :param live: their revisions that count, by name.
-    :param unchained: times of the snapshots that don't stand in the chain, Unix milliseconds.
+    :param snapshots: its snapshots.
     """
 
-    def __init__(
-        self, folders: WindowFolders, live: Mapping[str, Sequence[int]], unchained: Collection[int] = ()
-    ) -> None:
+    def __init__(self, folders: WindowFolders, snapshots: SnapshotLog) -> None:
         self._folders = folders
-        self._live = live
-        extents = sorted((_extent(window, unchained) for window in live), key=lambda extent: extent.start_ms)
-        self._chained = [extent for extent in extents if extent.chained]
-        self._others = [extent for extent in extents if not extent.chained]
-        # How far the chained ones up to each of them reach: so that going back in time can end.
-        self._reach = list(accumulate((extent.end_ms for extent in self._chained), max))
+        self._index = folders.index()
+        # After the windows: the snapshots of each one were stored before it.
+        self._apart = snapshots.times_apart()
+        self._unordered = [window for window in self._index.live if not self._in_order(window)]
 
-    def overlap(self, manifest: Manifest, extent: Extent) -> Overlap | None:
+    def overlap(self, manifest: Manifest) -> Overlap | None:
         """A window that shares offsets with another one; None when none does.
 
-        :param manifest: the other one's ranges.
-        :param extent: and its place in time.
+        :param manifest: the other one.
         """
-        possible = [other for other in self._possible(extent) if other.window != manifest.window]
-        found = self._first_overlap(manifest, [other for other in possible if not other.end_chained])
+        possible = self.possible(manifest.window)
+        found = self._first_overlap(manifest, [window for window in possible if _end_ms(window) in self._apart])
         if found is not None:
             return found
-        latest_first = sorted((other for other in possible if other.end_chained), key=lambda other: -other.end_ms)
+        in_order = (window for window in possible if _end_ms(window) not in self._apart)
+        latest_first = sorted(in_order, key=_end_ms, reverse=True)
         for first in range(0, len(latest_first), _AT_A_TIME):
             part = latest_first[first : first + _AT_A_TIME]
             found = self._first_overlap(manifest, part)
@@ -124,32 +85,37 @@ class WindowIndex:
                 return found
         return None
 
-    def _first_overlap(self, manifest: Manifest, extents: Sequence[Extent]) -> Overlap | None:
-        read = chain.from_iterable(in_parallel(self._counting, extents))
+    def _first_overlap(self, manifest: Manifest, windows: Sequence[str]) -> Overlap | None:
+        read = chain.from_iterable(in_parallel(self._counting, windows))
         return next(filter(None, (_overlap(manifest, folder, pinned) for folder, pinned in read)), None)
 
-    def _lies_behind(self, extent: Extent, manifest: Manifest) -> bool:
-        return any(ends_before(pinned.manifest.ranges, manifest.ranges) for _, pinned in self._counting(extent))
+    def _lies_behind(self, window: str, manifest: Manifest) -> bool:
+        return any(ends_before(pinned.manifest.ranges, manifest.ranges) for _, pinned in self._counting(window))
 
-    def _possible(self, extent: Extent) -> Iterable[Extent]:
-        """The windows of which the chain doesn't say that they share nothing with one."""
-        candidates = [*self._others, *(self._crossing(extent) if extent.chained else self._chained)]
-        return [other for other in candidates if not other.surely_before(extent) and not extent.surely_before(other)]
+    def possible(self, window: str) -> list[str]:
+        """The other windows of which the chain doesn't say that they share nothing with one."""
+        crossing = self._index.crossing(*window_extent(window)) if self._in_order(window) else self._index.live
+        return [
+            other
+            for other in dict.fromkeys([*self._unordered, *crossing])
+            if other != window and not self._surely_before(other, window) and not self._surely_before(window, other)
+        ]
 
-    def _crossing(self, extent: Extent) -> Iterable[Extent]:
-        place = bisect_left(self._chained, extent.end_ms, key=lambda other: other.start_ms)
-        while place and self._reach[place - 1] > extent.start_ms:
-            place -= 1
-            yield self._chained[place]
+    def _in_order(self, window: str) -> bool:
+        return self._apart.isdisjoint(window_extent(window))
 
-    def _counting(self, extent: Extent) -> list[tuple[WindowFolder, PinnedManifest]]:
-        found = self._folders.counting(extent.window, self._live[extent.window])
+    def _surely_before(self, one: str, other: str) -> bool:
+        """Whether the chain says that all offsets of one are below the other's."""
+        end_ms, start_ms = window_extent(one)[1], window_extent(other)[0]
+        return end_ms <= start_ms and self._apart.isdisjoint((end_ms, start_ms))
+
+    def _counting(self, window: str) -> list[tuple[WindowFolder, PinnedManifest]]:
+        found = self._folders.counting(window, self._index.live[window])
         return [(folder, pinned) for folder in found if (pinned := folder.pinned()) is not None]
 
 
-def _extent(window: str, unchained: Collection[int]) -> Extent:
-    start_ms, end_ms = window_extent(window)
-    return Extent(window, start_ms, end_ms, start_ms not in unchained, end_ms not in unchained)
+def _end_ms(window: str) -> int:
+    return window_extent(window)[1]
 
 
 def _overlap(manifest: Manifest, folder: WindowFolder, pinned: PinnedManifest) -> Overlap | None:
@@ -189,8 +155,9 @@ class Pinning:
         self._folders = folders
         self._snapshots = snapshots
         self._on_overlap = on_overlap
-        self._index: WindowIndex | None = None
-        self._unsettled: dict[tuple[str, int], Extent] = {}
+        self._first_look: _Look | None = None
+        self._unsettled: dict[tuple[str, int], str] = {}
+        """Hashes of the manifests, which may be many and large."""
 
     def pin(
         self,
@@ -204,8 +171,7 @@ class Pinning:
 
         :raises: as :meth:`Ledger.pin_window`.
         """
-        folder = self._folders.to_pin(window_id(start.timestamp_ms, end.timestamp_ms))
-        stored = folder.pinned()
+        folder, stored = self._folders.to_pin(window_id(start.timestamp_ms, end.timestamp_ms))
         if stored is not None:
             stored.of_ledger(self._ledger_id())
         if stored is None or not _made_from(stored, start, end):
@@ -213,16 +179,16 @@ class Pinning:
             window = window_between(start, end, on_data_loss=on_data_loss, added=added)
             manifest = Manifest.of(self._pipeline, self._ledger_id(), window)
             if stored is None or stored.manifest.ranges != manifest.ranges:
-                self._refuse_overlap(manifest, Extent.between(start, end))
+                self._refuse_overlap(manifest)
                 pinned = folder.pin(manifest) if stored is None else stored
                 # Made from a snapshot that was forgotten since: what is pinned now replaces it, if it differs.
                 same = _made_from(pinned, start, end) or pinned.manifest.ranges == manifest.ranges
                 stored = pinned if same else self._folders.pin_next(manifest)
+        # Once more: whoever forgets a snapshot from here on finds the window that was made from it.
         self._require_counting(start, end)
-        key = stored.manifest.window, stored.manifest.revision
         # One that was pinned before may be what a crash left.
-        if not self._folders.revision(*key).is_settled:
-            self._unsettled[key] = Extent.between(start, end)
+        if not stored.settled:
+            self._unsettled[stored.manifest.window, stored.manifest.revision] = stored.sha256
         return stored
 
     def settle(self) -> dict[str, WindowOverlapError]:
@@ -231,13 +197,12 @@ class Pinning:
         :returns: why the others were taken back, by their names.
         """
         refused = {}
-        index = self._look() if self._unsettled and self._on_overlap == "fail" else None
-        for key, extent in self._unsettled.items():
+        second_look = self._look() if self._unsettled and self._on_overlap == "fail" else None
+        for key, sha256 in self._unsettled.items():
             folder = self._folders.revision(*key)
-            pinned = folder.pinned()
-            overlap = None if index is None or pinned is None else index.overlap(pinned.manifest, extent)
+            overlap = None if second_look is None else _overlap_with(second_look, folder)
             if overlap is None:
-                if not folder.settle():
+                if not folder.settle(sha256):
                     refused[folder.id] = taken_back(folder)
             # One that another try has settled stands.
             elif self._folders.take_back(folder, f"shares offsets with {overlap.window}") or not folder.is_settled:
@@ -245,15 +210,14 @@ class Pinning:
         self._unsettled.clear()
         return refused
 
-    def _look(self) -> WindowIndex:
-        unchained = {entry.timestamp_ms for entry in self._snapshots.entries() if not entry.chained}
-        return WindowIndex(self._folders, live_revisions(self._folders.names()), unchained)
+    def _look(self) -> _Look:
+        return _Look(self._folders, self._snapshots)
 
-    def _refuse_overlap(self, manifest: Manifest, extent: Extent) -> None:
+    def _refuse_overlap(self, manifest: Manifest) -> None:
         if self._on_overlap == "allow":
             return
-        self._index = self._index or self._look()
-        overlap = self._index.overlap(manifest, extent)
+        self._first_look = self._first_look or self._look()
+        overlap = self._first_look.overlap(manifest)
         if overlap is not None:
             raise self._error(manifest.window, overlap)
 
@@ -284,6 +248,13 @@ class Pinning:
             )
         force = " --force" if overlap.state in _PUBLISHED else ""
         return f"if {overlap.window} isn't wanted, kafka-offsets ledger forget {self._pipeline} {overlap.window}{force}"
+
+
+def _overlap_with(look: _Look, folder: WindowFolder) -> Overlap | None:
+    """A window that shares offsets with a pinned one. Windows that stand in a row have none in common: nothing is read
+    of them."""
+    pinned = folder.pinned() if look.possible(folder.id) else None
+    return None if pinned is None else look.overlap(pinned.manifest)
 
 
 def _state(overlap: Overlap) -> str:

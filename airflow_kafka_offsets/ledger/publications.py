@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names, read
@@ -24,12 +24,13 @@ class Publications:
     def __init__(self, folder: StoragePath) -> None:
         self._folder = folder / PUBLICATIONS
 
-    def all(self) -> list[Publication]:
+    def all(self, files: Iterable[str] | None = None) -> list[Publication]:
         """All of them, the oldest first.
 
+        :param files: what is in their folder, where that was listed with the folders above it.
         :raises LedgerCorruptError: when one isn't what it should be.
         """
-        return in_parallel(self._read, publication_numbers(names(self._folder)))
+        return in_parallel(self._read, publication_numbers(names(self._folder) if files is None else files))
 
     def counting(self, live: Collection[int]) -> Publication | None:
         """The one that counts; None where nothing is published.

@@ -93,6 +93,11 @@ class SnapshotLog:
         """
         return self._index(self.last_number() if last is None else last, since).entries
 
+    def times_apart(self) -> set[int]:
+        """Times of the snapshots that don't stand in the chain, Unix milliseconds: by their markers alone. Those of
+        forgotten ones are there too, and of such that never came to be."""
+        return {entry.timestamp_ms for entry in self._all_marked() if entry.kind != FORGET and not entry.chained}
+
     def read(self, number: int) -> OffsetSnapshot:
         """One snapshot.
 
@@ -279,13 +284,16 @@ class SnapshotLog:
 
     def _index(self, last: int, since: str = "") -> SnapshotIndex:
         """The index as of an entry, or later."""
-        months = (month for month in names(self._markers) if is_month(month) and month >= since)
-        marked = list(chain.from_iterable(in_parallel(self._marked, months)))
+        marked = self._all_marked(since)
         claims = Counter(entry.number for entry in marked)
         sure = [entry for entry in marked if entry.number <= last and claims[entry.number] == 1]
         contested = (number for number, claim in claims.items() if claim > 1 and number <= last)
         rest = [entry for entry in in_parallel(lambda number: Entry.of_fields(self._read(number)), contested) if entry]
         return SnapshotIndex([*sure, *rest], last)
+
+    def _all_marked(self, since: str = "") -> list[Entry]:
+        months = (month for month in names(self._markers) if is_month(month) and month >= since)
+        return list(chain.from_iterable(in_parallel(self._marked, months)))
 
     def _marked(self, month: str) -> list[Entry]:
         """What a month's markers say; some may have no entry."""

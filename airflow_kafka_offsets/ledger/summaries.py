@@ -27,7 +27,6 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.ledger.window_listing import WindowListing, WindowState
 from airflow_kafka_offsets.offsets.instants import to_datetime
-from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import last_publications, window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 
@@ -89,14 +88,12 @@ def summarise(folder: WindowFolder) -> WindowSummary | None:
     :raises LedgerCorruptError: naming a file that isn't what it should be.
     """
     pinned = folder.pinned()
-    return None if pinned is None else summary_of(folder, pinned, folder.listing(), folder.publication())
+    return None if pinned is None else summary_of(folder, pinned, folder.listing())
 
 
-def summary_of(
-    folder: WindowFolder, pinned: PinnedManifest, listing: WindowListing, published: Publication | None
-) -> WindowSummary:
+def summary_of(folder: WindowFolder, pinned: PinnedManifest, listing: WindowListing) -> WindowSummary:
     """The summary of a window whose files were read."""
-    manifest = pinned.manifest
+    manifest, published = pinned.manifest, listing.publication
     return WindowSummary(
         window=folder.id,
         revision=folder.revision,

@@ -105,9 +105,9 @@ def _examine(folder: WindowFolder, last_snapshot: int, ledger_id: str) -> _Exami
         if pinned is None:
             found = "there is no manifest: a crash before it was pinned, resolve the window again"
             return _Examined(Claim("window", folder.id, False, found), None)
-        listing, published = folder.listing(), folder.publication()
-        summary = summary_of(folder, pinned, listing, published)
-        problems, found = [*_misfits(folder, pinned, listing, published, last_snapshot)], str(summary.state)
+        listing = folder.listing()
+        summary, published = summary_of(folder, pinned, listing), listing.publication
+        problems, found = [*_misfits(folder, pinned, listing, last_snapshot)], str(summary.state)
         if pinned.manifest.ledger_id != ledger_id:
             problems.append(f"the manifest was pinned in another ledger ({pinned.manifest.ledger_id})")
         result = None
@@ -139,15 +139,9 @@ def _lists(ledger: Ledger, read: Sequence[tuple[str, list[str]]], published: Col
         yield Claim("files", window, False, found)
 
 
-def _misfits(
-    folder: WindowFolder,
-    pinned: PinnedManifest,
-    listing: WindowListing,
-    published: Publication | None,
-    last_snapshot: int,
-) -> Iterator[str]:
+def _misfits(folder: WindowFolder, pinned: PinnedManifest, listing: WindowListing, last_snapshot: int) -> Iterator[str]:
     """Files that contradict each other, and files without those that should come before them."""
-    manifest = pinned.manifest
+    manifest, published = pinned.manifest, listing.publication
     if "manifest.sha256" not in listing.files:
         yield "manifest.sha256 is missing: resolve the window again, which writes it"
     missing = [number for number in (manifest.start_snapshot, manifest.end_snapshot) if number > last_snapshot]
@@ -160,7 +154,7 @@ def _misfits(
     if published is not None and published.manifest_sha256 != pinned.sha256:
         yield f"published from another manifest ({published.manifest_sha256})"
     if published is not None:
-        yield from _out_of_order(folder.publications.all())
+        yield from _out_of_order(listing.publications)
     strays = sorted(set(listing.results) - set(listing.attempts))
     if strays:
         yield f"results of {strays[0]}, which was never recorded as an attempt"

@@ -6,7 +6,7 @@ By its offset, which is exact; for its time see :mod:`.windows_at`.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -14,7 +14,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
+from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 
 
@@ -44,10 +44,12 @@ class Whereabouts:
 
 def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts:
     """Look a record up by its topic, partition and offset."""
-    revisions = folders_by_window(ledger, ledger.window_folders.names())
-    ordered, others = by_order(ledger, [counting for counting, *_ in revisions.values()])
-    windows = _WindowsOnPartition(ordered, TopicPartition(topic, partition))
-    near = sorted([*windows.around(offset), *others], key=lambda folder: window_extent(folder.id))
+    index = ledger.window_folders.index()
+    revisions = {window: ledger.window_folders.counting(window, numbers) for window, numbers in index.live.items()}
+    ordered = index.in_a_row(ledger.snapshots.times_apart())
+    windows = _WindowsOnPartition([revisions[window][0] for window in ordered], TopicPartition(topic, partition))
+    others = index.live.keys() - set(ordered)
+    near = [revisions[window][0] for window in sorted({*(folder.id for folder in windows.around(offset)), *others})]
     asked = [folder for window in near for folder in revisions[window.id]]
     found = [
         _in_window(folder, pinned, offset)
@@ -58,42 +60,6 @@ def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts
         return Whereabouts(windows.why_nowhere(near, offset))
     # Where windows overlap, the rows are where one of them was published.
     return next((record for record in found if record.attempt), found[0])
-
-
-def folders_by_window(ledger: Ledger, names: Iterable[str]) -> dict[str, list[WindowFolder]]:
-    """The folders of each window, in order of the windows' time: that of the published revision, and after it, where it
-    isn't published, the newest one's; or that one alone.
-
-    :param names: what is in the months' folders.
-    """
-    found: dict[str, list[WindowFolder]] = {}
-    for folder in sorted(ledger.window_folders.current(names), key=lambda folder: window_extent(folder.id)):
-        found.setdefault(folder.id, []).append(folder)
-    return found
-
-
-def by_order(ledger: Ledger, folders: Sequence[WindowFolder]) -> tuple[list[WindowFolder], list[WindowFolder]]:
-    """Windows whose offsets rise with their time, and which have all partitions that earlier ones do; and the others.
-
-    No two of the first ones overlap, and none begins or ends at a group's commits or at a log start, which may run
-    backwards.
-
-    :param folders: one of each window.
-    """
-    unchained = {entry.timestamp_ms for entry in ledger.snapshots.entries() if not entry.chained}
-    ordered: list[WindowFolder] = []
-    others: list[WindowFolder] = []
-    until_ms = 0
-    # By their ends: a window over many others is one of the others then.
-    by_start = sorted(folders, key=lambda folder: window_extent(folder.id)[0], reverse=True)
-    for folder in sorted(by_start, key=lambda folder: window_extent(folder.id)[1]):
-        start_ms, end_ms = window_extent(folder.id)
-        if start_ms < until_ms or not unchained.isdisjoint((start_ms, end_ms)):
-            others.append(folder)
-        else:
-            ordered.append(folder)
-            until_ms = end_ms
-    return ordered, others
 
 
 class _WindowsOnPartition:
@@ -166,7 +132,7 @@ class _WindowsOnPartition:
 def _in_window(folder: WindowFolder, pinned: OffsetRange, offset: int) -> Whereabouts:
     if offset < pinned.start_offset:
         return Whereabouts("lost: it was gone from the log when the window was pinned", folder.id, folder.revision)
-    found = place_of(folder)
+    found = place_of(folder, folder.publication())
     if found.attempt is None:
         partition = TopicPartition.of(pinned)
         losses = (loss for loss in folder.losses() if TopicPartition.of(loss) == partition)
@@ -175,9 +141,11 @@ def _in_window(folder: WindowFolder, pinned: OffsetRange, offset: int) -> Wherea
     return found
 
 
-def place_of(folder: WindowFolder) -> Whereabouts:
-    """Where the records of a pinned window are."""
-    published = folder.publication()
+def place_of(folder: WindowFolder, published: Publication | None) -> Whereabouts:
+    """Where the records of a pinned window are.
+
+    :param published: what was published of it; None when nothing was.
+    """
     if published is None:
         return Whereabouts("pinned, not published", folder.id, folder.revision)
     run = folder.attempt(published.attempt).get("airflow") or {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError, SparkFailedError
@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES, MOST_BYTES, FailureNote, SparkApplication
-from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD, Publication
+from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD, PUBLICATIONS, Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
@@ -45,11 +45,13 @@ class PinnedManifest:
     :param uri: where it is stored, as Spark knows the place too.
     :param sha256: hex digest of its bytes.
     :param manifest: what it says.
+    :param settled: whether its hash stood beside it when it was read; it stays then.
     """
 
     uri: str
     sha256: str
     manifest: Manifest
+    settled: bool = field(default=False, compare=False)
 
     def of_ledger(self, ledger_id: str) -> Self:
         """The same, when it was pinned in a ledger.
@@ -89,8 +91,14 @@ class WindowFolder:
         self.publications = publications
 
     def listing(self) -> WindowListing:
-        published = self.publication()
-        return WindowListing(tuple(names_below(self._folder)), None if published is None else published.attempt)
+        """What its files say.
+
+        :raises LedgerCorruptError: when a publication isn't what it should be.
+        """
+        files, start = tuple(names_below(self._folder)), f"{PUBLICATIONS}/"
+        # The first revision's folder has the publications in it.
+        inside = [file.removeprefix(start) for file in files if file.startswith(start)] if self.revision == 1 else None
+        return WindowListing(files, self.revision, tuple(self.publications.all(inside)))
 
     def pin(self, manifest: Manifest) -> PinnedManifest:
         """Store the manifest, or return the one that is stored already. It is to be settled then.
@@ -125,15 +133,12 @@ class WindowFolder:
         """Whether it was taken back before it was settled."""
         return (read(self._sha256) or b"").startswith(_TAKEN_BACK)
 
-    def settle(self) -> bool:
-        """Write the hash of the stored manifest, where there is one and it has none.
+    def settle(self, sha256: str) -> bool:
+        """Write the hash of the stored manifest, where it has none.
 
         :returns: False where it was taken back before.
         """
-        content = read(self._manifest)
-        if content is not None and read(self._sha256) is None:
-            create_exclusive(self._sha256, digest(content).encode())
-        return not self.is_taken_back
+        return create_exclusive(self._sha256, sha256.encode()) or not self.is_taken_back
 
     def take_back(self, why: str) -> bool:
         """Write in place of the hash that there will be none, so that of settling and taking back one wins.
@@ -171,7 +176,8 @@ class WindowFolder:
             return None
         sha256 = digest(content) if recorded is None else recorded.decode()
         with _naming(self._manifest):
-            return PinnedManifest(self.manifest_uri, sha256, Manifest.from_bytes(content, sha256))
+            manifest = Manifest.from_bytes(content, sha256)
+        return PinnedManifest(self.manifest_uri, sha256, manifest, settled=recorded is not None)
 
     def record_attempt(self, attempt: str, fields: dict[str, Any]) -> None:
         """Note an attempt before it is submitted.
@@ -333,16 +339,14 @@ class WindowFolder:
         """
         return self.publications.counting([self.revision])
 
-    def published_result(self) -> tuple[Publication, RunResult]:
-        """The same of a published revision, and what its attempt counted.
+    def published_result(self, published: Publication) -> RunResult:
+        """What a published attempt counted.
 
-        :raises LedgerCorruptError: when either is missing, or the counts were changed since.
+        :param published: a publication of this revision.
+        :raises LedgerCorruptError: when the counts are missing, or were changed since.
         """
-        published = self.publication()
-        if published is None:
-            raise LedgerCorruptError(f"Window {self.id} isn't published.")
         path = self._folder / "results" / f"{published.attempt}.json"
-        return published, published_counts(published, read(path), str(path))
+        return published_counts(published, read(path), str(path))
 
     def record_verified(self, attempt: str, verdict: Verdict) -> None:
         """Note the verdict on the published attempt. What explains its gaps stays as it was noted first: a log that was

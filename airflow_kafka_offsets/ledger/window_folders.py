@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 
 from airflow_kafka_offsets.errors import LedgerError, WindowOverlapError
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names, names_below
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.window_index import WindowIndex
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.proof.publication import PUBLICATIONS, Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
@@ -47,37 +48,45 @@ class WindowFolders:
         publications = Publications(month / revision_folder(window, _FIRST))
         return WindowFolder(month / revision_folder(window, number), window, number, publications)
 
+    def index(self) -> WindowIndex:
+        """All windows that count, in order of time."""
+        return WindowIndex(self.names())
+
+    def live_numbers(self, window: str) -> list[int]:
+        """Numbers of a window's revisions that count, oldest first."""
+        return live_revisions(self._names_of(window)).get(window, [])
+
     def live(self, window: str) -> list[WindowFolder]:
         """A window's revisions that count, oldest first."""
-        return [self.revision(window, number) for number in live_revisions(self._names_of(window)).get(window, [])]
+        return [self.revision(window, number) for number in self.live_numbers(window)]
 
     def made(self, window: str) -> list[WindowFolder]:
         """All revisions of a window, forgotten ones too, oldest first."""
         return [self.revision(window, number) for number in revisions_of(self._names_of(window)).get(window, [])]
 
-    def newest(self, window: str) -> WindowFolder:
-        """A window's newest revision that counts; the folder of the next one when there is none."""
-        found = self._names_of(window)
-        live = [self.revision(window, number) for number in live_revisions(found).get(window, [])]
-        return _newest(live) if live else self.revision(window, _next_number(window, found))
+    def newest(self, window: str, live: Sequence[int] = ()) -> WindowFolder:
+        """A window's newest revision that counts; the folder of the next one when there is none.
 
-    def published(self, window: str) -> WindowFolder | None:
-        """The published revision whose rows count; None when none is published."""
-        found = self.publication(window)
-        return None if found is None else self.revision(window, found.revision)
+        :param live: numbers of its revisions that count, where they are known.
+        """
+        found = [] if live else self._names_of(window)
+        live = live or live_revisions(found).get(window, ())
+        if not live:
+            return self.revision(window, _next_number(window, found))
+        return _newest([self.revision(window, number) for number in live])
 
-    def publication(self, window: str) -> Publication | None:
+    def publication(self, window: str, live: Collection[int] | None = None) -> Publication | None:
         """What of a window counts; None when nothing is published.
 
+        :param live: numbers of its revisions that count, where they are known.
         :raises LedgerCorruptError: when a publication isn't what it should be.
         """
-        publications = self.revision(window, _FIRST).publications
-        return publications.counting([revision.revision for revision in self.live(window)])
+        live = self.live_numbers(window) if live is None else live
+        return self.revision(window, _FIRST).publications.counting(live)
 
     def all(self) -> list[WindowFolder]:
         """The newest revision of every window, in order of time."""
-        live = live_revisions(self.names())
-        return [_newest([self.revision(window, number) for number in numbers]) for window, numbers in live.items()]
+        return [self.newest(window, numbers) for window, numbers in self.index().live.items()]
 
     def current(self, names: Iterable[str] | None = None) -> list[WindowFolder]:
         """The revision of every window that counts, in order of time; after it, where it isn't published, the newest
@@ -109,7 +118,7 @@ class WindowFolders:
         return {
             window
             for window in begun & live.keys()
-            if live[window] == made[window] or self.published(window) is not None
+            if live[window] == made[window] or self.publication(window, live[window]) is not None
         }
 
     def pin_again(self, manifest: Manifest) -> PinnedManifest:
@@ -120,7 +129,7 @@ class WindowFolders:
         """
         pinned = self.pin_next(manifest)
         folder = self.revision(pinned.manifest.window, pinned.manifest.revision)
-        if not folder.settle():
+        if not folder.settle(pinned.sha256):
             raise taken_back(folder)
         return pinned
 
@@ -152,13 +161,19 @@ class WindowFolders:
         self._mark_forgotten(folder, why)
         return True
 
-    def to_pin(self, window: str) -> WindowFolder:
-        """As :meth:`newest`, once what a crash left of a taking back is finished."""
-        folder = self.newest(window)
-        if folder.is_taken_back:
+    def to_pin(self, window: str) -> tuple[WindowFolder, PinnedManifest | None]:
+        """The newest revision that counts, with its manifest; or the next one's folder, and None. What a crash left of
+        a taking back is finished first."""
+        while True:
+            found = self._names_of(window)
+            live = live_revisions(found).get(window)
+            if live is None:
+                return self.revision(window, _next_number(window, found)), None
+            folder = _newest([self.revision(window, number) for number in live])
+            pinned = folder.pinned()
+            if pinned is not None or not folder.is_taken_back:
+                return folder, pinned
             self._mark_forgotten(folder, "taken back")
-            folder = self.newest(window)
-        return folder
 
     def forget(self, window: str, why: str) -> list[int]:
         """Let no revision of a window count any more. The folders stay.

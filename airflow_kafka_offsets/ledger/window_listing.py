@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES
-from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD
+from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD, Publication, counting
 
 VERDICTS = "verified"
 
@@ -24,14 +24,27 @@ class WindowState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WindowListing:
-    """What is in a window's folder, read at one time.
+    """What is in a revision's folder, and what was published of its window by then.
 
     :param files: the files' paths from the folder on, in order.
-    :param published: the attempt that was published of the revision last; None when none was.
+    :param revision: which revision of the window.
+    :param publications: those of the window, in any revision, the oldest first.
     """
 
     files: tuple[str, ...]
-    published: str | None
+    revision: int
+    publications: tuple[Publication, ...]
+
+    @property
+    def publication(self) -> Publication | None:
+        """The newest publication of the revision; None when none was published. Another revision's may count."""
+        return counting(self.publications, [self.revision])
+
+    @property
+    def published(self) -> str | None:
+        """The attempt that was published of the revision last; None when none was."""
+        found = self.publication
+        return None if found is None else found.attempt
 
     @property
     def state(self) -> WindowState:

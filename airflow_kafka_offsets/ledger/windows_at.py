@@ -18,11 +18,12 @@ from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary, summary_of
-from airflow_kafka_offsets.ledger.whereabouts import Whereabouts, by_order, folders_by_window, place_of
+from airflow_kafka_offsets.ledger.whereabouts import Whereabouts, place_of
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.window_index import WindowIndex
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, revisions_of, window_extent
+from airflow_kafka_offsets.offsets.windows.ledger_names import revisions_of, window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Evidence
@@ -91,34 +92,31 @@ def find_at(ledger: Ledger, topic: str, at_ms: int, on: On = None) -> WindowsAt:
     :raises LedgerError: when a file isn't what it should be.
     """
     names = ledger.window_folders.names()
-    folders = [counting for counting, *_ in folders_by_window(ledger, names).values()]
-    having = [folder for folder in folders if _has(folder.id, at_ms)]
-    pinned = [(folder, found) for folder, found in _read(having) if found is not None]
+    index = WindowIndex(names)
+    having = [_counting(ledger, index, window) for window in index.crossing(at_ms, at_ms + 1)]
+    read = zip(having, in_parallel(WindowFolder.pinned, having), strict=True)
+    pinned = [(folder, found) for folder, found in read if found is not None]
     windows = tuple(filter(None, in_parallel(lambda each: _window_at(ledger, *each, topic, on), pinned)))
     if windows:
         return WindowsAt(at_ms, windows)
-    first = _first_of_added(ledger, [folder for folder in folders if window_extent(folder.id)[0] > at_ms], topic, on)
+    first = _first_of_added(ledger, index, at_ms, topic, on)
     if pinned:
         which = f"isn't in {shorten(folder.id for folder, _ in pinned)}, which has that time"
         why = f"{_what(topic, on)} {which}: {_why_without(on, first)}"
     elif having:
         why = _without_manifest(folder.id for folder in having)
     else:
-        why = _outside(ledger, folders, topic, at_ms, on, first)
-    forgotten = tuple(_forgotten_at(ledger, names, at_ms))
+        why = _outside(ledger, index, topic, at_ms, on, first)
+    forgotten = tuple(_forgotten_at(ledger, revisions_of(names).keys() - index.live.keys(), at_ms))
     reasons = [why, *(f"{each} had it, and was forgotten" for each in forgotten)]
     if first is None:
         return WindowsAt(at_ms, (), "; ".join(reasons), forgotten)
     return WindowsAt(at_ms, (), "; ".join([*reasons, first.older_records()]), forgotten, first.window)
 
 
-def _has(window: str, at_ms: int) -> bool:
-    start_ms, end_ms = window_extent(window)
-    return start_ms <= at_ms < end_ms
-
-
-def _read(folders: Sequence[WindowFolder]) -> Iterable[tuple[WindowFolder, PinnedManifest | None]]:
-    return zip(folders, in_parallel(WindowFolder.pinned, folders), strict=True)
+def _counting(ledger: Ledger, index: WindowIndex, window: str) -> WindowFolder:
+    """The published revision; where there is none, the newest one."""
+    return ledger.window_folders.counting(window, index.live[window])[0]
 
 
 def _window_at(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, topic: str, on: On) -> WindowAt | None:
@@ -126,8 +124,9 @@ def _window_at(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, top
     ranges = _asked_for(pinned.manifest, topic, on)
     if not ranges:
         return None
-    summary = summary_of(folder, pinned, folder.listing(), folder.publication())
-    return WindowAt(place_of(folder), summary, ranges, tuple(_remarks(ledger, pinned.manifest, ranges)))
+    listing = folder.listing()
+    place, summary = place_of(folder, listing.publication), summary_of(folder, pinned, listing)
+    return WindowAt(place, summary, ranges, tuple(_remarks(ledger, pinned.manifest, ranges)))
 
 
 def _asked_for(manifest: Manifest, topic: str, on: On) -> tuple[OffsetRange, ...]:
@@ -186,11 +185,13 @@ def _named(ranges: Iterable[OffsetRange]) -> str:
     return shorten(str(TopicPartition.of(pinned)) for pinned in ranges)
 
 
-def _forgotten_at(ledger: Ledger, names: Sequence[str], at_ms: int) -> Iterator[str]:
+def _forgotten_at(ledger: Ledger, dead: Iterable[str], at_ms: int) -> Iterator[str]:
     """Windows of which no revision counts any more. One that was taken back never counted."""
-    dead = revisions_of(names).keys() - live_revisions(names).keys()
-    for window in sorted(window for window in dead if _has(window, at_ms)):
-        if not all(folder.is_taken_back for folder in ledger.window_folders.made(window)):
+    for window in sorted(dead):
+        start_ms, end_ms = window_extent(window)
+        if start_ms <= at_ms < end_ms and not all(
+            folder.is_taken_back for folder in ledger.window_folders.made(window)
+        ):
             yield window
 
 
@@ -220,15 +221,13 @@ class _FirstOfAdded:
         )
 
 
-def _first_of_added(ledger: Ledger, later: Sequence[WindowFolder], topic: str, on: On) -> _FirstOfAdded | None:
-    """None where that isn't the first one of all, as it goes on where another one ended, which is forgotten.
-
-    :param later: the windows after an instant.
-    """
+def _first_of_added(ledger: Ledger, index: WindowIndex, at_ms: int, topic: str, on: On) -> _FirstOfAdded | None:
+    """Of the windows after an instant. None where that isn't the first one of all, as it goes on where another one
+    ended, which is forgotten."""
 
     @cache
-    def ranges(folder: WindowFolder) -> tuple[OffsetRange, ...] | None:
-        pinned = folder.pinned()
+    def ranges(window: str) -> tuple[OffsetRange, ...] | None:
+        pinned = _counting(ledger, index, window).pinned()
         return None if pinned is None else _asked_for(pinned.manifest, topic, on)
 
     def has(count: int) -> bool:
@@ -236,13 +235,15 @@ def _first_of_added(ledger: Ledger, later: Sequence[WindowFolder], topic: str, o
         read = map(ranges, reversed(ordered[:count]))
         return bool(next((found for found in read if found is not None), None))
 
-    ordered, others = by_order(ledger, later)
-    index = bisect_left(range(len(ordered)), True, key=lambda index: has(index + 1))
-    near = sorted([*ordered[index : index + 1], *others], key=lambda folder: window_extent(folder.id))
-    for folder, found in zip(near, in_parallel(ranges, near), strict=True):
+    later = list(index.starting_from(at_ms + 1))
+    in_a_row = set(index.in_a_row(ledger.snapshots.times_apart()))
+    ordered = [window for window in later if window in in_a_row]
+    place = bisect_left(range(len(ordered)), True, key=lambda place: has(place + 1))
+    near = sorted([*ordered[place : place + 1], *(window for window in later if window not in in_a_row)])
+    for window, found in zip(near, in_parallel(ranges, near), strict=True):
         if found and all(each.start_evidence in _OF_ADDED for each in found):
             chosen = any(each.start_evidence is Evidence.CHOSEN for each in found)
-            return _FirstOfAdded(folder.id, _kind(on), chosen)
+            return _FirstOfAdded(window, _kind(on), chosen)
     return None
 
 
@@ -265,11 +266,11 @@ def _without_manifest(windows: Iterable[str]) -> str:
     )
 
 
-def _outside(
-    ledger: Ledger, folders: Sequence[WindowFolder], topic: str, at_ms: int, on: On, first: _FirstOfAdded | None
-) -> str:
+def _outside(ledger: Ledger, index: WindowIndex, topic: str, at_ms: int, on: On, first: _FirstOfAdded | None) -> str:
     """Of an instant that is in the time of no window."""
-    earlier, later = _neighbours(folders, at_ms)
+    # The pinned window that ends last before the instant, and the one that starts first after it.
+    earlier = _first_pinned(ledger, index, index.ending_by(at_ms))
+    later = _first_pinned(ledger, index, index.starting_from(at_ms + 1))
     if later is None:
         if earlier is None:
             return "there is no window yet"
@@ -290,17 +291,9 @@ def _outside(
     return f"no window has that time: {where}; {_what_later_has(ledger, later)}"
 
 
-def _neighbours(folders: Sequence[WindowFolder], at_ms: int) -> tuple[Manifest | None, Manifest | None]:
-    """The pinned window that ends last before an instant, and the one that starts first after it."""
-    before = [folder for folder in folders if window_extent(folder.id)[1] <= at_ms]
-    after = (folder for folder in folders if window_extent(folder.id)[0] > at_ms)
-    by_end = sorted(before, key=lambda folder: window_extent(folder.id)[1], reverse=True)
-    return _first_pinned(by_end), _first_pinned(after)
-
-
-def _first_pinned(folders: Iterable[WindowFolder]) -> Manifest | None:
-    found = next(filter(None, (folder.pinned() for folder in folders)), None)
-    return None if found is None else found.manifest
+def _first_pinned(ledger: Ledger, index: WindowIndex, windows: Iterable[str]) -> Manifest | None:
+    found = (_counting(ledger, index, window).pinned() for window in windows)
+    return next((pinned.manifest for pinned in found if pinned is not None), None)
 
 
 def _between_windows(

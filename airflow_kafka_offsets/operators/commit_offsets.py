@@ -82,7 +82,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         one_of("on_hole", self.on_hole, "fail", "warn")
         ref = WindowRef.from_json(self.window)
         ledger = ref.ledger()
-        folder, pinned = ref.published(ledger)
+        pinned, published = ref.published(ledger)
         manifest = pinned.manifest
         end = ledger.snapshots.read(manifest.end_snapshot)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
@@ -92,8 +92,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
             commits = self._commits(client, manifest)
             ahead = _ahead(manifest, end, commits)
             if ahead:
-                published = folder.publication()
-                attempt = {} if published is None else folder.attempt(published.attempt)
+                attempt = ledger.folder_of(pinned).attempt(published.attempt)
                 self._look_for_holes(ledger, manifest, commits, Loader.of(context, attempt))
             # Brokers that know topic ids make sure themselves that the topics are still the ones that were loaded.
             topic_ids = {

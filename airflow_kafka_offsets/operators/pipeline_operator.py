@@ -16,7 +16,6 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import ledger_root, open_ledger
 from airflow_kafka_offsets.ledger.holes import telling_leftovers
-from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.outlets import note_outlets
 from airflow_kafka_offsets.lineage.seen_window import SeenWindow
@@ -90,15 +89,13 @@ class KafkaPipelineOperator(BaseOperator):
         self.on_future_record = on_future_record
         self.kafka_conn_id = kafka_conn_id
 
-    def ledger(self) -> Ledger:
-        return open_ledger(self.ledger_root, self.pipeline)
-
     @contextmanager
     def pinner(self) -> Iterator[WindowPinner]:
         """A pinner with a client, closed afterwards."""
         topics, level = as_topics(self.topics, self.topic_pattern), IsolationLevel.of(self.isolation_level)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
-            yield WindowPinner(client, self.ledger(), topics, level, self.policies())
+            ledger = open_ledger(self.ledger_root, self.pipeline)
+            yield WindowPinner(client, ledger, topics, level, self.policies())
 
     def policies(self) -> Policies:
         """What to do about what a log may have in store."""
@@ -143,7 +140,7 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        with self.pinner() as pinner, telling_leftovers(self.ledger()):
+        with self.pinner() as pinner, telling_leftovers(pinner.ledger):
             resolved = self.resolve(pinner, context)
         self._log(resolved.pinned)
         for warning in resolved.warnings:

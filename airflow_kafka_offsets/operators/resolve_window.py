@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.pipelines.window_pinner import ResolvedWindow, WindowPinner
@@ -59,20 +60,23 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
                 raise ConfigurationError(
                     "Only windows between two instants can be resolved again, not between snapshots."
                 )
-            return pinner.window_between(self._stored("start", self.start), self._stored("end", self.end))
+            return pinner.window_between(
+                _stored(pinner.ledger, "start", self.start), _stored(pinner.ledger, "end", self.end)
+            )
         interval = run_interval(context, self.start, self.end)
         if again:
             (resolved,) = pinner.re_resolve((interval.start_ms, interval.end_ms))
             return resolved
         return pinner.window(interval.start_ms, interval.end_ms)
 
-    def _stored(self, argument: str, snapshot: Any) -> OffsetSnapshot:
-        """The stored snapshot that another task made."""
-        ledger, ref = self.ledger(), SnapshotRef.from_json(snapshot)
-        if ref is not None and ref.ledger == ledger.uri:
-            return ref.read(ledger)
-        found = repr(snapshot) if ref is None else f"a snapshot of {ref.ledger}"
-        raise ConfigurationError(
-            f"{argument}= is {found}. Between snapshots, start= and end= are both what KafkaOffsetSnapshotOperator "
-            f"returned for the pipeline at {ledger.uri}."
-        )
+
+def _stored(ledger: Ledger, argument: str, snapshot: Any) -> OffsetSnapshot:
+    """The stored snapshot that another task made."""
+    ref = SnapshotRef.from_json(snapshot)
+    if ref is not None and ref.ledger == ledger.uri:
+        return ref.read(ledger)
+    found = repr(snapshot) if ref is None else f"a snapshot of {ref.ledger}"
+    raise ConfigurationError(
+        f"{argument}= is {found}. Between snapshots, start= and end= are both what KafkaOffsetSnapshotOperator "
+        f"returned for the pipeline at {ledger.uri}."
+    )

@@ -11,9 +11,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 
 from airflow_kafka_offsets.arguments import as_milliseconds, one_of
 from airflow_kafka_offsets.compat.airflow_versions import TaskDeferralTimeout
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, UnprovenError, shorten
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.metrics import tell
+from airflow_kafka_offsets.ledger.file_lists import files_of
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -24,10 +25,9 @@ from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, judge, ranges_with_gaps
+from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.tiling import Tiling, check_tiling, seams
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.preflight import changed_since
@@ -128,21 +128,22 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
 
         :param until_ms: when the wait ends that has begun before, Unix milliseconds.
         """
-        ref, load = self._asked()
-        self._wait_unless_loaded(ref, load, until_ms)
+        asked = WindowRef.from_json(self.window)
+        ledger = asked.ledger()
+        ref, load = self._of_load(asked, ledger)
+        self._wait_unless_loaded(ref, ledger, load, until_ms)
         try:
-            return self._verify(ref, load, context)
+            return self._verify(ref, ledger, load, context)
         except (UnprovenError, CommitConflictError):
-            self._wait_unless_loaded(ref, load, until_ms)
+            self._wait_unless_loaded(ref, ledger, load, until_ms)
             raise
 
-    def _wait_unless_loaded(self, ref: WindowRef, load: str | None, until_ms: int | None) -> None:
-        if self.result is None and (self.deferrable or load) and not is_loaded(ref, load) and self.deferrable:
+    def _wait_unless_loaded(self, ref: WindowRef, ledger: Ledger, load: str | None, until_ms: int | None) -> None:
+        if self.result is None and (self.deferrable or load) and not is_loaded(ref, ledger, load) and self.deferrable:
             self._wait(ref, load, until_ms)
 
-    def _asked(self) -> tuple[WindowRef, str | None]:
+    def _of_load(self, ref: WindowRef, ledger: Ledger) -> tuple[WindowRef, str | None]:
         """The window, in the revision that a prepared load is of, and the name of that load."""
-        ref = WindowRef.from_json(self.window)
         if self.load is None:
             return ref, None
         prepared = PreparedLoad.from_json(self.load)
@@ -153,7 +154,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             )
         if prepared.ref.revision >= ref.revision:
             return prepared.ref, prepared.load
-        if ref.loaded(ref.ledger())[1] is None:
+        if ref.loaded(ledger)[1] is None:
             raise ConfigurationError(
                 f"load= is of revision {prepared.ref.revision} of window {ref.window}, which was resolved anew since: "
                 f"window= is revision {ref.revision}. Clear the task that prepares the load too."
@@ -206,17 +207,16 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             f"Window {window} was not loaded within {within}: find out what happened to its load, then clear this task."
         )
 
-    def _verify(self, ref: WindowRef, load: str | None, context: Context) -> dict[str, Any]:
-        ledger = ref.ledger()
-        self._publish(ref, ledger, load)
-        ledger.file_lists.refresh(ref.window)
-        folder, pinned = ref.published(ledger)
-        manifest = pinned.manifest
-        publication, result = folder.published_result()
+    def _verify(self, ref: WindowRef, ledger: Ledger, load: str | None, context: Context) -> dict[str, Any]:
+        pinned, publication = self._published(ref, ledger, load)
+        folder, manifest = ledger.folder_of(pinned), pinned.manifest
+        result = folder.published_result(publication)
+        ledger.file_lists.refresh(ref.window, files_of(result))  # which a crash may have left out
         verdict = self._explained(manifest, result, judge(manifest, result, publication))
-        tiling = _tiling_around(ledger, manifest)
+        around = Surroundings(ledger, manifest)
+        tiling = around.tiling()
         loader = Loader.of(context, folder.attempt(result.attempt))
-        holes = SeenHoles.around(ledger, manifest, loader)
+        holes = SeenHoles.around(around, loader)
         told = replace(tiling, problems=(*tiling.problems, *map(str, holes.missing)))
         self.seen = SeenWindow(pinned, output=result.output, further=result.further, verdict=verdict, tiling=told)
         if not verdict.proved or not tiling.tiles:
@@ -230,7 +230,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         if holes.missing and self.on_hole == "fail":
             raise refusal(ref.window, [holes.before] if holes.before else [], loader)
         folder.record_verified(result.attempt, verdict)
-        ledger.keep_day(folder.id)
+        ledger.keep_day(folder.id, around.index)
         report = _report(manifest, result, verdict) | {"source": source or "unchanged", "tiling": _describe(holes)}
         self.log.info(
             "Window %s: %s%s; %s; rows with a timestamp outside it: %s",
@@ -244,13 +244,17 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         note_outlets(self, context, WindowRef.of(ref.ledger_root, pinned), report)
         return report
 
-    def _publish(self, ref: WindowRef, ledger: Ledger, load: str | None) -> None:
-        """Publish what a driver has counted and nobody has published. In a table its rows may have taken the place of
-        those that count: so may what was handed over, and whatever began later."""
+    def _published(self, ref: WindowRef, ledger: Ledger, load: str | None) -> tuple[PinnedManifest, Publication]:
+        """The revision that counts, and what it published: as it is; or, where a driver has counted what nobody has
+        published, once that is. In a table its rows may have taken the place of those that count: so may what was
+        handed over, and whatever began later.
+
+        :raises UnprovenError: when nothing is published, and nothing can be.
+        """
         pinned, published = ref.loaded(ledger)
         result = None if self.result is None else handed_over(self.result, "result=")
         if result is None and published is not None and published.apart:
-            return
+            return pinned, published
         if result is not None and result.manifest_sha256 != pinned.sha256:
             pinned = ref.read(ledger)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
@@ -259,10 +263,17 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
                 counted = proved[-1] if proved else None
             else:
                 counted = take_over(client, ledger, pinned, result)
-            if counted is None:
-                return
-            found = publish(client, ledger, counted)
-        self.log.info("Window %s is published: %s rows of attempt %s", ref.window, found.rows, found.attempt)
+            if counted is not None:
+                published = publish(client, ledger, counted)
+        if published is None:
+            raise ref.unpublished()
+        if counted is not None:
+            self.log.info(
+                "Window %s is published: %s rows of attempt %s", ref.window, published.rows, published.attempt
+            )
+        if published.revision != pinned.manifest.revision:
+            pinned = ledger.pinned(ref.window, published.revision)
+        return pinned, published
 
     def _source_now(self, ledger: Ledger, pinned: PinnedManifest) -> str | None:
         """What has become of the window's topics since it was loaded. That it was loaded from them is in the verdict,
@@ -335,28 +346,3 @@ def _outside(timed: bool, rows: int | None) -> str:
 def _describe(seen: SeenHoles) -> str:
     """A window alone proves nothing of how it meets others."""
     return "; ".join(seen.told()) or ("no neighbour yet" if seen.alone else "tiles")
-
-
-def _tiling_around(ledger: Ledger, manifest: Manifest) -> Tiling:
-    """The window among the published ones that touch or cross it in time, and the nearest ones beyond, which may leave
-    offsets out and share none. One that isn't loaded yet is no gap."""
-    near = [manifest]
-    for window in live_revisions(ledger.window_folders.names()):
-        start_ms, end_ms = window_extent(window)
-        touches = start_ms <= manifest.end_ms and end_ms >= manifest.start_ms
-        other = ledger.window_folders.published(window) if touches and window != manifest.window else None
-        if other is not None:
-            near.append(ledger.pinned(other.id, other.revision).manifest)
-    tiling = check_tiling(
-        near,
-        lambda window: window.ranges,
-        lambda earlier, later: earlier.end_snapshot == later.start_snapshot,
-        lambda window: ledger.snapshots.log_starts(window.start_snapshot),
-    )
-    backwards = []
-    for apart in Surroundings(ledger, manifest).apart():
-        first, second = sorted((manifest, apart), key=lambda window: window.start_ms)
-        found = [seam for seam in seams([first.ranges, second.ranges]) if not seam.is_gap]
-        if found:
-            backwards.append(f"windows {first.window} and {second.window}: {shorten(map(str, found))}")
-    return replace(tiling, problems=(*tiling.problems, *backwards))

@@ -52,10 +52,10 @@ def window_panel(ledger: Ledger, window: str) -> Answer:
 
 def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, counting: Publication | None) -> Json:
     manifest, listing = pinned.manifest, folder.listing()
-    published = folder.publication()
+    published = listing.publication
     result = None if published is None else folder.result(published.attempt)
     rows = {} if result is None else {TopicPartition.of(tally): tally.count for tally in result.written}
-    summary = summary_of(folder, pinned, listing, published)
+    summary = summary_of(folder, pinned, listing)
     later = folder.lost_since() if summary.state is WindowState.LOST else {}
     return {
         "revision": folder.revision,

@@ -23,6 +23,7 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
     WindowError,
 )
+from airflow_kafka_offsets.ledger.file_lists import files_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import UNKNOWN_MS, PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.instants import now_ms
@@ -132,7 +133,7 @@ def left_to_publish(
     :param is_meant: whether an attempt at a revision was asked for the same rows.
     """
     found: list[CountedAttempt] = []
-    for revision in ledger.revisions(pinned.manifest.window):
+    for revision in ledger.revisions(pinned.manifest.window, pinned):
         folder = ledger.folder_of(revision)
         for proved in proved_attempts(ledger, revision):
             # Whether what it would publish goes on counting beside the revision that is asked for.
@@ -157,6 +158,7 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> P
     :raises KafkaOffsetsError: when Kafka can't be asked; nothing is published then, and another try goes on here.
     """
     _refuse_unproved(counted)
+    # What stands needs no Kafka, which may be away.
     _, stands = _next(ledger, counted)
     if not stands:
         _ask_again(client, ledger, counted)
@@ -168,9 +170,11 @@ def publish_next(ledger: Ledger, counted: CountedAttempt) -> Publication:
     Returns and raises as that does."""
     folder = ledger.folder_of(counted.pinned)
     for _ in range(_MOST_TRIES):
+        # Each time anew: somebody may have published meanwhile, forgotten the revision, or refused the rows.
         found, stands = _next(ledger, counted)
         if stands:
-            ledger.file_lists.refresh(folder.id)  # which a crash may have left out
+            is_own = found.result_sha256 == counted.sha256
+            ledger.file_lists.refresh(folder.id, files_of(counted.result) if is_own else None)
             return found
         ledger.window_folders.publish(folder.id, found)
     raise LedgerError(
@@ -235,7 +239,7 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
     pinned, folder = counted.pinned, ledger.folder_of(counted.pinned)
     # Before the revisions: whatever is resolved and published between these two looks takes the number that follows.
     known = folder.publications.all()
-    live = [revision.revision for revision in ledger.window_folders.live(folder.id)]
+    live = ledger.window_folders.live_numbers(folder.id)
     if folder.revision not in live:
         raise LedgerConflictError(
             f"Revision {folder.revision} of window {folder.id} has been forgotten since it was resolved: "
@@ -326,7 +330,7 @@ def _refuse_different(ledger: Ledger, current: Publication, counted: CountedAtte
     pinned, ours = counted.pinned, counted.result
     if current.manifest_sha256 != pinned.sha256 or current.attempt == ours.attempt:
         return
-    _, theirs = ledger.folder_of(pinned).published_result()
+    theirs = ledger.folder_of(pinned).published_result(current)
     if not theirs.same_content(ours):
         raise UnprovenError(
             f"Attempts {theirs.attempt} (published, {theirs.rows_written} rows) and {ours.attempt} "

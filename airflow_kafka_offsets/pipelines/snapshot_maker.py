@@ -150,13 +150,15 @@ class SnapshotMaker:
         """Check that the ledger is this cluster's and covers these topics, where Kafka isn't asked for more."""
         self._ledger.open(self._topics(), self._client.cluster_id(), self._isolation_level)
 
-    def refuse_future_records(self, snapshot: OffsetSnapshot) -> None:
+    def future_record(self, snapshot: OffsetSnapshot) -> FutureRecordError | None:
+        """Why a snapshot is refused, at which a record from the future stands; None where none does, or may."""
         warning = future_warning(snapshot)
-        if warning and self._on_future_record == "fail":
-            raise FutureRecordError(
-                f"{warning} on_future_record='warn' continues: then what comes in the meantime is in a "
-                "later window. message.timestamp.after.max.ms makes brokers refuse such records (KIP-937)."
-            )
+        if not warning or self._on_future_record != "fail":
+            return None
+        return FutureRecordError(
+            f"{warning} on_future_record='warn' continues: then what comes in the meantime is in a "
+            "later window. message.timestamp.after.max.ms makes brokers refuse such records (KIP-937)."
+        )
 
     def _topics(self) -> list[str]:
         if not isinstance(self._wanted, re.Pattern):
@@ -216,7 +218,9 @@ class SnapshotMaker:
             if few:
                 boundaries = self._tell_markers(boundaries, survey.facts)
             snapshot = self._snapshot(survey, AsOf(AsOfKind.INSTANT, instant), boundaries)
-            self.refuse_future_records(snapshot)
+            refused = self.future_record(snapshot)
+            if refused is not None:
+                raise refused
             found.append(snapshot)
         return found
 

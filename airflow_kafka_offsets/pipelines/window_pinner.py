@@ -78,7 +78,7 @@ class WindowPinner:
     ) -> None:
         self.maker = SnapshotMaker(client, ledger, topics, isolation_level, policies.on_future_record)
         self._client = client
-        self._ledger = ledger
+        self.ledger = ledger
         self._isolation_level = isolation_level
         self._policies = policies
 
@@ -95,8 +95,10 @@ class WindowPinner:
         for _ in range(_MOST_TRIES):
             try:
                 start, end = self.maker.snapshots([start_ms, end_ms], revising)
-                if self._ledger.window(name).pinned() is None:
-                    self.maker.refuse_future_records(end)  # which another task may have stored, with a warning
+                # Which another task may have stored, with a warning. What is pinned stays as it is.
+                refused = self.maker.future_record(end)
+                if refused is not None and self.ledger.window(name).pinned() is None:
+                    raise refused
                 return self.window_between(start, end)
             except InstantForgottenError as error:
                 forgotten = error
@@ -107,11 +109,11 @@ class WindowPinner:
 
         :raises: as :meth:`window`.
         """
-        return self._resolved(start, end, partial(self._ledger.pin_window, on_overlap=self._policies.on_overlap))
+        return self._resolved(start, end, partial(self.ledger.pin_window, on_overlap=self._policies.on_overlap))
 
     def pinning(self) -> Pinning:
         """What pins many windows by :meth:`pinned_by`: the ledger is looked at once before and once after them."""
-        return self._ledger.pinning(self._policies.on_overlap)
+        return self.ledger.pinning(self._policies.on_overlap)
 
     def pinned_by(self, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> ResolvedWindow:
         """As :meth:`window_between`; the window counts once it is settled."""
@@ -125,14 +127,14 @@ class WindowPinner:
         :raises ConfigurationError: when a window isn't between two instants.
         """
         names = [window_id(*window) for window in windows]
-        others = sorted(set(names) - set(self._ledger.between_instants(names)))
+        others = sorted(set(names) - set(self.ledger.between_instants(names)))
         if others:
             # An instant looked up at the time of another kind of snapshot would lie within the next window.
             raise ConfigurationError(
                 f"Window {others[0]} is an increment, or between snapshots that a task made: only windows "
                 "between instants can be resolved again."
             )
-        self._ledger.forget_instants(names)
+        self.ledger.forget_instants(names)
         return [self.window(*window, names) for window in windows]
 
     def increment(self, run: str, since: AsOf) -> ResolvedWindow:
@@ -144,7 +146,7 @@ class WindowPinner:
             the last window ends.
         :raises: as :meth:`window`.
         """
-        log = self._ledger.snapshots
+        log = self.ledger.snapshots
         found = log.increment(run)
         if found is not None:
             self.maker.check_ledger()
@@ -165,7 +167,7 @@ class WindowPinner:
 
     def _last_end(self, since: AsOf) -> int:
         """Number of the snapshot at which the first increment starts."""
-        last = self._ledger.last_pinned()
+        last = self.ledger.last_pinned()
         if last is not None:
             return last.manifest.end_snapshot
         number = self.maker.snapshot(since).number
@@ -183,7 +185,7 @@ class WindowPinner:
         if at_ms is None or not partitions:
             return {}
         name = window_id(start.timestamp_ms, end.timestamp_ms)
-        if at_ms > end.timestamp_ms and self._ledger.window(name).pinned() is None:  # what is pinned stays as it is
+        if at_ms > end.timestamp_ms and self.ledger.window(name).pinned() is None:  # what is pinned stays as it is
             topics = shorten(sorted({partition.topic for partition in partitions}))
             raise InstantError(
                 f"new_topics_from={iso_instant(at_ms)} is after the end of window {name} at "

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, UnprovenError
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 
 VERSION = 1
@@ -98,13 +98,16 @@ class WindowRef:
         :raises LedgerCorruptError: when it is missing or was changed.
         :raises LedgerConflictError: when it was forgotten, or is another one than this reference was made for.
         """
+        return self._read(ledger, ledger.window_folders.live_numbers(self.window))
+
+    def _read(self, ledger: Ledger, live: Collection[int]) -> PinnedManifest:
         pinned = ledger.pinned(self.window, self.revision)
         if pinned.sha256 != self.sha256:
             raise LedgerConflictError(
                 f"The manifest of window {self.window} has hash {pinned.sha256}; this run resolved {self.sha256}. "
                 "Clear the resolve task too."
             )
-        if self.revision not in [folder.revision for folder in ledger.window_folders.live(self.window)]:
+        if self.revision not in live:
             raise LedgerConflictError(
                 f"Revision {self.revision} of window {self.window} has been forgotten since this run "
                 "resolved it. Clear the resolve task too."
@@ -112,30 +115,33 @@ class WindowRef:
         return pinned
 
     def loaded(self, ledger: Ledger) -> tuple[PinnedManifest, Publication | None]:
-        """What a load is about: the published revision and what it published; or this one, and None.
+        """What a load is about: the published revision, which is this one, one that replaced it, or one that it would
+        be a part of, and what it published; or this one, and None. Of one look at the window's revisions.
 
         :raises LedgerConflictError: as :meth:`read`.
         """
-        try:
-            folder, pinned = self.published(ledger)
-            return pinned, folder.publication()
-        except UnprovenError:
-            return self.read(ledger), None
+        live = ledger.window_folders.live_numbers(self.window)
+        published = ledger.window_folders.publication(self.window, live)
+        if published is None or published.revision == self.revision:
+            return self._read(ledger, live), published
+        pinned = ledger.pinned(self.window, published.revision)
+        if published.revision > self.revision:
+            return pinned, published
+        own = self._read(ledger, live)
+        # What was left of an earlier revision is a part of it.
+        return (pinned, published) if pinned.manifest.snapshots == own.manifest.snapshots else (own, None)
 
-    def published(self, ledger: Ledger) -> tuple[WindowFolder, PinnedManifest]:
-        """The window's published revision: this one, one that replaced it, or one that it would be a part of.
+    def published(self, ledger: Ledger) -> tuple[PinnedManifest, Publication]:
+        """The window's published revision, and what it published.
 
-        :raises UnprovenError: when neither is.
+        :raises UnprovenError: when none is.
         :raises LedgerConflictError: as :meth:`read`.
         """
-        folder = ledger.window_folders.published(self.window)
-        if folder is None or (folder.revision < self.revision and not self._is_part_of(folder, ledger)):
-            raise UnprovenError(f"Window {self.window} was never published: run its load first.")
-        if folder.revision == self.revision:
-            return folder, self.read(ledger)
-        return folder, ledger.pinned(folder.id, folder.revision)
+        pinned, published = self.loaded(ledger)
+        if published is None:
+            raise self.unpublished()
+        return pinned, published
 
-    def _is_part_of(self, folder: WindowFolder, ledger: Ledger) -> bool:
-        """Whether this revision is what was left of an earlier one."""
-        earlier = ledger.pinned(folder.id, folder.revision).manifest
-        return earlier.snapshots == self.read(ledger).manifest.snapshots
+    def unpublished(self) -> UnprovenError:
+        """The error of a window that nobody has published."""
+        return UnprovenError(f"Window {self.window} was never published: run its load first.")

@@ -8,9 +8,7 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import HoleError, shorten
 from airflow_kafka_offsets.ledger.holes import Hole, Stretch, Surroundings
-from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant, to_datetime
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.runs.schedule import Schedule
 
 _AT_A_TIME = 100
@@ -91,17 +89,18 @@ class SeenHoles:
     alone: bool
 
     @classmethod
-    def around(cls, ledger: Ledger, manifest: Manifest, loader: Loader) -> SeenHoles:
+    def around(cls, seen: Surroundings, loader: Loader) -> SeenHoles:
         """Look around a window. Who was loading a hole when Airflow was asked may have been done by then, so that what
-        seems to be nobody's is looked at twice."""
-        for _ in range(2):
-            found = Surroundings(ledger, manifest)
-            before = found.before()
-            unpinned = () if before is None else before.unpinned
-            missing = tuple(stretch for stretch in unpinned if not loader.loads(stretch))
-            if not missing:
-                break
-        return cls(before, found.after(), missing, found.alone)
+        seems to be nobody's is looked at again."""
+        found = cls._as_seen(seen, loader)
+        return cls._as_seen(seen.again(), loader) if found.missing else found
+
+    @classmethod
+    def _as_seen(cls, seen: Surroundings, loader: Loader) -> SeenHoles:
+        before = seen.before()
+        unpinned = () if before is None else before.unpinned
+        missing = tuple(stretch for stretch in unpinned if not loader.loads(stretch))
+        return cls(before, seen.after(), missing, seen.alone)
 
     def told(self) -> list[str]:
         """What there is to say, a line each."""

@@ -70,11 +70,10 @@ class Tries:
     def published(self, ledger: Ledger, window: str) -> str | None:
         """The attempt of an earlier try that published the window, and died before it could say so; None where there is
         none. Whoever clears the task wants the published rows counted again: what was before that isn't meant."""
-        folder = ledger.window_folders.published(window)
-        if folder is None:
+        published = ledger.window_folders.publication(window)
+        if published is None:
             return None
-        published, _ = folder.published_result()
-        noted = folder.attempt(published.attempt)
+        noted = ledger.window_folders.revision(window, published.revision).attempt(published.attempt)
         own = self._is_own(noted) and noted["airflow"]["max_tries"] == self.max_tries
         return published.attempt if own else None
 

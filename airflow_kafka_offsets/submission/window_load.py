@@ -111,7 +111,7 @@ def load_report(
     :param own: what it has read and written of that revision; None where it hasn't.
     :raises LedgerCorruptError: when no such counts are in the ledger.
     """
-    result = own or folder.published_result()[1]
+    result = own or folder.published_result(published)
     rate = round(own.read.count / own.seconds, 3) if own is not None and own.seconds else None
     return {
         "window": folder.id,

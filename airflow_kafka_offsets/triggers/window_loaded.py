@@ -10,6 +10,7 @@ from typing import Any
 from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.pipelines.publisher import proved_for
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.triggers.store_looks import KafkaLookTrigger, looks_at
@@ -51,19 +52,18 @@ class KafkaWindowLoadedTrigger(KafkaLookTrigger):
 def _event(ref: WindowRef, load: str | None) -> dict[str, Any]:
     """What a look makes of the wait; nothing where it goes on."""
     try:
-        return {"status": "done"} if is_loaded(ref, load) else {}
+        return {"status": "done"} if is_loaded(ref, ref.ledger(), load) else {}
     except KafkaOffsetsError as error:
         return {"status": "failed", "message": str(error), "retriable": error.retriable}
 
 
-def is_loaded(ref: WindowRef, load: str | None = None) -> bool:
+def is_loaded(ref: WindowRef, ledger: Ledger, load: str | None = None) -> bool:
     """Whether a window is published, or can be.
 
     :param load: name of the prepared load that is waited for.
     :raises KafkaOffsetsError: what a driver of that load has failed with last, where all have ended and have left
         nothing that can be published.
     """
-    ledger = ref.ledger()
     pinned, publication = ref.loaded(ledger)
     if publication is not None:
         return True

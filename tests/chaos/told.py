@@ -42,10 +42,9 @@ def told(ledger: Ledger, windows: list[Times]) -> Iterator[Hole]:
     apart = [other for one, other in pairwise(windows) if one[1] != other[0]]
     meeting = (other for one, other in pairwise(windows) if one[1] == other[0])
     for each in (*apart, *islice(meeting, _SOME)):
-        folder = ledger.window_folders.published(window_id(*each))
-        assert folder is not None
-        pinned = folder.pinned()
-        assert pinned is not None
+        published = ledger.window_folders.publication(window_id(*each))
+        assert published is not None
+        pinned = ledger.pinned(window_id(*each), published.revision)
         hole = Surroundings(ledger, pinned.manifest).before()
         if hole is not None:
             whole = hole.whole

@@ -41,7 +41,7 @@ from airflow_kafka_offsets.errors import (
     WindowOverlapError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent, window_id
@@ -287,9 +287,11 @@ class Worker:
 
     def _loaded(self, task: Task, pinned: PinnedManifest) -> str:
         ledger = self._ledgers[task.store]
-        standing = ledger.window_folders.published(pinned.manifest.window)
-        if standing is not None and _counts_over(standing.pinned(), pinned):
-            return self._prove(task.store, standing)
+        standing = ledger.window_folders.publication(pinned.manifest.window)
+        if standing is not None:
+            published = ledger.pinned(pinned.manifest.window, standing.revision)
+            if _counts_over(published, pinned):
+                return self._loader.again(task.store, published, standing)
         counted = _left_behind(ledger, pinned)
         words = "loaded before"
         if counted is None:
@@ -314,7 +316,7 @@ class Worker:
             readable(self._client, ledger, pinned)  # the ledger notes what is lost, as after a Spark run that failed
             raise
         counted = counted_attempt(ledger, pinned, attempt)
-        standing = ledger.window_folders.published(pinned.manifest.window)
+        standing = ledger.window_folders.publication(pinned.manifest.window)
         assert counted or standing, f"attempt {attempt} has left nothing"
         return counted
 
@@ -329,17 +331,10 @@ class Worker:
         late = ", overtaken" if self._pauses.overtaken > overtaken else ""
         return f"{kind}{late} ({attempt}, revision {revision}; {counts.attempt} counts, number {counts.number})"
 
-    def _prove(self, store: str, standing: WindowFolder) -> str:
-        """Load a published window once more."""
-        pinned, publication = standing.pinned(), standing.publication()
-        assert pinned is not None and publication is not None  # noqa: PT018
-        return self._loader.again(store, pinned, publication)
 
-
-def _counts_over(standing: PinnedManifest | None, pinned: PinnedManifest) -> bool:
+def _counts_over(standing: PinnedManifest, pinned: PinnedManifest) -> bool:
     """Whether a published revision goes on counting beside another one: it is that or a newer one, or the whole of what
     is left in that."""
-    assert standing is not None
     published, ours = standing.manifest, pinned.manifest
     return published.revision >= ours.revision or published.snapshots == ours.snapshots
 

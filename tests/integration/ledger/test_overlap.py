@@ -266,9 +266,9 @@ class TestTwoAtOneMoment:
 
 def _look_first(pinning: object, ledger: Ledger) -> None:
     """Make its first look now, before anybody has pinned."""
-    from airflow_kafka_offsets.ledger.pinning import WindowIndex
+    from airflow_kafka_offsets.ledger.pinning import _Look
 
-    pinning._index = WindowIndex(ledger.window_folders, {})  # type: ignore[attr-defined]
+    pinning._first_look = _Look(ledger.window_folders, ledger.snapshots)  # type: ignore[attr-defined]
 
 
 RACERS = [(minute, minute + 60) for minute in (0, 10, 20, 30, 40, 50)]

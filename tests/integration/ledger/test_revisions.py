@@ -214,7 +214,7 @@ class TestPublished:
         publish(ledger, first)
         second = ledger.window_folders.pin_again(replace(first.manifest, start_snapshot=7))
         assert [each.revision for each in ledger.window_folders.current()] == [1, 2]
-        published = ledger.window_folders.published(FIRST)
+        published = ledger.window_folders.publication(FIRST)
         assert published is not None
         assert published.revision == 1
         publish(ledger, second)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
-import boto3
 import httpx
 import pytest
 from airflow.api_fastapi.core_api.security import get_user
@@ -25,6 +22,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import month_of, window_
 from airflow_kafka_offsets.page import permissions
 from airflow_kafka_offsets.page.app import make_app
 from dev import s3_server
+from tests.integration.counting_s3 import Counting, connection_to, make_bucket
 from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, judge, publish
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
@@ -36,18 +34,6 @@ there."""
 START_MS = T0 // (24 * HOUR_MS) * 24 * HOUR_MS
 MOST_REQUESTS = 500
 """A hundred windows with three files each, lists of a dozen months of windows and snapshots, as many checkpoints."""
-
-
-class Counting:
-    """The server, and how often it was asked."""
-
-    def __init__(self) -> None:
-        self.requests: list[str] = []
-        self._server = s3_server.S3Application()
-
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        self.requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
-        return self._server(environ, start_response)
 
 
 def window(hour: int) -> str:
@@ -94,8 +80,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counting]:
     make_year(folder)
     application = Counting()
     with s3_server.serving(application) as endpoint, pytest.MonkeyPatch.context() as patch:
-        keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
-        boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys).create_bucket(Bucket=BUCKET)
+        make_bucket(endpoint, BUCKET)
         from moto.s3.models import s3_backends
 
         bucket = s3_backends["123456789012"]["aws"]
@@ -104,9 +89,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counting]:
         for hour in range(HOURS - READ_HOURS):
             place = f"{PIPELINE}/windows/{month_of(window(hour))}/{window(hour)}/manifest.json"
             bucket.put_object(BUCKET, place, b"not to be read")
-        extra = {"endpoint_url": endpoint, "region_name": "us-east-1"}
-        connection = {"conn_type": "aws", "login": "test", "password": "test", "extra": extra}
-        patch.setenv("AIRFLOW_CONN_YEAR_S3", json.dumps(connection))
+        patch.setenv("AIRFLOW_CONN_YEAR_S3", connection_to(endpoint))
         patch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", f"s3://year_s3@{BUCKET}")
         yield application
 
