@@ -59,7 +59,7 @@ def resolve_windows(args: Any) -> int:
     with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
         pinner = WindowPinner(client, ledger, topics, level, policies)
         snapshots = with_progress(pinner.maker.snapshots(instants), "windows", len(instants))
-        pinning = pinner.pinning()
+        pinning = ledger.pinning(policies.on_overlap)
         try:
             pinned = [_pin(pinner, ledger, pinning, *ends) for ends in pairwise(snapshots)]
         finally:
@@ -92,7 +92,7 @@ def _pin(pinner: WindowPinner, ledger: Ledger, pinning: Pinning, start: OffsetSn
     """A window that can't be pinned doesn't sink the others; a cluster that can't be asked concerns all of them."""
     try:
         with telling_leftovers(ledger, _ANOTHER_PIPELINE):
-            return _row(pinner.pinned_by(pinning, start, end))
+            return _row(pinner.window_between(start, end, pinning))
     except ClusterError:
         raise
     except KafkaOffsetsError as error:

@@ -1,15 +1,56 @@
-"""Findings: what a ledger answers to a record query, as commands and the page show it."""
+"""Record queries, by partition or key, and by offset or instant; and what a ledger answers, as commands and the page
+show it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions, partitions_of_key
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions, partitions_of_key, refuse_unknown_topic
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.record_query import RecordQuery, refuse_unknown_topic
 from airflow_kafka_offsets.ledger.whereabouts import Whereabouts, find
 from airflow_kafka_offsets.ledger.windows_at import WindowsAt, find_at
+
+
+@dataclass(frozen=True, slots=True)
+class RecordQuery:
+    """Which records are asked for.
+
+    :param topic: their topic.
+    :param partition: their partition; None where the key decides, and for all of them.
+    :param key: the key's bytes, which decide about the partition; None where it doesn't count.
+    :param offset: the record's offset; None where it isn't asked for.
+    :param at_ms: an instant in the records' window, Unix milliseconds; None where it isn't asked for.
+    :raises ConfigurationError: when these contradict each other, or don't tell which records.
+    """
+
+    topic: str
+    partition: int | None = None
+    key: bytes | None = None
+    offset: int | None = None
+    at_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.partition is not None and self.key is not None:
+            raise ConfigurationError(
+                f"Give a partition or a key, not both: you gave partition {self.partition}, and the key says itself "
+                "which partition it is in. Leave the partition out."
+            )
+        if self.offset is not None and self.at_ms is not None:
+            raise ConfigurationError(
+                f"Give an offset or an instant (at), not both: offset {self.offset} is one record, whatever its time "
+                "is. Leave the instant out."
+            )
+        placed = self.partition is not None or self.key is not None
+        if self.offset is not None and not placed:
+            raise ConfigurationError(
+                f"Offset {self.offset} is another record in each partition of {self.topic}: give the partition, or "
+                "the record's key."
+            )
+        if self.offset is None and self.at_ms is None and self.key is None:
+            where = "" if self.partition is None else f" of {self.topic}-{self.partition}"
+            raise ConfigurationError(f"Which record{where}? Give an offset, an instant (at), or a key.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from airflow_kafka_offsets.errors import ConfigurationError, number_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.record_query import refuse_unknown_topic
-from airflow_kafka_offsets.ledger.snapshot_entry import Entry
+from airflow_kafka_offsets.ledger.snapshot_index import Entry
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.keys import partition_of_key
 
@@ -99,6 +98,17 @@ def partitions_of_key(ledger: Ledger, topic: str, key: bytes) -> KeyPartitions:
     firsts.setdefault(count(newest), newest.timestamp_ms)
     known = (KeyPartition(partition_of_key(key, each), each, since) for each, since in firsts.items() if each)
     return KeyPartitions(key, tuple(sorted(known, key=lambda each: each.partition_count, reverse=True)))
+
+
+def refuse_unknown_topic(topic: str, known: Collection[str], uri: str) -> None:
+    """Refuse a topic that a ledger doesn't have, as a person may misspell one.
+
+    :param known: the topics that it has.
+    :param uri: where the ledger is.
+    :raises ConfigurationError: naming those that it has.
+    """
+    if topic not in known:
+        raise ConfigurationError(f"{uri} has no topic {topic!r}; it has {', '.join(sorted(known))}.")
 
 
 def _changes(entries: Sequence[Entry], count: Callable[[Entry], int]) -> Iterator[Entry]:

@@ -13,6 +13,7 @@ Layout, all of it created and never changed::
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
-from airflow_kafka_offsets.ledger.snapshot_entry import Entry
+from airflow_kafka_offsets.ledger.snapshot_index import Entry
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
 from airflow_kafka_offsets.ledger.storage import (
     LedgerPath,
@@ -242,7 +243,7 @@ class Ledger:
 
     def windows(self) -> list[WindowFolder]:
         """The newest revision of every window, in order of time."""
-        return self.window_folders.all()
+        return [self.window_folders.newest(*found) for found in self.window_folders.index().live.items()]
 
     def last_pinned(self) -> PinnedManifest | None:
         """The window that ends last; None when none is settled. One that is being pinned may be taken back."""
@@ -383,11 +384,11 @@ class Ledger:
         return entries
 
     def _made_from(self, numbers: Collection[int], after_ms: int) -> Iterator[str]:
-        for folder in self.windows():
-            if window_extent(folder.id)[1] > after_ms:
-                pinned = filter(None, (revision.pinned() for revision in self.window_folders.live(folder.id)))
-                if any(not set(stored.manifest.snapshots).isdisjoint(numbers) for stored in pinned):
-                    yield folder.id
+        index = self.window_folders.index()
+        for window in index.crossing(after_ms, sys.maxsize):
+            revisions = (self.window_folders.revision(window, number).pinned() for number in index.live[window])
+            if any(not set(stored.manifest.snapshots).isdisjoint(numbers) for stored in filter(None, revisions)):
+                yield window
 
     def _forget_command(self, windows: Collection[str]) -> str:
         return f"kafka-offsets ledger forget {self.pipeline} {' '.join(windows)}"

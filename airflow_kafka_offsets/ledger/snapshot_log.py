@@ -28,8 +28,7 @@ from itertools import chain
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError, LedgerError
-from airflow_kafka_offsets.ledger.snapshot_entry import FORGET, Entry, forgotten_numbers, live
-from airflow_kafka_offsets.ledger.snapshot_index import InUse, SnapshotIndex
+from airflow_kafka_offsets.ledger.snapshot_index import FORGET, Entry, InUse, SnapshotIndex, forgotten_numbers, live
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,

@@ -84,10 +84,6 @@ class WindowFolders:
         live = self.live_numbers(window) if live is None else live
         return self.revision(window, _FIRST).publications.counting(live)
 
-    def all(self) -> list[WindowFolder]:
-        """The newest revision of every window, in order of time."""
-        return [self.newest(window, numbers) for window, numbers in self.index().live.items()]
-
     def current(self, names: Iterable[str] | None = None) -> list[WindowFolder]:
         """The revision of every window that counts, in order of time; after it, where it isn't published, the newest
         one.

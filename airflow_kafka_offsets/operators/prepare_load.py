@@ -138,7 +138,8 @@ class KafkaPrepareLoadOperator(BaseOperator):
                 "task writes nowhere. Have the cluster's secret store give them to the driver as "
                 f"{driver.SECRETS_VARIABLE}, then set driver_has_credentials=True."
             )
-        files = ClusterFiles(self._folder(ledger), self.s3_scheme)
+        folder = ledger.folder / "drivers" if self.files is None else ObjectStoragePath(self.files)
+        files = ClusterFiles(folder, self.s3_scheme)
         program = Program(
             application=files.python_file(self.application),
             py_files=[files.bundle(), *map(files.python_file, self.py_files)],
@@ -148,7 +149,8 @@ class KafkaPrepareLoadOperator(BaseOperator):
         asked = program.asked(self.conf or {}, allow_gaps=self.allow_gaps)
         pinned = self._readable(ref, ledger, kafka, asked)
         load = driver.new_attempt()
-        confs = self._confs(kafka, ledger, pinned, settings.plain, load) | _conf_of(program.packages)
+        confs = self._confs(kafka, ledger, pinned, settings.plain, load)
+        confs |= {_PACKAGES: ",".join(program.packages)} if program.packages else {}
         prepared = PreparedLoad(WindowRef.of(ref.ledger_root, pinned), load, confs, program)
         ledger.folder_of(pinned).record_attempt(load, self._note(context) | {"asked": asked})
         self.log.info("Window %s is ready to be loaded as %s", ref.window, load)
@@ -171,9 +173,6 @@ class KafkaPrepareLoadOperator(BaseOperator):
             ref.window,
         )
         return ref.loaded(ledger)[0]
-
-    def _folder(self, ledger: Ledger) -> Any:
-        return ledger.folder / "drivers" if self.files is None else ObjectStoragePath(self.files)
 
     def _confs(
         self, kafka: KafkaOffsetsHook, ledger: Ledger, pinned: PinnedManifest, reader: Mapping[str, str], load: str
@@ -212,7 +211,3 @@ def _holds_a_secret(name: str, value: str) -> bool:
     if name.startswith(driver.PREFIX):
         return name == driver.SECRETS or own.endswith(_SECRET_ENDINGS)
     return bool(_SECRETIVE.search(own)) and not _OPEN.search(own) and not _REFERENCE.match(value)
-
-
-def _conf_of(packages: Sequence[str]) -> dict[str, str]:
-    return {_PACKAGES: ",".join(packages)} if packages else {}

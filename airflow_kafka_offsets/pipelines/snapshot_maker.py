@@ -111,7 +111,9 @@ class SnapshotMaker:
         if as_of.timestamp_ms is not None:
             (found,) = self.snapshots([as_of.timestamp_ms])
             return found
-        (stored,), _ = self._store(lambda survey: [self._resolve(survey, as_of)], self._ask())
+        (stored,), _ = self._store(
+            lambda survey: [self._snapshot(survey, as_of, self._boundaries(as_of, survey))], self._ask()
+        )
         return stored
 
     def snapshots(self, instants: Sequence[int], revising: Collection[str] = ()) -> Iterator[OffsetSnapshot]:
@@ -201,9 +203,6 @@ class SnapshotMaker:
             time.sleep(random.uniform(0, min(_PAUSE_S, 0.01 * tries)))
             asked = self._ask()
         raise outdated
-
-    def _resolve(self, survey: Survey, as_of: AsOf) -> OffsetSnapshot:
-        return self._snapshot(survey, as_of, self._boundaries(as_of, survey))
 
     def _look_up(self, instants: Sequence[int], survey: Survey) -> list[OffsetSnapshot]:
         listed: dict[int, ListedOffsets] = {}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
@@ -104,20 +103,25 @@ class WindowPinner:
                 forgotten = error
         raise forgotten
 
-    def window_between(self, start: OffsetSnapshot, end: OffsetSnapshot) -> ResolvedWindow:
+    def window_between(
+        self, start: OffsetSnapshot, end: OffsetSnapshot, pinning: Pinning | None = None
+    ) -> ResolvedWindow:
         """The pinned window between two stored snapshots of any kind.
 
+        :param pinning: what pins it among many others: it counts once that is settled.
         :raises: as :meth:`window`.
         """
-        return self._resolved(start, end, partial(self.ledger.pin_window, on_overlap=self._policies.on_overlap))
-
-    def pinning(self) -> Pinning:
-        """What pins many windows by :meth:`pinned_by`: the ledger is looked at once before and once after them."""
-        return self.ledger.pinning(self._policies.on_overlap)
-
-    def pinned_by(self, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> ResolvedWindow:
-        """As :meth:`window_between`; the window counts once it is settled."""
-        return self._resolved(start, end, pinning.pin)
+        if not self.maker.made_together(start, end):
+            # However new the start is: what replaced its records since would be in no window.
+            refuse_rewritten(self._client, start)
+        on_data_loss, added = self._policies.on_data_loss, self._added(start, end)
+        if pinning is not None:
+            pinned = pinning.pin(start, end, on_data_loss=on_data_loss, added=added)
+        else:
+            on_overlap = self._policies.on_overlap
+            pinned = self.ledger.pin_window(start, end, on_data_loss=on_data_loss, added=added, on_overlap=on_overlap)
+        lines = (*window_warnings(end, pinned.manifest.ranges), *self._open_transactions(end))
+        return ResolvedWindow(pinned, lines)
 
     def re_resolve(self, *windows: tuple[int, int]) -> list[ResolvedWindow]:
         """Windows between two instants each, resolved anew as their next revisions. An instant that any other window
@@ -154,16 +158,6 @@ class WindowPinner:
             as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=self._last_end(since))
             found = log.increment_to(self.maker.snapshot(as_of))
         return self.window_between(*found)
-
-    def _resolved(
-        self, start: OffsetSnapshot, end: OffsetSnapshot, pin: Callable[..., PinnedManifest]
-    ) -> ResolvedWindow:
-        if not self.maker.made_together(start, end):
-            # However new the start is: what replaced its records since would be in no window.
-            refuse_rewritten(self._client, start)
-        pinned = pin(start, end, on_data_loss=self._policies.on_data_loss, added=self._added(start, end))
-        lines = (*window_warnings(end, pinned.manifest.ranges), *self._open_transactions(end))
-        return ResolvedWindow(pinned, lines)
 
     def _last_end(self, since: AsOf) -> int:
         """Number of the snapshot at which the first increment starts."""

@@ -13,8 +13,6 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 
 VERSION = 1
-_ADDED = ("revision", "lost")
-"""Fields that references of earlier versions don't have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +37,8 @@ class WindowRef:
     sha256: str
     offsets: int
     partitions: int
-    revision: int = 1
-    lost: int = 0
+    revision: int
+    lost: int
 
     @classmethod
     def of(cls, ledger_root: str, pinned: PinnedManifest) -> Self:
@@ -70,7 +68,7 @@ class WindowRef:
         """
         try:
             if fields is not None and fields["version"] == VERSION:
-                return cls(**{name: fields[name] for name in cls.__slots__ if name in fields or name not in _ADDED})
+                return cls(**{name: fields[name] for name in cls.__slots__})
         except (KeyError, TypeError):
             pass
         raise ConfigurationError(
