@@ -122,7 +122,7 @@ def _overlap(manifest: Manifest, folder: WindowFolder, pinned: PinnedManifest) -
     both = shared(manifest.ranges, pinned.manifest.ranges)
     if not both:
         return None
-    return Overlap(folder.id, folder.listing().state, folder.loading(), folder.is_settled, tuple(both))
+    return Overlap(folder.id, folder.listing().state, folder.loading(), pinned.settled, tuple(both))
 
 
 OverlapPolicy = Literal["fail", "allow"]

@@ -41,7 +41,7 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import clamp, fits, keep_deleted
-from airflow_kafka_offsets.offsets.windows.ledger_names import is_month
+from airflow_kafka_offsets.offsets.windows.ledger_names import is_month, month_of
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 
@@ -299,10 +299,9 @@ class SnapshotLog:
         return [entry for name in names(self._markers / month) if (entry := Entry.of_marker(name)) is not None]
 
     def _marked_at(self, instants: Collection[int]) -> list[Entry]:
-        wanted = {compact_instant(instant) for instant in instants}
-        markers = in_parallel(lambda month: names(self._markers / month), {instant[:6] for instant in wanted})
-        found = (Entry.of_marker(name) for name in chain.from_iterable(markers) if name.partition("_")[0] in wanted)
-        return [entry for entry in found if entry is not None]
+        wanted = set(instants)
+        marked = in_parallel(self._marked, {month_of(compact_instant(instant)) for instant in wanted})
+        return [entry for entry in chain.from_iterable(marked) if entry.timestamp_ms in wanted]
 
     def _stored(self, marked: Entry) -> OffsetSnapshot | None:
         """The snapshot of a marker; None when its number was taken by another one."""

@@ -207,7 +207,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     ) -> tuple[PinnedManifest, str] | None:
         """The revision and the attempt that an earlier try of this task has loaded, and died before it could say so."""
         window = load.ref.window
-        own = None if published is None else load.tries.published(load.ledger, window)
+        own = None if published is None else load.tries.published(load.ledger.folder_of(pinned), published)
         if own is not None:
             self.log.info("Attempt %s of an earlier try has published window %s: Spark isn't run again", own, window)
             return pinned, own
@@ -341,9 +341,10 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         if published is None:
             raise self._uncounted(tried, attempt)
         self.seen = replace(self.seen, output=published.output, rows=published.rows, further=published.further)
-        counts = load.ledger.pinned(tried.id, published.revision)
+        same = published.revision == pinned.manifest.revision
+        counts = pinned if same else load.ledger.pinned(tried.id, published.revision)
         folder = load.ledger.folder_of(counts)
-        own = counted.result if counted is not None and counts == pinned else None
+        own = counted.result if counted is not None and same else None
         report = load_report(folder, counts.manifest, published, attempt, own)
         self.application_id = note.id if note else report["application_id"]
         self.log.info(report_line(report))

@@ -16,6 +16,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, left_to_publish
 
 if TYPE_CHECKING:
@@ -67,13 +68,13 @@ class Tries:
 
         return left_to_publish(ledger, pinned, is_meant)
 
-    def published(self, ledger: Ledger, window: str) -> str | None:
-        """The attempt of an earlier try that published the window, and died before it could say so; None where there is
-        none. Whoever clears the task wants the published rows counted again: what was before that isn't meant."""
-        published = ledger.window_folders.publication(window)
-        if published is None:
-            return None
-        noted = ledger.window_folders.revision(window, published.revision).attempt(published.attempt)
+    def published(self, folder: WindowFolder, published: Publication) -> str | None:
+        """The attempt of an earlier try that published the window, and died before it could say so; None where another
+        task has. Whoever clears the task wants the published rows counted again: what was before that isn't meant.
+
+        :param folder: the published revision's.
+        """
+        noted = folder.attempt(published.attempt)
         own = self._is_own(noted) and noted["airflow"]["max_tries"] == self.max_tries
         return published.attempt if own else None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import shared
+from tests.integration.airflow.windows.test_every_moment import before_look
 from tests.integration.ledger.loads import publish
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
@@ -233,6 +236,25 @@ class TestTwoAtOneMoment:
             assert again.manifest.revision == 2
             assert all(each.holds for each in verify(local) if each.claim == "window")
 
+    @pytest.mark.parametrize("minutes", [(17, 77), (0, 60)], ids=["one that crosses it", "the same one"])
+    def test_before_each_look_of_one_another_comes_to_its_end(self, tmp_path: Path, minutes: tuple[int, int]) -> None:
+        """No two windows that overlap are settled, whoever saw whom, and one of them stands when both have tried again:
+        as a task does it."""
+        for moment in count():
+            local = opened(Ledger(UPath(tmp_path / str(moment)), "loads"))
+            hour, other = at(local, 0, 60), at(local, *minutes)
+            refused: list[str] = []
+            with before_look(moment, partial(_try_to_pin, local, other, refused)) as happened:
+                _try_to_pin(local, hour, refused)
+            assert len(_settled(local)) <= 1, (moment, refused)
+            for each in (hour, other):
+                _try_to_pin(local, each, refused)
+            assert len(_settled(local)) == 1, (moment, refused)
+            assert all(each.holds for each in verify(local)), moment
+            if not happened:
+                break
+        assert moment > 10
+
     def test_a_crash_while_it_is_taken_back_leaves_no_window(
         self, local: Ledger, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -262,6 +284,20 @@ class TestTwoAtOneMoment:
         assert local.last_pinned() == hour
         dead.settle()
         assert local.last_pinned() != hour
+
+
+def _try_to_pin(ledger: Ledger, snapshots: list[OffsetSnapshot], refused: list[str]) -> None:
+    """Pin a window, once."""
+    pinning = ledger.pinning()
+    try:
+        pinning.pin(*snapshots)
+        refused += pinning.settle()
+    except WindowOverlapError as error:
+        refused.append(str(error))
+
+
+def _settled(ledger: Ledger) -> list[str]:
+    return [each.id for each in ledger.windows() if each.is_settled]
 
 
 def _look_first(pinning: object, ledger: Ledger) -> None:
