@@ -21,7 +21,7 @@ from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.submission.earlier_driver import DriverMemory, EarlierDriver
 
 DRIVER = "driver-20261122060000-0001"
-REF = WindowRef("file:///k", "p", "w", "file:///k/m.json", "00", 10, 1)
+REF = WindowRef("file:///k", "p", "w", "file:///k/m.json", "00", 10, 1, 1, 0)
 RUNNING = {"success": True, "driverState": "RUNNING"}
 NEVER_HEARD_OF_IT = {"success": False}
 IN_STANDBY = {
