@@ -10,10 +10,11 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
+from airflow_kafka_offsets.hooks.ledger import open_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.resolve_window import _stored
 from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef, offsets_in
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
@@ -36,9 +37,7 @@ def use(xcom: Any, ledger_root: Path) -> None:
     errors = []
     for take in (
         lambda: offsets_in(xcom, "target"),
-        lambda: KafkaResolveWindowOperator(
-            task_id="resolve", pipeline="orders", topics="t", ledger_root=ledger_root.as_uri()
-        )._stored("start", xcom),
+        lambda: _stored(open_ledger(ledger_root.as_uri(), "orders"), "start", xcom),
     ):
         with pytest.raises(LedgerConflictError) as failed:
             take()
