@@ -216,7 +216,9 @@ def sasl_settings(keys: Mapping[str, str]) -> SaslSettings:
     if mechanism == KERBEROS:
         return SaslSettings(mechanism, kerberos_service_name=keys.get("sasl.kerberos.service.name", "kafka"))
     if mechanism == MSK_IAM or (mechanism == OAUTHBEARER and _is_msk(keys)):
-        return _msk_iam(keys)
+        if security_protocol(keys) != "SASL_SSL":
+            raise ConfigurationError(f"sasl.mechanism {MSK_IAM} needs security.protocol SASL_SSL.")
+        return SaslSettings(MSK_IAM)
     if mechanism == OAUTHBEARER:
         return SaslSettings(mechanism, oauth=_oauth(keys))
     for key in ("sasl.username", "sasl.password"):
@@ -235,12 +237,6 @@ def msk_region(address: str) -> str | None:
     """The AWS region that a broker's name tells; None for one that isn't Amazon's own, such as a private one."""
     found = _MSK_HOST.search(address)
     return None if found is None else found["region"].lower()
-
-
-def _msk_iam(keys: Mapping[str, Any]) -> SaslSettings:
-    if security_protocol(keys) != "SASL_SSL":
-        raise ConfigurationError(f"sasl.mechanism {MSK_IAM} needs security.protocol SASL_SSL.")
-    return SaslSettings(MSK_IAM)
 
 
 def _oauth(keys: Mapping[str, Any]) -> OAuthSettings:

@@ -43,12 +43,6 @@ _NOT_LISTED = named_error(
 _HIGH_WATERMARK = IsolationLevel.READ_UNCOMMITTED
 
 
-def touched_topics(commits: GroupOffsets, description: GroupDescription | None) -> set[str]:
-    """The topics that a group has commits on, and that its members read."""
-    read = set() if description is None else description.topics()
-    return read.union(commits.offsets.topics())
-
-
 async def lags_on_topics(
     session: Session,
     groups: Collection[str],
@@ -124,7 +118,8 @@ async def lags_on_committed(
         partial(fetch_descriptions, half, groups),
         partial(_describe_topics, session, expected),
     )
-    touched = {group.group: touched_topics(group, described.lookup(group.group)) for group in commits}
+    description = {group.group: group for group in described}
+    touched = {group.group: description[group.group].topics().union(group.offsets.topics()) for group in commits}
     session.touched.update(touched)
     everything = set().union(*touched.values())
     metadata = metadata.updated(await _describe_topics(session, everything - expected))
@@ -133,7 +128,7 @@ async def lags_on_committed(
     partitions += [key for group in commits for key in group.offsets.partitions()]
     partitions += [key for group in described for key in group.assignment()]
     judged = [key for key in dict.fromkeys(partitions) if key.topic in everything]
-    undescribed = {topic.topic: topic.error for topic in metadata.errors()}
+    undescribed = {topic.topic: topic.error for topic in metadata if topic.error is not None}
     known = [key for key in judged if key.topic not in undescribed]
     extents = await _ends(session, commits, known, isolation_level, both_ends)
     commits = await mark_cut(session, commits, extents)
@@ -143,9 +138,9 @@ async def lags_on_committed(
         _lag(
             group,
             extents.of_topics(touched[group.group]),
-            described.lookup(group.group),
+            description[group.group],
             isolation_level,
-            _hidden(touched[group.group], judged, undescribed, described.lookup(group.group)),
+            _hidden(touched[group.group], judged, undescribed, description[group.group]),
         )
         for group in commits
     )
@@ -158,17 +153,16 @@ async def _describe_topics(session: Session, topics: Collection[str]) -> TopicsM
 def _hidden(
     touched: Collection[str],
     judged: Iterable[TopicPartition],
-    undescribed: Mapping[str, ResponseError | None],
-    description: GroupDescription | None,
+    undescribed: Mapping[str, ResponseError],
+    description: GroupDescription,
 ) -> ResponseError | None:
     """The error of a topic that a group's members read, and of which nobody can name a single partition; else why they
     may read more topics.
     """
     hidden = sorted(set(undescribed).intersection(touched).difference(key.topic for key in judged))
     if not hidden:
-        return None if description is None else description.untold
+        return description.untold
     error = undescribed[hidden[0]]
-    assert error is not None, "a topic is described or in error"
     return replace(error, message=f"topic {hidden[0]}: {error.message}")
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from airflow_kafka_offsets.client.lookups.record_search import find_records
-from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_configs, topic_facts
+from airflow_kafka_offsets.client.requests.describe_configs import facts_of
 from airflow_kafka_offsets.client.requests.list_offsets import failed_listing, fetch_extents, fetch_list_offsets
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
@@ -108,11 +108,9 @@ async def fetch_survey(session: Session, topics: Iterable[str]) -> Survey:
     :raises ClusterError: when the cluster has no id.
     """
     metadata = (await session.leaders.describe_all(topics, session.deadline)).raise_for_errors()
-    extents, configs = await session.beside(
-        partial(fetch_extents, session, partitions_of(metadata)),
-        partial(fetch_topic_configs, session, [topic.topic for topic in metadata]),
+    extents, facts = await session.beside(
+        partial(fetch_extents, session, partitions_of(metadata)), partial(facts_of, session, metadata)
     )
-    facts = {topic.topic: topic_facts(topic, configs.get(topic.topic, {})) for topic in metadata}
     return Survey(cluster_id_of(metadata.cluster_id), facts, extents)
 
 

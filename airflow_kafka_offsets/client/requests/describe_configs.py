@@ -27,12 +27,7 @@ _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp
 
 def topic_configs_request(topics: Iterable[str], version: int) -> Any:
     """A request for the settings that windows depend on."""
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    return DescribeConfigsRequest[version](
-        resources=[
-            resource(resource_type=_TOPIC, resource_name=topic, configuration_keys=list(_KEYS)) for topic in topics
-        ]
-    )
+    return DescribeConfigsRequest[version](resources=[(_TOPIC, topic, list(_KEYS)) for topic in topics])
 
 
 def parse_topic_configs(response: Any) -> dict[str, dict[str, str]]:
@@ -66,12 +61,12 @@ def topic_facts(topic: TopicMetadata, configs: Mapping[str, str]) -> TopicFacts:
     )
 
 
-async def fetch_topic_configs(session: Session, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Ask any broker; brokers before 0.11 and topics that may not be described give nothing.
+async def facts_of(session: Session, topics: Iterable[TopicMetadata]) -> dict[str, TopicFacts]:
+    """Facts of topics that exist. Any broker is asked; brokers before 0.11 tell no settings.
 
     :raises ClusterUnreachableError: when no broker answers by the deadline, or none without a passing error.
     """
-    names = sorted(topics)
+    found = {topic.topic: topic for topic in topics}
 
     async def ask(node: NodeId, attempt: Deadline) -> dict[str, dict[str, str]]:
         try:
@@ -80,9 +75,11 @@ async def fetch_topic_configs(session: Session, topics: Iterable[str]) -> dict[s
             if failed.error.code == Code.UNSUPPORTED_VERSION:
                 return {}
             raise
-        return parse_topic_configs(await session.transport.send(node, topic_configs_request(names, version), attempt))
+        request = topic_configs_request(sorted(found), version)
+        return parse_topic_configs(await session.transport.send(node, request, attempt))
 
-    return await ask_any(session.transport, ask, session.deadline) if names else {}
+    configs = await ask_any(session.transport, ask, session.deadline) if found else {}
+    return {name: topic_facts(topic, configs.get(name, {})) for name, topic in found.items()}
 
 
 async def fetch_topic_facts(session: Session, topics: Iterable[str]) -> dict[str, TopicFacts]:
@@ -97,9 +94,7 @@ async def fetch_topic_facts(session: Session, topics: Iterable[str]) -> dict[str
         await session.transport.sleep(backoff_s(0))
         metadata = metadata.updated(await session.leaders.describe_all(unknown, session.deadline))
     TopicsMetadata(topic for topic in metadata if not _is_unknown(topic)).raise_for_errors()
-    found = metadata.ok()
-    configs = await fetch_topic_configs(session, [topic.topic for topic in found])
-    return {topic.topic: topic_facts(topic, configs.get(topic.topic, {})) for topic in found}
+    return await facts_of(session, metadata.ok())
 
 
 def _is_unknown(topic: TopicMetadata) -> bool:
