@@ -75,20 +75,21 @@ def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) 
     from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 
     driver = _Driver(rng, last_words)
-    write_rows, write, fill = FileSink.write, HadoopFiles.write, HadoopFiles._fill
+    write_rows, write = FileSink.write, HadoopFiles.write
     half_of: list[str] = []
 
-    def fill_half(files: HadoopFiles, stream: Any, content: bytes) -> None:
+    def write_half(files: HadoopFiles, uri: str, content: bytes) -> None:
         if half_of:
+            fs, path = files._locate(uri)
+            stream = fs.create(path, True)
             stream.write(bytearray(content[: len(content) // 2]))
             stream.flush()
             driver.die(half_of[0])
-        fill(files, stream, content)
+        write(files, uri, content)
 
-    HadoopFiles._fill = fill_half  # type: ignore[method-assign]
     FileSink.write = driver.mortal(write_rows, lambda *_: "Spark's rows", driver.die_soon)  # type: ignore[method-assign]
     HadoopFiles.write = driver.mortal(  # type: ignore[method-assign]
-        write, lambda _, uri, *__: f"Spark's {_kind_of_uri(uri)}", half_of.append
+        write_half, lambda _, uri, *__: f"Spark's {_kind_of_uri(uri)}", half_of.append
     )
 
 
