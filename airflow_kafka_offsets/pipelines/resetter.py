@@ -21,7 +21,7 @@ from airflow_kafka_offsets.offsets.groups.resets import (
     ResetPlan,
     ToListed,
     ToNothing,
-    ToOffsets,
+    ToOffset,
     ToSnapshot,
     doubts_of,
     plan_reset,
@@ -156,7 +156,7 @@ class Resetter:
         if destination.shift_by is not None:
             return ByShift(destination.shift_by, doubts)
         if destination.offset is not None:
-            return ToOffsets(dict.fromkeys(partitions, destination.offset))
+            return ToOffset(destination.offset)
         if destination.snapshot is not None:
             return self._to_snapshot(destination.snapshot)
         return ToNothing()

@@ -117,16 +117,13 @@ class ByShift:
 
 
 @dataclass(frozen=True, slots=True)
-class ToOffsets:
-    """To one offset each, which must lie in the log.
+class ToOffset:
+    """To one offset, which must lie in the log of each partition."""
 
-    :param offsets: by partition.
-    """
-
-    offsets: Mapping[TopicPartition, int]
+    offset: int
 
     def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
-        kept = _kept_in_log(step, self.offsets[TopicPartition.of(step)], extent)
+        kept = _kept_in_log(step, self.offset, extent)
         return step.refused("OFFSET_OUT_OF_RANGE", 1, kept.remark) if kept.remark else kept
 
 

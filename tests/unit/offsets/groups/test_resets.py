@@ -16,7 +16,7 @@ from airflow_kafka_offsets.offsets.groups.resets import (
     ResetStep,
     ToListed,
     ToNothing,
-    ToOffsets,
+    ToOffset,
     ToSnapshot,
     plan_reset,
 )
@@ -103,7 +103,7 @@ class TestListed:
 class TestOffsets:
     @pytest.mark.parametrize(("offset", "refused"), [(10, False), (100, False), (9, True), (101, True)])
     def test_an_explicit_offset_must_lie_in_the_log(self, offset: int, refused: bool) -> None:
-        planned = step(ToOffsets({P0: offset}))
+        planned = step(ToOffset(offset))
         assert planned.new_offset == (None if refused else offset)
         assert (planned.error is not None) is refused
 
