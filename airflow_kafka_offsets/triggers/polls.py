@@ -83,10 +83,6 @@ class _Asker:
         self._thread.shutdown(wait=False)
 
 
-def _tick(interval_s: float) -> int:
-    return int(time.monotonic() / interval_s)
-
-
 @dataclass(eq=False, slots=True)
 class _Waiting:
     """Somebody who waits for a condition.
@@ -97,8 +93,11 @@ class _Waiting:
 
     condition: Condition
     interval_s: float
-    checked: int
+    checked: int = 0
     heard: asyncio.Queue[Outcome] = field(default_factory=asyncio.Queue)
+
+    def tick(self, now_s: float) -> int:
+        return int(now_s / self.interval_s)
 
 
 class SharedPoll:
@@ -119,7 +118,8 @@ class SharedPoll:
 
         What polls find out that begin from now on. So many of them are so many intervals.
         """
-        waiting = _Waiting(condition, interval_s, _tick(interval_s))
+        waiting = _Waiting(condition, interval_s)
+        waiting.checked = waiting.tick(time.monotonic())
         self._waits.add(waiting)
         self._joined.set()
         try:
@@ -147,9 +147,10 @@ class SharedPoll:
         """Sleep until some are due. They aren't due again before the next tick of their interval."""
         while True:
             self._joined.clear()
-            due = [waiting for waiting in self._waits if _tick(waiting.interval_s) > waiting.checked]
+            now_s = time.monotonic()  # the same for all, so that waits of one interval are due together
+            due = [waiting for waiting in self._waits if waiting.tick(now_s) > waiting.checked]
             for waiting in due:
-                waiting.checked = _tick(waiting.interval_s)
+                waiting.checked = waiting.tick(now_s)
             if due:
                 return due
             next_tick = min(((each.checked + 1) * each.interval_s for each in self._waits), default=None)

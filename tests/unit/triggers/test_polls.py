@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain, count, repeat
+from types import SimpleNamespace
 from typing import Any, ClassVar, NoReturn
 
 import pytest
@@ -77,10 +80,28 @@ class TestWaits:
                     await heard.get()
                     await asyncio.sleep(INTERVAL_S / 3)
                     with shared.joined(OTHER, INTERVAL_S) as late:
-                        await asyncio.gather(heard.get(), late.get())
+                        await late.get()
 
         asyncio.run(work())
-        assert cluster.polls == [{ONE}, {ONE, OTHER}]
+        assert cluster.polls[-1] == {ONE, OTHER}
+        assert {OTHER} not in cluster.polls
+
+    def test_a_tick_that_comes_while_it_looks_who_is_due_parts_nobody(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On a clock that goes on by a twentieth of an interval with each look at it, once all have joined."""
+        many = [Named(str(number)) for number in range(10)]
+        ticks = chain(repeat(0.0, len(many)), (INTERVAL_S * number / 20 for number in count()))
+        monkeypatch.setattr(polls, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+
+        async def work() -> None:
+            async with joined_poll("kafka_default") as shared:
+                with ExitStack() as stack:
+                    heard = [stack.enter_context(shared.joined(each, INTERVAL_S)) for each in many]
+                    await asyncio.gather(*(each.get() for each in heard))
+
+        asyncio.run(work())
+        assert cluster.polls[0] == set(many)
 
     def test_nobody_is_checked_twice_within_an_interval(self, cluster: Cluster) -> None:
         async def work() -> float:
