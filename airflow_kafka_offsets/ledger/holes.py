@@ -151,7 +151,9 @@ class Surroundings:
                 break
             later, window = self._manifest_of(first), self._published(earlier)
             hole = self._between(window, later)
-            if hole is not None and any(lies_ahead(commits, _key(gap), gap.start_offset) for gap in hole.whole.gaps):
+            if hole is not None and any(
+                lies_ahead(commits, TopicPartition.of(gap), gap.start_offset) for gap in hole.whole.gaps
+            ):
                 found.append(hole)
         return found
 
@@ -168,7 +170,7 @@ class Surroundings:
             ):
                 gaps.append(Seam(beginning.topic, beginning.partition, start, beginning.window_start))
         pinned, published = self._reaching_into(Stretch(None, first.start_ms, tuple(gaps)))
-        gaps += [gap for gap in self._pinned_gaps(pinned, first.start_ms) if _key(gap) not in commits]
+        gaps += [gap for gap in self._pinned_gaps(pinned, first.start_ms) if TopicPartition.of(gap) not in commits]
         missing = uncovered(gaps, (self._published(window).ranges for window in published))
         if missing:
             left = uncovered(missing, (self._manifest_of(window).ranges for window in pinned))
@@ -300,10 +302,6 @@ def gaps_between(ledger: Ledger, earlier: Manifest, later: Manifest) -> tuple[Se
 
 def _starts_ahead(manifest: Manifest, commits: Mapping[TopicPartition, int]) -> bool:
     return any(lies_ahead(commits, TopicPartition.of(pinned), pinned.window_start) for pinned in manifest.ranges)
-
-
-def _key(seam: Seam) -> TopicPartition:
-    return TopicPartition.of(seam)
 
 
 @contextmanager
