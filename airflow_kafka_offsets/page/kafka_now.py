@@ -33,7 +33,6 @@ _STATUSES = {
     LagStatus.AHEAD_OF_LOG: "the commit is past the log's end",
     LagStatus.LOG_TRUNCATED: "the log was cut below the commit",
     LagStatus.UNKNOWN_GROUP: "there is no such group",
-    LagStatus.ERROR: "Kafka answered with an error",
 }
 
 
@@ -128,9 +127,10 @@ def _committed(lag: GroupLag, topic: str) -> Json:
     """What a group has committed on a topic, and how far that is behind; None where a partition's isn't known."""
     own = [each for each in lag.partitions if each.topic == topic]
     commits, lags = [each.committed_offset for each in own], [each.lag for each in own]
-    said = sorted({_STATUSES[each.status] for each in own if each.status in _STATUSES})
+    said = {_STATUSES[each.status] for each in own if each.status in _STATUSES}
+    said |= {f"Kafka answered {each.error.name}" for each in own if each.error is not None}
     return {
         "committed": None if not own or None in commits else str(sum(filter(None, commits))),
         "lag": None if not own or None in lags else str(sum(filter(None, lags))),
-        "remarks": said,
+        "remarks": sorted(said),
     }

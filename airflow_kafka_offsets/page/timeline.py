@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 _Boundaries = Mapping[TopicPartition, Boundary]
 """Of the partitions that are asked about."""
 _Parts = Mapping[int, _Boundaries]
-"""Those of each snapshot that has any, by its number."""
+"""Those of each snapshot, by its number."""
 _Covered = Callable[[_Boundaries], int | None]
 
 
@@ -45,12 +45,13 @@ def timeline(
     numbers = sorted(entry.number for entry in ledger.snapshots.entries())
     read = _spread(numbers[-of:], most)
     found = dict(zip(read, in_parallel(ledger.snapshots.read, read), strict=True))
-    parts = {number: part for number, each in found.items() if (part := _part(each, topic, partition))}
+    read_parts = {number: _part(each, topic, partition) for number, each in found.items()}
+    parts = {number: part for number, part in read_parts.items() if part}
     if not parts:
         what = topic if partition is None else f"{topic}-{partition}"
         raise ConfigurationError(f"No snapshot of {ledger.uri} has {what!r}.")
     shown = _of_their_time(summaries, found)
-    loaded = _loaded(ledger, shown, found, parts) if len(read) == len(numbers[-of:]) else None
+    loaded = _loaded(ledger, shown, found, read_parts) if len(read) == len(numbers[-of:]) else None
     covered = _covered(found, parts)
     points = [
         _point(found[number], part, loaded)
@@ -111,18 +112,17 @@ class _Loaded:
     """What was loaded of some windows' time, and when.
 
     :param windows: the published ones, each with the moment from which on its rows could be read.
-    :param found: the snapshots that were read, whose offsets never run backwards where windows end.
+    :param numbers: the snapshots at their ends, in order of time.
+    :param growth: how the logs have grown over these.
     """
 
     def __init__(
-        self, windows: Iterable[tuple[int, WindowSummary]], found: Mapping[int, OffsetSnapshot], parts: _Parts
+        self, windows: Iterable[tuple[int, WindowSummary]], numbers: Sequence[int], growth: _Growth, parts: _Parts
     ) -> None:
         self._windows = sorted(windows, key=lambda each: each[0])
-        numbers = {number for _, each in self._windows for number in (each.start_snapshot, each.end_snapshot)}
+        self._places = {number: place for place, number in enumerate(numbers)}
+        self._growth = growth
         self._parts = parts
-        self._numbers = sorted(numbers, key=lambda number: (found[number].timestamp_ms, number))
-        self._sizes = [_size(parts[start], parts[end]) for start, end in pairwise(self._numbers)]
-        self._places = {number: place for place, number in enumerate(self._numbers)}
 
     def by(self, at_ms: int) -> list[WindowSummary]:
         """The windows that were published by then."""
@@ -134,38 +134,62 @@ class _Loaded:
 
     def unread(self, windows: Iterable[WindowSummary], ends: Mapping[TopicPartition, int], part: _Boundaries) -> int:
         """How many offsets before some ends, and from the first window's start on, none of these windows has. Of a
-        partition that wasn't there then, all that its log holds counts."""
-        first = self._parts[self._numbers[0]]
-        starts = {key: first[key].offset if key in first else each.log_start_offset for key, each in part.items()}
+        partition that is in none, all that its log holds counts."""
+        starts = self._growth.starts
+        size = sum(end - starts.get(key, part[key].log_start_offset) for key, end in ends.items())
         loaded = {
             place
             for each in windows
             for place in range(self._places[each.start_snapshot], self._places[each.end_snapshot])
         }
-        size = sum(end - starts[key] for key, end in ends.items())
-        return max(0, size - sum(self._sizes[place] for place in loaded))
+        return max(0, size - sum(self._growth.sizes[place] for place in loaded))
 
 
-def _size(starts: _Boundaries, ends: _Boundaries) -> int:
-    """From one boundary to a later one; of a partition that is new there, from its log's start."""
-    return sum(
-        each.offset - (starts[key].offset if key in starts else each.log_start_offset) for key, each in ends.items()
-    )
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """How logs have grown over some snapshots.
+
+    :param starts: where each partition is first seen: its offset in the first snapshot, its log's start in a later one.
+    :param sizes: how many offsets there are from each snapshot to the next one.
+    """
+
+    starts: Mapping[TopicPartition, int]
+    sizes: Sequence[int]
+
+    @classmethod
+    def over(cls, parts: Sequence[_Boundaries]) -> _Growth | None:
+        """Over snapshots in order of time; None where one runs backwards, as an instant that was resolved anew may."""
+        starts = {key: each.offset for key, each in parts[0].items()}
+        ends, sizes = dict(starts), []
+        for part in parts[1:]:
+            for key, each in part.items():
+                ends.setdefault(key, starts.setdefault(key, each.log_start_offset))
+            grown = [each.offset - ends[key] for key, each in part.items()]
+            if min(grown, default=0) < 0:
+                return None
+            sizes.append(sum(grown))
+            ends |= {key: each.offset for key, each in part.items()}
+        return cls(starts, sizes)
 
 
 def _loaded(
     ledger: Ledger, shown: Iterable[WindowSummary], found: Mapping[int, OffsetSnapshot], parts: _Parts
 ) -> _Loaded | None:
-    """What these windows have loaded; None without any, or where some of it isn't in the snapshots that were read."""
+    """What these windows have loaded; None without any, or where the snapshots that were read don't tell."""
     published = [each for each in shown if each.attempt is not None]
-    if not published or any({each.start_snapshot, each.end_snapshot} - parts.keys() for each in published):
+    ends = {number for each in published for number in (each.start_snapshot, each.end_snapshot)}
+    if not published or ends - parts.keys():
+        return None
+    numbers = sorted(ends, key=lambda number: (found[number].timestamp_ms, number))
+    growth = _Growth.over([parts[number] for number in numbers])
+    if growth is None:
         return None
 
     def since_ms(summary: WindowSummary) -> int:
         publications = ledger.window_folders.revision(summary.window, summary.revision).publications.all()
         return min(each.published_ms for each in publications if each.end_snapshot == summary.end_snapshot)
 
-    return _Loaded(zip(in_parallel(since_ms, published), published, strict=True), found, parts)
+    return _Loaded(zip(in_parallel(since_ms, published), published, strict=True), numbers, growth, parts)
 
 
 def _covered(found: Mapping[int, OffsetSnapshot], parts: _Parts) -> _Covered:

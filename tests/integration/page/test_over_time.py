@@ -13,6 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.page.app import make_app
 from airflow_kafka_offsets.page.timeline import timeline
@@ -81,6 +82,17 @@ def seen(hour: int, offsets: Mapping[int, int] | None = None) -> OffsetSnapshot:
     return replace(taken, boundaries=grown)
 
 
+def with_added(taken: OffsetSnapshot, offset: int, log_start_offset: int = 0) -> OffsetSnapshot:
+    """The same with another topic, of one partition."""
+    facts = replace(taken.topics["t"], topic="added", topic_id="id-2", partition_count=1)
+    any_one = next(iter(taken.boundaries.values()))
+    ends = {"offset": offset, "high_watermark": offset + 5, "last_stable_offset": offset + 5}
+    added = replace(any_one, topic="added", partition=0, **ends)  # type: ignore[arg-type]
+    starts = {key: replace(each, log_start_offset=log_start_offset) for key, each in taken.boundaries.items()}
+    boundaries = starts | {TopicPartition("added", 0): replace(added, log_start_offset=log_start_offset)}
+    return replace(taken, topics={**taken.topics, "added": facts}, boundaries=boundaries)
+
+
 @pytest.fixture
 def ledger(make_pipeline: Callable[[str], Ledger]) -> Ledger:
     return make_pipeline("over-time")
@@ -136,6 +148,20 @@ class TestWhatWasNotLoaded:
         load_window(0, 1)
         ledger.snapshots.append(seen(2, {0: 20, 1: 120, 2: 7}))
         assert points_of(ledger)[-1]["unread"] == str(15 + 15 + 12)
+
+    def test_of_what_was_added_begins_with_its_log_whatever_retention_takes_later(
+        self, ledger: Ledger, load_window: Load
+    ) -> None:
+        """Partition 2 of the topic, and another topic, are there from the second hour on, with seven records each."""
+        load_window(0, 1)
+        grown = with_added(seen(2, {0: 20, 1: 120, 2: 7}), 7)
+        pinned = ledger.pin_window(*ledger.snapshots.append_all([seen(1), grown]))
+        ledger.folder_of(pinned).record_attempt("a-1", {})
+        publish_result(ledger, pinned, result_of(pinned, "a-1"), at_ms=T0 + 2 * HOUR_MS + 10 * MINUTE_MS)
+        ledger.snapshots.append(with_added(seen(3, {0: 30, 1: 130, 2: 9}), 9, log_start_offset=4))
+        assert points_of(ledger)[-1]["unread"] == str(15 + 15 + (14 - 7))
+        added = timeline(ledger, ledger.summaries(), "added", None, 100, 100)["points"]
+        assert [point["unread"] for point in added] == [str(7 + 5), str(14 - 7)]
 
     def test_is_unknown_where_not_all_snapshots_were_read(self, ledger: Ledger, load_window: Load) -> None:
         for hour in range(5):
