@@ -21,6 +21,8 @@ MODULES = (
     "find.js",
     "kafka_now.js",
     "waits.js",
+    "moments.js",
+    "chart_marks.js",
     "offsets_chart.js",
     "over_time.js",
     "page.js",

@@ -68,18 +68,36 @@ def timeline(
         "snapshots": len(numbers),
         "spread_over": len(numbers[-of:]),
         "points": sorted(points, key=lambda point: point["resolved_at_ms"]),
-        "windows": [
-            {
-                "window": each.window,
-                "state": state_of(ledger, each),
-                "start_ms": each.start_ms,
-                "end_ms": each.end_ms,
-                "start_offset": _sum_at(parts.get(each.start_snapshot)),
-                "end_offset": _sum_at(parts.get(each.end_snapshot)),
-            }
-            for each in shown
-        ],
+        "windows": _bands(ledger, shown, parts),
     }
+
+
+def _bands(ledger: Ledger, shown: Iterable[WindowSummary], parts: _Parts) -> list[Json]:
+    """The windows. Those whose offsets aren't among what was read are put together, where they meet in time and are in
+    the same state: there may be a hundred thousand of them. ``window`` is the last one's name."""
+    bands: list[Json] = []
+    for each in shown:
+        start_offset, end_offset = _sum_at(parts.get(each.start_snapshot)), _sum_at(parts.get(each.end_snapshot))
+        known = start_offset is not None and end_offset is not None
+        band = {
+            "window": each.window,
+            "state": state_of(ledger, each),
+            "start_ms": each.start_ms,
+            "end_ms": each.end_ms,
+            "start_offset": start_offset if known else None,
+            "end_offset": end_offset if known else None,
+            "windows": 1,
+        }
+        if bands and _goes_on(bands[-1], band):
+            bands[-1] |= {"window": each.window, "end_ms": each.end_ms, "windows": bands[-1]["windows"] + 1}
+        else:
+            bands.append(band)
+    return bands
+
+
+def _goes_on(last: Json, band: Json) -> bool:
+    unknown = last["start_offset"] is None and band["start_offset"] is None
+    return unknown and (last["state"], last["end_ms"]) == (band["state"], band["start_ms"])
 
 
 def _spread(numbers: Sequence[int], most: int) -> list[int]:

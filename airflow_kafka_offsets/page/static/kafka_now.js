@@ -25,8 +25,7 @@ function told(answer) {
     ...(answer.group === null ? [] : groupCells(topic))]);
   const list = table(["Topic", "Log start", "Log end", "Not loaded", "Deleted unloaded", "Retention", ...group], rows, [1, 2, 3, 4, 6, 7]);
   list.classList.add("cards");
-  return [make("h3", {}, `Kafka at ${timeAt(answer.asked_ms)}`), list,
-    note("Offsets of all partitions together. Not loaded: what is in no published window, between them and after the last one.")];
+  return [list, note(`As Kafka said at ${timeAt(answer.asked_ms)}. Offsets of all partitions together. Not loaded: what is in no published window, between them and after the last one.`)];
 }
 
 export function kafkaNow(pipeline) {
@@ -41,5 +40,5 @@ export function kafkaNow(pipeline) {
     result.replaceChildren(...parts);
     button.disabled = false;
   } }, make("label", {}, "Consumer group, if any", make("input", { name: "group", autocomplete: "off" })), button);
-  return make("div", { className: "now" }, form, result);
+  return make("div", { className: "now" }, make("h3", {}, "Kafka at this moment"), form, result);
 }

@@ -1,10 +1,11 @@
 // One topic over time: the chart, how fast the topic grows, what isn't loaded, and how long Kafka keeps it.
 import { ask, kept } from "./asking.js";
 import { duration, facts, hash, legend, make, note, number, perSecond, plural, time, timeAt } from "./elements.js";
-import { offsetsChart, seenInTime } from "./offsets_chart.js";
+import { seenInTime } from "./moments.js";
+import { offsetsChart } from "./offsets_chart.js";
 
 const MOST_READ = 400;
-const REACHES = [["", "the last 100 snapshots"], ["400", "the last 400 snapshots"], ["1000", "the last 1,000 snapshots"], ["all", "all snapshots"]];
+const REACHES = [["", "100 snapshots"], ["400", "400 snapshots"], ["1000", "1,000 snapshots"], ["all", "all snapshots"]];
 
 // From when on Kafka may delete records that aren't loaded, by retention.ms and the clock; null where it never does, or nobody knows.
 export function retentionOf(row) {

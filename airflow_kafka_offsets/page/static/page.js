@@ -191,7 +191,7 @@ async function showPipeline(pipeline, rest, question) {
     ...failed.flatMap((each, place) => (place ? [", ", windowLink(pipeline, each)] : [windowLink(pipeline, each)]))));
   for (const words of [...overview.problems, ...overview.holes]) parts.push(make("p", { className: "bad", title: words }, ...linked(pipeline, words)));
   if (answer.asks_kafka) parts.push(kafkaNow(pipeline));
-  parts.push(findForm(pipeline, overview, question));
+  parts.push(make("h3", {}, "Where is this record?"), findForm(pipeline, overview, question));
   if (rest[0] === "find") parts.push(await foundRecord(pipeline, question).catch(failure));
   if (rest[0] === "t") parts.push(await timePanel(pipeline, overview, rest[1], question).catch(failure));
   if (window) parts.push(await windowPanel(pipeline, window).catch(failure));

@@ -200,6 +200,23 @@ class TestSampling:
         assert hours == [0, 7, 14, 21, 28, 35, 42, 49]
         assert [(point["at_ms"] - T0) // HOUR_MS for point in points_of(ledger, most=3, of=5)] == [45, 47, 49]
 
+    def test_puts_windows_together_whose_snapshots_were_not_read(self, ledger: Ledger, load_window: Load) -> None:
+        for hour in range(9):
+            if hour == 5:
+                ledger.pin_window(*ledger.snapshots.append_all([seen(5), seen(6)]))
+            else:
+                load_window(hour, hour + 1)
+        bands = timeline(ledger, ledger.summaries(), "t", None, 2, 100)["windows"]
+        hours = [((each["start_ms"] - T0) // HOUR_MS, (each["end_ms"] - T0) // HOUR_MS) for each in bands]
+        assert hours == [(0, 5), (5, 6), (6, 9)]
+        assert [(each["windows"], each["state"]) for each in bands] == [
+            (5, "published"),
+            (1, "pinned"),
+            (3, "published"),
+        ]
+        assert [each["window"] for each in bands] == [window(4), window(5), window(8)]
+        assert {each["start_offset"] for each in bands} == {None}
+
 
 def test_offsets_beyond_what_a_browsers_number_holds_are_text(ledger: Ledger) -> None:
     ledger.snapshots.append(seen(0, {0: 2**63 - 100, 1: 2**53 + 1}))

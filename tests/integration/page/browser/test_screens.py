@@ -90,7 +90,8 @@ def snapshot_at(hour: int, offset: int) -> OffsetSnapshot:
     taken = snapshot(
         {0: offset}, at_ms=BACKFILLED_MS + hour * HOUR_MS, resolved_at_ms=BACKFILLED_MS + (hour + 1) * HOUR_MS
     )
-    ends = {"log_start_offset": min(offset, 2**53 - 9), "high_watermark": offset, "last_stable_offset": offset}
+    log_start_offset = 2**53 - 9 if offset > 2**52 else 0
+    ends = {"log_start_offset": log_start_offset, "high_watermark": offset, "last_stable_offset": offset}
     boundaries = {key: replace(each, **ends) for key, each in taken.boundaries.items()}
     return replace(taken, boundaries=boundaries)
 
