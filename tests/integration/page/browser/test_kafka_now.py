@@ -1,7 +1,8 @@
-"""The button "Ask Kafka now", as an api-server has it whose connection is one of Airflow's own."""
+"""The button "Ask Kafka now", as an api-server has it whose connection is in Airflow's database."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -23,6 +24,13 @@ from tests.integration.page.browser.conftest import Open, opened
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def connection(airflow_services: AirflowServices, broker: Broker) -> None:
+    """What the setting names."""
+    extra = json.dumps({"bootstrap.servers": broker.bootstrap_servers})
+    airflow_services.run_command("connections", "add", "page_kafka", "--conn-type", "kafka", "--conn-extra", extra)
 
 
 @pytest.fixture

@@ -140,6 +140,14 @@ class TestSaysWhatTheCommandsSay:
         button = open_page("p/orders").get_by_role("button", name=hours_of(hour), exact=True)
         expect(button.locator("xpath=../../td[2]")).to_contain_text(state)
 
+    def test_what_was_lost_or_has_failed_leads_to_its_window(self, open_page: Open) -> None:
+        page = open_page("p/orders")
+        wrong = page.locator("main p.bad")
+        expect(wrong.filter(has_text="Every load failed").get_by_role("link")).to_have_text(hours_of(FAILED))
+        wrong.filter(has_text="Lost before").get_by_role("link").click()
+        lost = page.locator("section.panel table").last.locator("tbody tr", has_text="orders").nth(3)
+        expect(lost.locator("td").nth(5)).to_have_text("25")
+
     def test_a_hole_is_a_row_between_its_neighbours(self, open_page: Open) -> None:
         rows = open_page("p/orders").locator(".grid tbody tr td:first-child").all_inner_texts()
         place = rows.index(hours_of(HOLE))
@@ -164,6 +172,18 @@ class TestSaysWhatTheCommandsSay:
         if said["window"]:
             expect(panel.get_by_role("link").first).to_have_text(hours_of(hour))
         assert f"find?topic=orders&partition=3&offset={offset}" in page.url, "it can be sent to a colleague"
+
+    def test_offsets_and_times_can_be_pasted_as_the_page_shows_them(self, open_page: Open) -> None:
+        page = open_page("p/orders")
+        page.get_by_label("Topic").select_option("orders")
+        page.get_by_label("Partition").fill("3")
+        page.get_by_label("Offset").fill(f"{offset_at(3, 5) + 1:,}")
+        page.get_by_role("button", name="Find the record").click()
+        expect(page.locator("section.panel").get_by_role("link").first).to_have_text(hours_of(5))
+        page.get_by_label("Offset").fill("")
+        page.get_by_label("Time").fill(iso_instant(T0 + 6 * HOUR_MS)[:16].replace("T", " "))
+        page.get_by_role("button", name="Find the record").click()
+        expect(page.locator("section.panel h3")).to_contain_text(hours_of(6))
 
     def test_a_key_and_an_instant_lead_to_a_partition_and_a_window(self, open_page: Open) -> None:
         page = open_page("p/orders")
