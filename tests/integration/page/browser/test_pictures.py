@@ -28,9 +28,9 @@ _AS_READERS_HAVE_IT = """
         if (cell.textContent.startsWith("file:"))
             cell.textContent = cell.textContent.replace(/^file:.*ledger/, "s3://lake/ledger");
     for (const row of document.querySelectorAll(".cards tbody tr"))
-        if (row.textContent.includes("<script>")) row.remove();
+        if (!/^(shop|flights_hourly)/.test(row.textContent)) row.remove();
 """
-"""No reader has the folder of this test, nor the topic whose name is to be escaped."""
+"""No reader has the folder of this test, nor the pipelines of others."""
 
 pytestmark = pytest.mark.timeout(900)
 
