@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from datetime import timedelta
 from enum import StrEnum
+from pathlib import Path
 from textwrap import dedent
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.cli.airflow_commands import get_cli_commands
+from airflow_kafka_offsets.cli.definition import COMMANDS, Command, Group
 from airflow_kafka_offsets.client.connection.settings import USED_KEYS
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.get_provider_info import get_provider_info
@@ -27,8 +29,10 @@ from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.submission.window_load import load_report
 from dev import ROOT
+from tests.unit.test_docs import prose
 
 REFERENCE = ROOT / "docs" / "reference"
+PAGES_AND_README = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = ("operators.md", "sensors.md")
 SECTION = re.compile(r"^#{2,3} (.+)$", re.MULTILINE)
 ROW = re.compile(r"^\| `(\w+)` \|(.+)\|$", re.MULTILINE)
@@ -173,6 +177,29 @@ def test_every_command_and_each_of_its_options_is_on_the_page() -> None:
     for name, command in commands(group):
         assert f"`{name} " in page or f"`kafka-offsets {name} " in page, name
         assert [flag for flag in options(command) if flag not in page] == [], name
+
+
+def unknown_in(words: list[str]) -> list[str]:
+    """What a command line has that ours doesn't know; words in capitals stand for others."""
+    place: Command | Group = COMMANDS
+    for word in words:
+        if isinstance(place, Command):
+            flags = {flag for each in place.arguments for flag in each.flags}
+            if word.startswith("--") and word.strip("[]()").partition("=")[0] not in flags:
+                return [word]
+        elif re.fullmatch("[a-z-]+", word):
+            found = [each for each in place.commands if each.name == word]
+            if not found:
+                return [word]
+            (place,) = found
+    return []
+
+
+@pytest.mark.parametrize("page", PAGES_AND_README, ids=lambda page: page.name)
+def test_commands_within_sentences_exist_with_their_options(page: Path) -> None:
+    text = re.sub(r"\n *", " ", prose(page))
+    named = [each.removeprefix("kafka-offsets ") for each in re.findall(r"`((?:kafka-offsets|ledger) [^`]+)`", text)]
+    assert {command: unknown for command in named if (unknown := unknown_in(command.split()))} == {}
 
 
 def test_every_error_is_on_the_page() -> None:
