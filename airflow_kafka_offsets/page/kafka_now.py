@@ -65,16 +65,14 @@ def kafka_now(ledger: Ledger, summaries: Sequence[WindowSummary], topics: Iterab
         lags = client.group_lags([group], topics=topics, isolation_level=isolation_level) if group else None
     extents = list(survey.extents.raise_for_errors())
     measured = None if lags is None or group is None else lags.lookup(group)
-    return {
-        "asked_ms": asked_ms,
-        "group": group,
-        "topics": [
-            _topic(topic, [each for each in extents if each.topic == topic], facts, known.get(topic), isolation_level)
-            | _not_loaded([each for each in extents if each.topic == topic], unloaded, isolation_level)
-            | ({} if measured is None else _committed(measured, topic))
-            for topic, facts in sorted(survey.facts.items())
-        ],
-    }
+    rows = []
+    for topic, facts in sorted(survey.facts.items()):
+        own = [each for each in extents if each.topic == topic]
+        row = _topic(own, facts, known.get(topic), isolation_level) | _not_loaded(own, unloaded, isolation_level)
+        if row["recreated"] or row["truncated"]:  # at the offsets that were loaded are other records now
+            row |= {"unread": None, "gone": None}
+        rows.append(row if measured is None else row | _committed(measured, topic))
+    return {"asked_ms": asked_ms, "group": group, "topics": rows}
 
 
 def _facts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[str, TopicFacts]:
@@ -82,12 +80,10 @@ def _facts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[str, T
     return ledger.pinned(summaries[-1].window, summaries[-1].revision).manifest.topics if summaries else {}
 
 
-def _topic(
-    topic: str, extents: Sequence[LogExtent], facts: TopicFacts, known: TopicFacts | None, level: IsolationLevel
-) -> Json:
+def _topic(extents: Sequence[LogExtent], facts: TopicFacts, known: TopicFacts | None, level: IsolationLevel) -> Json:
     same = known is None or None in (known.topic_id, facts.topic_id) or known.topic_id == facts.topic_id
     return {
-        "topic": topic,
+        "topic": facts.topic,
         "partitions": len(extents),
         "recreated": not same,
         "retention_ms": facts.retention_ms,

@@ -14,14 +14,14 @@ function topicName(topic) {
 const retention = (ms) => (ms === null ? "unknown" : ms < 0 ? "for ever" : duration(ms));
 
 function groupCells(topic) {
-  return [topic.committed === null ? "none on some partitions" : number(topic.committed),
+  return [unknown(topic.committed),
     [make("div", {}, unknown(topic.lag)), ...topic.remarks.map((words) => make("div", { className: "note" }, words))]];
 }
 
 function told(answer) {
   const group = answer.group === null ? [] : [`Committed by ${answer.group}`, "Not read by it"];
   const rows = answer.topics.map((topic) => [topicName(topic), number(topic.log_start), number(topic.log_end),
-    topic.unread === null ? "nothing published yet" : number(topic.unread), topic.unread === null ? "" : some(topic.gone), retention(topic.retention_ms),
+    topic.truncated === null ? "nothing published yet" : unknown(topic.unread), topic.truncated === null ? "" : some(topic.gone), retention(topic.retention_ms),
     ...(answer.group === null ? [] : groupCells(topic))]);
   const list = table(["Topic", "Log start", "Log end", "Not loaded", "Deleted unloaded", "Retention", ...group], rows, [1, 2, 3, 4, 6, 7]);
   list.classList.add("cards");

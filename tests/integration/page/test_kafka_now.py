@@ -160,6 +160,7 @@ class TestAnswer:
                 time.sleep(0.2)
         (told,) = now().json()["topics"]
         assert (told["recreated"], told["truncated"], told["log_end"]) == (True, 2, "0")
+        assert (told["unread"], told["gone"]) == (None, None)
 
     def test_names_a_topic_that_is_gone(self, now: Now, load: Load, name: str, admin: KafkaAdminClient) -> None:
         load(0, 4)
