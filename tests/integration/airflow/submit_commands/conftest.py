@@ -107,8 +107,8 @@ def confs(broker: Broker, window: dict[str, Any], attempt: str) -> list[str]:
     own = {
         "manifest": window["manifest"],
         "sha256": window["sha256"],
-        "attempt": attempt,
         "allowGaps": "false",
+        "attempt": attempt,
     }
     return [f"spark.kafkaOffsets.{name}={value}" for name, value in (told | own).items()]
 

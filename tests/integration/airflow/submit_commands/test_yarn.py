@@ -44,9 +44,10 @@ NOT_SHOWN = {"spark.executor.cores", "spark.log.level"}
 """Those that are the tests' own."""
 
 
-def names_of(words: list[str]) -> set[str]:
-    """The options and confs of a command."""
-    return {word.partition("=")[0] for word in words if word.startswith(("--", "spark."))}
+def names_of(words: list[str], others: set[str]) -> list[str]:
+    """The options and confs of a command, in order, without those others."""
+    named = [word.partition("=")[0] for word in words if word.startswith(("--", "spark."))]
+    return [name for name in named if name != "--conf" and name not in others]
 
 
 class ResourceManager:
@@ -143,7 +144,7 @@ class TestYarn:
             *(LOAD_APPLICATION, "--output", "hdfs:///data/orders"),
         ]
         (page, *_) = blocks_of(DOCS / "guides" / "clusters.md", "text")
-        assert names_of(page.code.split()) - NOT_HERE == names_of(words) - NOT_SHOWN
+        assert names_of(page.code.split(), NOT_HERE) == names_of(words, NOT_SHOWN)
         defaults, _, line, end = given["properties"].split("\n")
         name, _, text = line.partition(" ")
         assert (defaults, name, end) == (
