@@ -1,6 +1,6 @@
-"""Arguments as users give them: names, durations, counts, and words of which there are a few.
+"""Reads and checks users' arguments: names, durations, counts and choices.
 
-Whatever is something else is refused with a :class:`.ConfigurationError` that has the argument's name.
+Anything else is refused with a :class:`.ConfigurationError` that names the argument.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ def as_names(value: Any, argument: str) -> tuple[str, ...]:
         raise ConfigurationError(f"{argument} must be a name or a list of names, not {value!r}.")
     if any(name.startswith("[") for name in names):
         raise ConfigurationError(
-            f"{argument} is {value!r}, the text of a list: a Dag whose templates make lists needs "
-            "render_template_as_native_obj=True."
+            f"{argument} is {value!r}: the text of a list, not a list. If a template renders it, set "
+            "render_template_as_native_obj=True on the Dag."
         )
     return names
 
 
 def as_topics(topics: Any, topic_pattern: str | None) -> tuple[str, ...] | re.Pattern[str]:
-    """A pipeline's topics, by name or by a pattern: one of the two is given."""
+    """A pipeline's topics, by name or by pattern; exactly one of the two must be given."""
     if (topics is None) == (topic_pattern is None):
-        raise ConfigurationError("A pipeline's topics are given by topics or by topic_pattern: exactly one of them.")
+        raise ConfigurationError("Name a pipeline's topics with topics or topic_pattern: exactly one of them.")
     if topic_pattern is None:
         return as_names(topics, "topics")
     try:
@@ -39,7 +39,7 @@ def as_topics(topics: Any, topic_pattern: str | None) -> tuple[str, ...] | re.Pa
 
 
 def as_milliseconds(duration: Any, argument: str) -> int | None:
-    """A duration of 0 or more, a timedelta or seconds, in milliseconds; None stays None."""
+    """A duration in milliseconds, from a timedelta or a number of seconds, 0 or more; None stays None."""
     if duration is None:
         return None
     seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
@@ -49,18 +49,18 @@ def as_milliseconds(duration: Any, argument: str) -> int | None:
 
 
 def as_count(number: Any, argument: str, *, least: int = 0) -> None:
-    """Make sure that a number is whole, and ``least`` or more; None is none."""
+    """Check that a number is whole, and ``least`` or more; None is allowed."""
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
         raise ConfigurationError(f"{argument} must be a whole number, {least} or more, not {number!r}.")
 
 
 def one_of(name: str, value: str, *allowed: str) -> None:
-    """Make sure that a policy is one of those that there are."""
+    """Check that an argument has one of the allowed values."""
     if value not in allowed:
-        raise ConfigurationError(f"{name} is {' or '.join(map(repr, allowed))}, not {value!r}.")
+        raise ConfigurationError(f"{name} must be {' or '.join(map(repr, allowed))}, not {value!r}.")
 
 
 def refuse_text(argument: str, names: Sequence[str]) -> None:
-    """Make sure that several names are not one text, which is a sequence of letters, nor none."""
+    """Check that names are a non-empty sequence, and not a single string, which is a sequence of letters."""
     if isinstance(names, str) or not names:
         raise ConfigurationError(f"{argument} must be a tuple of at least one name, not {names!r}.")

@@ -3,39 +3,39 @@
 ::
 
     KafkaOffsetsError
-    ├── ConfigurationError (ValueError)     an argument, connection or setting is wrong; nothing was asked of Kafka
-    │   ├── InstantError                    naive datetime, seconds instead of milliseconds, instant in the future
-    │   └── IntervalError                   a window that is empty, inverted or not given
-    ├── ClusterError                        the cluster as a whole could not be asked
+    ├── ConfigurationError (ValueError)     an argument, connection or setting is wrong; Kafka was not asked
+    │   ├── InstantError                    naive datetime, seconds instead of milliseconds, or instant in the future
+    │   └── IntervalError                   a window is empty, inverted or missing
+    ├── ClusterError                        the cluster as a whole couldn't be asked
     │   ├── ClusterUnreachableError         no broker answered within the deadline (transient)
     │   └── AuthenticationError             a broker refused the credentials (permanent)
     ├── OffsetsError                        Kafka answered with an error for some partitions or groups
-    ├── OutdatedSurveyError                 another task knows more than Kafka said when it was asked (transient)
+    ├── OutdatedSurveyError                 another task stored newer answers from Kafka than this task's (transient)
     ├── WindowError                         a window can't be read as it was pinned
-    │   ├── DataLossError                   records of the range are gone (retention, DeleteRecords)
-    │   ├── LogTruncatedError               its log was cut, or ends before it does
-    │   ├── TopicChangedError               topic missing, re-created, or of another cluster
-    │   ├── WindowOverlapError              another window of the pipeline has some of its offsets
-    │   ├── FutureRecordError               a record from the future would freeze the windows up to its time
-    │   ├── HoleError                       offsets before it are in no published window (transient)
+    │   ├── DataLossError                   records in its range are gone (retention, DeleteRecords)
+    │   ├── LogTruncatedError               the log was truncated, or ends before the window does
+    │   ├── TopicChangedError               the topic is missing, was re-created, or belongs to another cluster
+    │   ├── WindowOverlapError              another window of the pipeline contains some of its offsets
+    │   ├── FutureRecordError               a record from the future would leave all windows up to its time empty
+    │   ├── HoleError                       offsets before the window are in no published window (transient)
     │   ├── ExtremeTimestampError           a record has a timestamp that Spark can't read
     │   └── UnprovenError                   what was read or written differs from the manifest
-    │       └── CountedTwiceError           perhaps only since rows were read anew for a lost executor (transient)
-    ├── UncheckedSourceError                whether the window's own topics were read couldn't be asked (transient)
-    ├── DriverGoneError                     Spark's driver vanished before it said how it ended (transient)
-    ├── SparkFailedError                    Spark, or the application, failed by itself (transient)
-    ├── ConditionFailedError                what is waited for can't come true, by a policy that the user chose
+    │       └── CountedTwiceError           possibly only because Spark reread rows after losing an executor (transient)
+    ├── UncheckedSourceError                couldn't ask Kafka whether the window's own topics were read (transient)
+    ├── DriverGoneError                     Spark's driver vanished without reporting how it ended (transient)
+    ├── SparkFailedError                    Spark or the application failed for its own reasons (transient)
+    ├── ConditionFailedError                under a policy the user chose, a wait can never succeed
     ├── CommitRefusedError                  a group has active members, who own its commits (transient)
     └── LedgerError                         the ledger can't be used as it is
-        ├── LedgerConflictError             a file that should be ours says something else
+        ├── LedgerConflictError             an existing file differs from what would be recorded
         │   ├── InstantForgottenError       somebody forgot an instant that was in use (transient)
         │   └── CommitConflictError         another commit to the table came in between (transient)
-        ├── LedgerCorruptError              a file is unreadable or doesn't match its hash
-        ├── StoreFailedError                the store didn't do what it was asked for (transient)
+        ├── LedgerCorruptError              a file is unreadable, missing, or doesn't match its hash
+        ├── StoreFailedError                the store failed an operation (transient)
         └── ExclusiveCreateError            the store can't create a file exclusively
 
-Errors of single partitions and groups are not raised: they are data (:class:`ResponseError`) on the element that
-they concern, and become an :class:`OffsetsError` only where a caller asks for it with ``raise_for_errors()``.
+Errors of single partitions and groups are not raised. They are data (:class:`ResponseError`) on the partition's or
+group's element, and become an :class:`OffsetsError` only if a caller calls ``raise_for_errors()``.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _SETTLED = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
-"""Kafka calls these retriable, since a broker's metadata may lag behind; the client has asked for fresh ones."""
+"""Kafka calls these retriable because a broker's metadata may lag; the client has already refreshed it."""
 
 _SHOWN = 3
-"""How many elements an error message names before it counts the rest."""
+"""How many items an error message names before it counts the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseError:
-    """What Kafka said about one partition or one group instead of an answer.
+    """Kafka's error for one partition or one group.
 
     :param name: Kafka's own name, for example ``UNKNOWN_TOPIC_OR_PARTITION``.
-    :param code: Kafka's error code; faults of the client use them too: 7 for a timeout, 13 for a lost connection.
-    :param retriable: asking again may help.
-    :param message: more words from the broker or the client; may be empty.
+    :param code: Kafka's error code. Client-side failures use them too: 7 for a timeout, 13 for a lost connection.
+    :param retriable: whether asking again may help.
+    :param message: details from the broker or the client; may be empty.
     """
 
     name: str
@@ -70,16 +70,16 @@ class ResponseError:
 
 
 class KafkaOffsetsError(Exception):
-    """Base of all errors of this package."""
+    """Base class of all errors in this package."""
 
     @property
     def retriable(self) -> bool:
-        """Whether the cause may pass by itself, so that waiting or trying again makes sense."""
+        """Whether the cause may go away by itself, so that waiting or retrying makes sense."""
         return False
 
 
 class ConfigurationError(KafkaOffsetsError, ValueError):
-    """An argument, connection or setting is wrong. Asking again can't help."""
+    """An argument, connection or setting is wrong. Retrying doesn't help."""
 
 
 class InstantError(ConfigurationError):
@@ -87,11 +87,11 @@ class InstantError(ConfigurationError):
 
 
 class IntervalError(ConfigurationError):
-    """A window with no extent, or none given."""
+    """A window is empty, inverted or missing."""
 
 
 class ClusterError(KafkaOffsetsError):
-    """The cluster as a whole could not be asked."""
+    """The cluster as a whole couldn't be asked."""
 
 
 class ClusterUnreachableError(ClusterError):
@@ -105,10 +105,10 @@ class AuthenticationError(ClusterError):
 
 
 class OffsetsError(KafkaOffsetsError):
-    """Some partitions or groups came back with an error.
+    """Kafka answered with an error for some partitions or groups.
 
     :param asked: what was asked, in words.
-    :param failures: pairs of what it concerns (``flights-3``, ``group loader``) and Kafka's error.
+    :param failures: pairs of a label (``flights-3``, ``group loader``) and Kafka's error for it.
     """
 
     def __init__(self, asked: str, failures: Iterable[tuple[str, ResponseError]]) -> None:
@@ -122,7 +122,7 @@ class OffsetsError(KafkaOffsetsError):
 
 
 class OutdatedSurveyError(KafkaOffsetsError):
-    """Another task has stored what Kafka said later, of a log or topic that has grown meanwhile. Transient."""
+    """The log or topic has grown since Kafka was asked, and another task has stored the newer answers. Transient."""
 
     retriable = True
 
@@ -130,7 +130,7 @@ class OutdatedSurveyError(KafkaOffsetsError):
 class WindowError(KafkaOffsetsError):
     """A window can't be read as it was pinned.
 
-    :param topic: the topic that it is about, where that is one.
+    :param topic: the topic concerned; None if it isn't about a single topic.
     """
 
     def __init__(self, message: str, *, topic: str | None = None) -> None:
@@ -139,22 +139,22 @@ class WindowError(KafkaOffsetsError):
 
 
 class DataLossError(WindowError):
-    """Records of a pinned range are gone from the log: retention or DeleteRecords passed its start."""
+    """Records in a pinned range are gone: retention or DeleteRecords moved the log start past the range's start."""
 
 
 class LogTruncatedError(WindowError):
-    """A log was cut below offsets that are pinned or committed, even if it has grown past them again (unclean leader
-    election); or it ends before a pinned range does, as where an open transaction holds its end."""
+    """A log was truncated below pinned or committed offsets (unclean leader election), even if it has grown past them
+    again; or it ends before a pinned range does, for example because an open transaction holds back its end."""
 
 
 class TopicChangedError(WindowError):
-    """The topic is missing, was re-created since it was pinned or planned for, or belongs to another cluster."""
+    """The topic is missing, was re-created since its offsets were pinned or planned, or belongs to another cluster."""
 
 
 class WindowOverlapError(WindowError):
-    """Another window of the pipeline, pinned or published, has some of this one's offsets.
+    """Another window of the pipeline, pinned or published, contains some of this window's offsets.
 
-    :param passes: whether the other one is being pinned at this moment, and may be taken back.
+    :param passes: whether a task is pinning the other window right now and may still take it back.
     """
 
     def __init__(self, message: str, *, passes: bool) -> None:
@@ -167,17 +167,17 @@ class WindowOverlapError(WindowError):
 
 
 class FutureRecordError(WindowError):
-    """A record from the future stands at a window's end: windows up to its time would be empty on its partition."""
+    """A record from the future is at a window's end: windows up to its time would be empty on its partition."""
 
 
 class HoleError(WindowError):
-    """Offsets before a window are in no published window. Passes once they are loaded."""
+    """Offsets before a window are in no published window. Resolved once they are loaded."""
 
     retriable = True
 
 
 class ExtremeTimestampError(WindowError):
-    """A record's timestamp doesn't fit Spark's, so that its Kafka source fails on it."""
+    """A record's timestamp is out of Spark's range, so Spark's Kafka source fails on it."""
 
 
 class UnprovenError(WindowError):
@@ -185,37 +185,37 @@ class UnprovenError(WindowError):
 
 
 class CountedTwiceError(UnprovenError):
-    """What was read isn't what was written, or isn't one read's count, and some rows may have been read anew for an
-    executor that was lost. Another try reads once; a sort reads twice each time."""
+    """What was read differs from what was written, or from what a single read would count, and Spark may have reread
+    some rows after losing an executor. A retry reads once; a sort reads twice every time."""
 
     retriable = True
 
 
 class UncheckedSourceError(KafkaOffsetsError):
-    """Whether a window was read from the cluster and topics that it was resolved on couldn't be asked. Nothing is
-    published without that answer. Transient."""
+    """Kafka couldn't be asked whether a window was read from the cluster and topics on which it was resolved. Nothing
+    is published without that answer. Transient."""
 
     retriable = True
 
 
 class DriverGoneError(KafkaOffsetsError):
-    """Spark's driver vanished before it had said how its attempt ended. A new attempt may come through."""
+    """Spark's driver vanished without reporting how its attempt ended. A new attempt may succeed."""
 
     retriable = True
 
 
 class SparkFailedError(KafkaOffsetsError):
-    """Spark, or the application that it ran, failed for a reason that isn't one of this package. It may pass."""
+    """Spark or its application failed for a reason outside this package. A retry may succeed."""
 
     retriable = True
 
 
 class ConditionFailedError(KafkaOffsetsError):
-    """What a task waits for can't come true, by a policy that the user chose: waiting on makes no sense."""
+    """Under a policy the user chose, a wait can never succeed, so waiting longer is pointless."""
 
 
 class CommitRefusedError(KafkaOffsetsError):
-    """Offsets were not committed: the group has active members. Passes once they have left."""
+    """Offsets were not committed because the group has active members. A retry succeeds once they have left."""
 
     retriable = True
 
@@ -225,17 +225,17 @@ class LedgerError(KafkaOffsetsError):
 
 
 class LedgerConflictError(LedgerError):
-    """A ledger file says something other than what is about to be recorded."""
+    """A ledger file contradicts what is about to be recorded."""
 
 
 class InstantForgottenError(LedgerConflictError):
-    """Somebody forgot an instant while a window was being pinned with it. Resolving the window again helps."""
+    """Somebody forgot an instant while a window was being pinned to it. Resolving the window again helps."""
 
     retriable = True
 
 
 class CommitConflictError(LedgerConflictError):
-    """Another commit to the table came in between, so that the window's rows were not written. Writing again helps."""
+    """Another commit to the table came in between, so the window's rows were not written. Writing again helps."""
 
     retriable = True
 
@@ -245,7 +245,7 @@ class LedgerCorruptError(LedgerError):
 
 
 class StoreFailedError(LedgerError):
-    """The ledger's store didn't do what a command or Spark's driver asked of it: it may have been out of reach.
+    """The ledger's store failed an operation of a command or of Spark's driver; it may have been unreachable.
     Transient."""
 
     retriable = True
@@ -256,7 +256,7 @@ class ExclusiveCreateError(LedgerError):
 
 
 def shorten(items: Iterable[str]) -> str:
-    """The first few items in words, and how many more there are; ``none`` of no items."""
+    """The first few items and how many more there are; ``none`` if there are no items."""
     named = [item for item in items if item] or ["none"]
     more = len(named) - _SHOWN
     return ", ".join(named[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -53,7 +53,7 @@ def _modules(*names: str) -> dict[str, Any]:
 
 
 def _choice(label: str, description: str, default: str, *choices: str) -> dict[str, Any]:
-    """A field that may be left out: then the form shows what holds."""
+    """An optional field: when it is left out, the form shows the default."""
     shown = {"None": f"{default} (default)"}  # without it the form shows "null"
     schema = {"type": ["string", "null"], "enum": [None, default, *choices], "values_display": shown}
     return {"label": label, "description": description, "schema": schema}
@@ -65,7 +65,8 @@ def _text(label: str, description: str, **schema: str) -> dict[str, Any]:
 
 _MECHANISMS = ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM")
 
-# Own type: registering "kafka" would replace the kafka provider's hook and form. Its connections work all the same.
+# A type of its own: registering "kafka" would replace the Kafka provider's hook and form. Connections of type "kafka"
+# work too.
 _CONNECTION_TYPE = {
     "connection-type": "kafka_offsets",
     "hook-class-name": "airflow_kafka_offsets.hooks.kafka_offsets.KafkaOffsetsHook",
@@ -102,7 +103,7 @@ _CONFIG = {
                 "default": "",
             },
             "client_timeout_s": {
-                "description": "Seconds that one question to Kafka may take, with all its retries.",
+                "description": "Seconds that one call to Kafka may take, with all its retries.",
                 "version_added": "0.1.0",
                 "type": "integer",
                 "example": None,
@@ -110,8 +111,8 @@ _CONFIG = {
             },
             "page_kafka_conn_id": {
                 "description": (
-                    'Connection by which the api-server asks Kafka when somebody presses "Ask Kafka now" on the page '
-                    '"Kafka windows". Empty: there is no such button, and the page asks no Kafka.'
+                    'Connection with which the api-server asks Kafka when somebody presses "Ask Kafka now" on the page '
+                    '"Kafka windows". Empty: the page has no such button and never asks Kafka.'
                 ),
                 "version_added": "0.1.0",
                 "type": "string",

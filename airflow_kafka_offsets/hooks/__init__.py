@@ -1,1 +1,1 @@
-"""Hooks: from an Airflow connection or setting to a client or a ledger."""
+"""Hooks: turn an Airflow connection or setting into a client or a ledger."""

@@ -1,4 +1,4 @@
-"""The hook: an :class:`OffsetsClient` from an Airflow connection, new or kept from poll to poll."""
+"""The hook: builds an :class:`OffsetsClient` from an Airflow connection, new or kept from poll to poll."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class KafkaOffsetsHook(BaseHook):
     """
     Asks Kafka for offsets.
 
-    Connections of the kafka provider (type ``kafka``) work as they are: their extra holds librdkafka's keys. So do
-    connections of our own type ``kafka_offsets``: host is ``bootstrap.servers``, login and password are SASL's, and the
-    extra holds the same keys.
+    Connections of the Kafka provider (type ``kafka``) work as they are: their extra holds librdkafka's keys. So do
+    connections of our own type ``kafka_offsets``: their host is ``bootstrap.servers``, their login and password are
+    SASL's, and their extra holds the same keys.
 
     :param kafka_conn_id: connection id.
     """
@@ -43,15 +43,15 @@ class KafkaOffsetsHook(BaseHook):
     def get_conn(self, most_s: float | None = None) -> OffsetsClient:
         """A new client; use it as a context manager, or close it.
 
-        :param most_s: seconds that one question to Kafka may take at most, whatever the setting allows.
+        :param most_s: upper limit on the seconds that one call to Kafka may take; the setting may be lower.
         """
         timeout_s = client_timeout_s()
         return OffsetsClient(self.settings(), timeout_s=timeout_s if most_s is None else min(most_s, timeout_s))
 
     async def asettings(self) -> ClientSettings:
-        """The client's settings, looked up without blocking an event loop.
+        """The client's settings, looked up without blocking the event loop.
 
-        :raises ConfigurationError: as :meth:`settings`.
+        :raises ConfigurationError: as for :meth:`settings`.
         """
         try:
             connection = await self.aget_connection(self.kafka_conn_id)
@@ -62,7 +62,7 @@ class KafkaOffsetsHook(BaseHook):
     def settings(self) -> ClientSettings:
         """The client's settings.
 
-        :raises ConfigurationError: for an unknown key, by name, or without bootstrap servers.
+        :raises ConfigurationError: for an unknown key, which the message names, or without bootstrap servers.
         """
         return _read(self._connection(), ClientSettings.from_config)
 
@@ -89,20 +89,20 @@ class KafkaOffsetsHook(BaseHook):
 
 
 def undefined(conn_id: str) -> ConfigurationError:
-    """What is said where there is no such connection."""
+    """The error for a connection that doesn't exist."""
     return ConfigurationError(
-        f"There is no connection {conn_id}. Create it in Airflow's UI (Admin, Connections), or define it as "
-        f"the environment variable {variable_of(conn_id)}; or name another one."
+        f"There is no connection {conn_id}. Create it in Airflow's UI (Admin, Connections), define it in "
+        f"the environment variable {variable_of(conn_id)}, or name another connection."
     )
 
 
 def client_timeout_s() -> float:
-    """Seconds that one question to Kafka may take: the ``[kafka_offsets] client_timeout_s`` setting."""
+    """Seconds that one call to Kafka may take: the ``[kafka_offsets] client_timeout_s`` setting."""
     return float(conf.getint("kafka_offsets", "client_timeout_s"))
 
 
 def _read(connection: Connection, settings_of: Callable[[dict[str, Any]], T]) -> T:
-    """Settings from a connection's keys, or which connection one is wrong in."""
+    """Settings from a connection's keys; an error also names the connection."""
     fields = connection.conn_type, connection.host, connection.port, connection.login, connection.password
     try:
         keys = KafkaConnection(*fields, connection.extra_dejson).keys()
@@ -113,15 +113,15 @@ def _read(connection: Connection, settings_of: Callable[[dict[str, Any]], T]) ->
 
 
 def _allowed(function: str) -> Any:
-    """Import a function that a connection names, as the Kafka provider does: who may edit connections mustn't choose
-    what code runs.
+    """Import the function that a connection names. Like the Kafka provider, only from an allowlist: people who may edit
+    connections mustn't choose what code runs.
 
-    :raises ConfigurationError: when the setting doesn't allow it, or it can't be imported.
+    :raises ConfigurationError: when the setting doesn't allow the function, or it can't be imported.
     """
     allowed = [name.strip() for name in conf.get("apache_kafka", "callback_allowlist", fallback="").split(",")]
     if function not in allowed:
         raise ConfigurationError(
-            f"oauth_cb names {function}, which Airflow's setting [apache_kafka] callback_allowlist doesn't have. Add "
+            f"oauth_cb names {function}, which isn't in Airflow's setting [apache_kafka] callback_allowlist. Add "
             "it there if you trust it."
         )
     module, _, name = function.rpartition(".")
@@ -132,8 +132,8 @@ def _allowed(function: str) -> Any:
 
 
 class KeptClient:
-    """A client that stays connected from poll to poll, made anew when somebody has edited the connection. Used by one
-    thread at a time; closed in the end.
+    """A client that stays connected from poll to poll, and is replaced when the connection has been edited. Use it from
+    one thread at a time, and close it.
     """
 
     def __init__(self) -> None:
@@ -147,14 +147,14 @@ class KeptClient:
         self.close()
 
     def get(self, settings: ClientSettings) -> OffsetsClient:
-        """The client for these settings: the last one, if they are the same."""
+        """The client for these settings: the existing client if they are unchanged."""
         if self._client is None or settings != self._settings:
             self.close()
             self._client, self._settings = OffsetsClient(settings, timeout_s=client_timeout_s()), settings
         return self._client
 
     def close(self) -> None:
-        """Close its connections. The next :meth:`get` makes a new client."""
+        """Close the client's connections. The next :meth:`get` makes a new client."""
         client, self._client = self._client, None
         if client is not None:
             client.close()

@@ -1,4 +1,4 @@
-"""Where the ledger is: from an argument or the ``[kafka_offsets] ledger_root`` setting to a :class:`Ledger`."""
+"""Finds a :class:`Ledger` by an argument or the ``[kafka_offsets] ledger_root`` setting."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 
 
 def ledger_root(root: str | None) -> str:
-    """The folder of all ledgers: the argument, else the setting.
+    """The folder of all ledgers: the argument if given, else the setting.
 
-    :raises ConfigurationError: when neither is given.
+    :raises ConfigurationError: when there is neither.
     """
     found: str = root or conf.get("kafka_offsets", "ledger_root")
     if not found:
         raise ConfigurationError(
-            "No folder of ledgers is given. Pass ledger_root= to the task or --ledger to the command (for "
+            "No ledger folder is configured. Pass ledger_root= to the task or --ledger to the command (for "
             "example s3://aws_default@my-bucket/kafka-ledger), or set ledger_root in the [kafka_offsets] "
             "section of airflow.cfg (AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT)."
         )
@@ -27,24 +27,25 @@ def ledger_root(root: str | None) -> str:
 def open_ledger(root: str | None, pipeline: str) -> Ledger:
     """One pipeline's ledger.
 
-    :param root: folder of all ledgers; None for the setting. A connection id may stand before the ``@``.
-    :raises ConfigurationError: when no root is known, or it names no store; or the pipeline's name can't name a folder.
+    :param root: folder of all ledgers; None for the setting. May contain a connection id, before an ``@``.
+    :raises ConfigurationError: when no root is configured, Airflow doesn't know its store, or the pipeline's name can't
+        be a folder name.
     """
     place = ledger_root(root)
     try:
         path = ObjectStoragePath(place)
     except ValueError as error:
         raise ConfigurationError(
-            f"The ledger's root {place} names a store that Airflow doesn't know: {error}."
+            f"The ledger root {place} names a store that Airflow doesn't know: {error}."
         ) from error
     return Ledger(path, pipeline)
 
 
 def existing_ledger(root: str | None, pipeline: str) -> Ledger:
-    """One pipeline's ledger, which must be there.
+    """One pipeline's ledger, which must exist.
 
-    :raises ConfigurationError: when it isn't.
-    :raises LedgerError: when its format is another one.
+    :raises ConfigurationError: when it doesn't.
+    :raises LedgerError: when it has another format.
     """
     ledger = open_ledger(root, pipeline)
     if not ledger.exists():
@@ -53,6 +54,6 @@ def existing_ledger(root: str | None, pipeline: str) -> Ledger:
 
 
 def ledger_at(uri: str) -> Ledger:
-    """The ledger at its own URI, as XComs name it."""
+    """The ledger at a ledger's URI, as found in XComs."""
     root, _, pipeline = uri.rstrip("/").rpartition("/")
     return existing_ledger(root, pipeline)

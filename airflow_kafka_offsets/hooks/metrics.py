@@ -1,8 +1,8 @@
-"""Numbers for Airflow's own metrics, which go to StatsD or OpenTelemetry where Airflow is configured so.
+"""Gauges for Airflow's own metrics, which go to StatsD or OpenTelemetry if Airflow is configured for it.
 
-Each is a gauge ``kafka_offsets.<name>`` with tags. Plain StatsD has no tags, so that it is told a second time with
-their values in its name, as Airflow does with its own: ``kafka_offsets.lag.loader.flights``. Others aren't: each
-group would be another metric there. What isn't known isn't told.
+Each gauge is ``kafka_offsets.<name>`` with tags. Plain StatsD has no tags, so with StatsD each gauge is also sent with
+the tags' values in its name, as Airflow does with its own metrics: ``kafka_offsets.lag.loader.flights``. With
+OpenTelemetry it isn't, because each group would become a metric of its own. Unknown values are not sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REFUSED = re.compile(r"[^A-Za-z0-9_-]")
 
 def tell(measures: Iterable[Measure]) -> None:
     """Set gauges."""
-    names_them = conf.getboolean("metrics", "statsd_on", fallback=False)  # which Airflow takes before OpenTelemetry
+    names_them = conf.getboolean("metrics", "statsd_on", fallback=False)  # Airflow prefers StatsD to OpenTelemetry
     for name, value, tags in measures:
         full = f"{PREFIX}.{name}"
         Stats.gauge(full, value, tags=dict(tags))

@@ -185,10 +185,10 @@ class TestRefused:
             ({"conf": {"spark.sql.catalog.lake.credential": "x"}}, "XCom would show it"),
             ({"py_files": ["/dev/null"]}, "neither a file"),
             ({"py_files": [__file__.replace("test_prepare_load", "windows/__init__")]}, "is empty"),
-            ({"s3_scheme": "s3n"}, "s3_scheme is 's3' or 's3a'"),
+            ({"s3_scheme": "s3n"}, "s3_scheme must be 's3' or 's3a'"),
             ({"application": "/nowhere/app.py"}, "neither a file on this worker nor a URI"),
             ({"packages": [CONNECTOR], "spark_version": "3.5.6"}, "for Spark 4.0 with Scala 2.13"),
-            ({"on_data_loss": "ignore"}, "on_data_loss is 'fail' or 'load_rest'"),
+            ({"on_data_loss": "ignore"}, "on_data_loss must be 'fail' or 'load_rest'"),
         ],
     )
     def test_arguments_that_make_no_sense(

@@ -159,7 +159,7 @@ class TestPreflight:
         with pytest.raises(AirflowFailException, match=r"for Spark 3\.5 with Scala 2\.12, and the load") as failed:
             self.load(resolve(ten, at(2), at(7)), packages=packages).execute(context)
         assert fails_with(ConfigurationError, failed)
-        with pytest.raises(AirflowFailException, match="connector is 'auto'"):
+        with pytest.raises(AirflowFailException, match="connector must be 'auto'"):
             self.load(resolve(ten, at(2), at(7)), connector="newest").execute(context)
 
     @pytest.mark.parametrize("window", [None, "text", {}, {"version": 9}])

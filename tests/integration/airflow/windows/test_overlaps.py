@@ -41,7 +41,7 @@ class TestByInterval:
         assert ranges(resolve(ten, at(4), at(9), on_overlap="allow")) == [(0, 4, 9)]
 
     def test_another_word_is_refused(self, ten: str, resolve: Resolve) -> None:
-        with pytest.raises(AirflowFailException, match="on_overlap is 'fail' or 'allow', not 'ignore'"):
+        with pytest.raises(AirflowFailException, match="on_overlap must be 'fail' or 'allow', not 'ignore'"):
             resolve(ten, at(2), at(7), on_overlap="ignore")
 
 
