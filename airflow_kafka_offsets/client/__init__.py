@@ -1,6 +1,6 @@
 """What Kafka says. The only code that imports ``kafka``; start reading at :mod:`.offsets_client`.
 
-``offsets_client`` composes the calls; each request has one module (request built, response parsed, and the thin I/O
-between), which gets a ``session``; ``fan_out`` retries it piece by piece; ``metadata`` and ``coordinators`` say where
-a piece has to be asked; ``transport`` holds the connections.
+``offsets_client`` combines requests into calls. Each request has a module that builds it, parses its response, and does
+the thin I/O in between, given a ``session``. ``fan_out`` retries a request piece by piece. ``metadata`` and
+``coordinators`` say which broker to ask about a piece. ``transport`` holds the connections.
 """

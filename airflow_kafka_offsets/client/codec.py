@@ -1,8 +1,9 @@
 """ListOffsets and OffsetFetch as bytes: encode and decode requests and responses of every version, without a broker.
 
-For who speaks to Kafka by other means, records traffic, or scripts a broker. Fields are plain values by Kafka's names
-in snake case, of exactly the version that is asked for; numbers are as on the wire, sentinels included. kafka-python's
-schemas do the work; tests hold every version against the bytes of Kafka's own classes, in both directions.
+For code that talks to Kafka by other means, records traffic, or scripts a broker. Fields are plain values under Kafka's
+names in snake case, and exactly those of the given version; numbers are as on the wire, including sentinels.
+kafka-python's schemas do the work; tests compare every version with the bytes of Kafka's own classes, in both
+directions.
 
 >>> from airflow_kafka_offsets.client.codec import LIST_OFFSETS, Header
 >>> asked = {"topics": [{"name": "flights", "partitions": [{"partition_index": 0, "timestamp": -1}]}]}
@@ -31,10 +32,10 @@ from kafka.protocol.consumer import (
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands before a body.
+    """The header in front of a message's body.
 
-    :param correlation_id: the same in a request and in its response.
-    :param client_id: what the client calls itself; of requests alone.
+    :param correlation_id: the same in a request and its response.
+    :param client_id: the client's name for itself; only in requests.
     """
 
     correlation_id: int
@@ -43,10 +44,10 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A message.
+    """A decoded message.
 
-    :param fields: values by Kafka's names in snake case; topic ids are :class:`uuid.UUID`.
-    :param header: None when it was said that there is none.
+    :param fields: values under Kafka's names in snake case; topic ids are :class:`uuid.UUID`.
+    :param header: None if the message was decoded without a header.
     """
 
     fields: dict[str, Any]
@@ -55,21 +56,22 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class MessageCodec:
-    """Requests, or responses, of one API."""
+    """Encodes and decodes the requests, or the responses, of one API."""
 
     message_class: Any
 
     @property
     def versions(self) -> range:
-        """What can be encoded and decoded."""
+        """The versions that can be encoded and decoded."""
         return range(self.message_class.min_version, self.message_class.max_version + 1)
 
     def encode(self, fields: Mapping[str, Any], version: int, *, header: Header | None = None) -> bytes:
-        """A message, without the four bytes of its size.
+        """A message's bytes, without the four-byte size prefix.
 
-        :param fields: those that are left out have Kafka's defaults.
-        :param header: what to write before the body; None for the body alone.
-        :raises ValueError: for an unknown version, a field that it doesn't have, and a value that can't be written.
+        :param fields: fields that are left out get Kafka's defaults.
+        :param header: header to write before the body; None for the body alone.
+        :raises ValueError: for an unknown version, a field that the version doesn't have, or a value that can't be
+            written.
         """
         self._refuse_unknown(version)
         message = _made(self.message_class, fields, version)
@@ -82,10 +84,11 @@ class MessageCodec:
             raise ValueError(f"{message.name} version {version} can't be written: {error}") from error
 
     def decode(self, frame: bytes, version: int, *, header: bool = False) -> Decoded:
-        """A message from all of its bytes, without the four bytes of its size.
+        """The message in a frame, which is all of its bytes without the four-byte size prefix.
 
-        :param header: whether a header stands before the body.
-        :raises ValueError: for an unknown version, and when the bytes are no such message, end early, or go on.
+        :param header: whether the frame has a header before the body.
+        :raises ValueError: for an unknown version, or when the bytes are not such a message, end early, or continue
+            past its end.
         """
         self._refuse_unknown(version)
         try:
@@ -94,8 +97,8 @@ class MessageCodec:
             raise ValueError(f"not a valid {self.message_class.name} version {version}: {error}") from error
         decoded = Decoded(message.to_dict(json=False), self._header(message, version) if header else None)
         size = len(self.encode(decoded.fields, version, header=decoded.header))
-        if size != len(frame):  # kafka-python doesn't say how far it read, and reads a text that ends early
-            raise ValueError(f"{len(frame)} bytes, where {self.message_class.name} version {version} takes {size}")
+        if size != len(frame):  # kafka-python doesn't say how far it read, and accepts a string that ends early
+            raise ValueError(f"{self.message_class.name} version {version} takes {size} bytes here, not {len(frame)}")
         return decoded
 
     def _header(self, message: Any, version: int) -> Header:
@@ -122,7 +125,7 @@ class ApiCodec:
 
 
 def _made(message_class: Any, fields: Mapping[str, Any], version: int) -> Any:
-    """One of kafka-python's objects, with the objects within."""
+    """A kafka-python message object, including nested objects."""
     known = {name: field for name, field in message_class.fields.items() if field.for_version_q(version)}
     strange = sorted(fields.keys() - known)
     if strange:

@@ -1,7 +1,7 @@
-"""``OffsetsClient``: the questions that this package asks of Kafka, each as one blocking call.
+"""``OffsetsClient``: everything this package asks of Kafka, each as one blocking call.
 
-Every call has one deadline for everything (connecting, retries, back-off). Failures of single partitions and groups are
-data on their elements; what is raised is said at each method, and beside that always
+Every call has one deadline that covers connecting, retries and back-off. Errors of single partitions and groups are
+data on their elements. Each method documents what it raises; any of them may also raise
 :class:`.errors.ClusterUnreachableError` (no broker answered) and :class:`.errors.AuthenticationError`.
 """
 
@@ -67,19 +67,20 @@ log = logging.getLogger(__name__)
 
 
 class OffsetsClient:
-    """Asks one Kafka cluster for offsets. A context manager; connects on the first call, from any one thread at a time.
+    """Asks one Kafka cluster for offsets. A context manager. Connects on the first call; use it from one thread at a
+    time.
 
-    :param timeout_s: deadline of each call, in seconds; above 0.
+    :param timeout_s: how long each call may take, in seconds; above 0.
     """
 
     def __init__(self, settings: ClientSettings, *, timeout_s: float = 30.0) -> None:
         if timeout_s <= 0:
-            raise ConfigurationError(f"timeout_s is {timeout_s}; a call needs a deadline of more than 0 seconds.")
+            raise ConfigurationError(f"timeout_s must be more than 0 seconds, not {timeout_s}.")
         self._settings = settings
         self._timeout_s = timeout_s
         self._opened: Session | None = None
         self.throttle_time_ms = 0
-        """The longest that a broker throttled the last call by (quotas, KIP-124), in milliseconds; 0 when none did."""
+        """The longest time that a broker throttled the last call (quotas, KIP-124), in milliseconds; 0 if none did."""
 
     def __enter__(self) -> Self:
         return self
@@ -88,7 +89,7 @@ class OffsetsClient:
         self.close()
 
     def close(self) -> None:
-        """Close all connections. The next call opens them anew."""
+        """Close all connections. The next call reconnects."""
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.transport.close()
@@ -106,10 +107,10 @@ class OffsetsClient:
                 log.info("Kafka throttled this client for %s ms: a quota is used up", self.throttle_time_ms)
 
     def _session(self) -> Session:
-        """What earlier calls have opened and learnt, with a new deadline."""
+        """The connections and metadata kept from earlier calls, with a new deadline."""
         deadline = Deadline.after(self._timeout_s)
         if self._opened is None:
-            # Half of the deadline for one answer leaves time to ask the next leader when a broker hangs.
+            # Limiting one answer to half of the deadline leaves time to ask the next leader when a broker hangs.
             transport = Transport(self._settings, self._settings.request_timeout_s or self._timeout_s / 2)
             self._opened = Session(transport, deadline, Leaders(transport), Coordinators(transport))
         return replace(self._opened, deadline=deadline)
@@ -117,14 +118,14 @@ class OffsetsClient:
     def cluster_id(self) -> str:
         """The cluster's id (Metadata, key 3, v2+).
 
-        :raises ClusterError: when the brokers are too old to have one (before 0.10.1).
+        :raises ClusterError: when the brokers are too old to have a cluster id (before 0.10.1).
         """
         return cluster_id_of(self._ask(Session.describe, []).cluster_id)
 
     def topics(self, names: Iterable[str] | None = None) -> TopicsMetadata:
         """Topics with their id, partitions and leaders (Metadata, key 3), or each topic's own error.
 
-        :param names: topics to ask for; None for all that may be described. Topics are never created by asking.
+        :param names: topics to ask for; None for all that may be described. Asking never creates a topic.
         """
         return self._ask(Session.describe, None if names is None else several(names))
 
@@ -138,9 +139,9 @@ class OffsetsClient:
     def topic_facts(self, names: Iterable[str]) -> dict[str, TopicFacts]:
         """Id, partition count and settings by topic (Metadata, key 3; DescribeConfigs, key 32, KIP-133).
 
-        Settings are None where they may not be described. A topic that doesn't exist is absent.
+        Settings that may not be described are None. A topic that doesn't exist is left out.
 
-        :raises OffsetsError: naming the topics that are in error for another reason.
+        :raises OffsetsError: naming the topics with any other error.
         """
         return self._ask(fetch_topic_facts, several(names))
 
@@ -153,11 +154,11 @@ class OffsetsClient:
     ) -> ListedOffsets:
         """The offset that satisfies a spec, per partition (ListOffsets, key 2; versions in :mod:`.list_offsets`).
 
-        An element for every partition. An unknown topic or partition, a missing leader or permission, and a spec that
-        a broker is too old for are errors of their partitions alone. "No record at or after the instant" is an outcome,
-        and says which of its meanings holds (E1), for which those partitions are asked once more.
+        Returns an element for every partition. An unknown topic or partition, a missing leader or permission, and a
+        broker too old for the spec are errors of the affected partitions alone. "No record at or after the instant" is
+        an outcome that also says why (E1); finding out takes another round for those partitions.
 
-        :param isolation_level: which records are visible (KIP-98): latest is the last stable offset under
+        :param isolation_level: which records are visible (KIP-98): ``latest`` is the last stable offset under
             ``read_committed`` and the high watermark under ``read_uncommitted``.
         """
         return self.list_offsets_by({spec: partitions}, isolation_level=isolation_level)[spec]
@@ -168,7 +169,7 @@ class OffsetsClient:
         *,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[OffsetSpec, ListedOffsets]:
-        """:meth:`list_offsets` of partitions by spec, for all specs at the same time."""
+        """:meth:`list_offsets` for several specs at once, given the partitions for each."""
         level = IsolationLevel.of(isolation_level)
         asked = {spec: list(partitions) for spec, partitions in wanted.items()}
         for spec in asked:
@@ -183,12 +184,12 @@ class OffsetsClient:
     ) -> SegmentsOffsets:
         """Where log segments start, newest first (ListOffsets, version 0, which Kafka 4.0 dropped).
 
-        An element for every partition; UNSUPPORTED_VERSION from newer brokers.
+        Returns an element for every partition; UNSUPPORTED_VERSION from newer brokers.
 
-        :param before: segments written before this instant; ``latest`` for all, with the log's end before them; or
-            ``earliest``.
-        :param max_offsets: at most so many a partition, 1 or more.
-        :raises ConfigurationError: for another spec, and for less than one offset.
+        :param before: an instant, for segments written before it; ``latest``, for the log end followed by all segments;
+            or ``earliest``.
+        :param max_offsets: maximum number of offsets per partition, 1 or more.
+        :raises ConfigurationError: for any other spec, or ``max_offsets`` below 1.
         """
         refuse_segments_of(before, max_offsets)
         return self._ask(fetch_segment_offsets, list(partitions), before, max_offsets)
@@ -196,25 +197,25 @@ class OffsetsClient:
     def log_extents(self, partitions: Iterable[TopicPartition]) -> LogExtents:
         """Log start, high watermark and last stable offset, in one round (three ListOffsets, key 2).
 
-        An element for every partition: complete, or in error.
+        Returns an element for every partition: complete, or in error.
         """
         return self._ask(fetch_extents, list(partitions))
 
     def log_sizes(self, partitions: Iterable[TopicPartition]) -> LogSizes:
-        """How large each log is on its leader's disk, in bytes (DescribeLogDirs, key 35, KIP-113).
+        """Size of each log on its leader's disk, in bytes (DescribeLogDirs, key 35, KIP-113).
 
-        An element for every partition; UNSUPPORTED_VERSION from brokers before 1.0. Needs the ACL Describe on the
-        cluster.
+        Returns an element for every partition; UNSUPPORTED_VERSION from brokers before 1.0. Needs the ACL Describe on
+        the cluster.
         """
         return self._ask(fetch_log_sizes, list(partitions))
 
     def epoch_ends(self, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
         """Where leader epochs end in their logs (OffsetForLeaderEpoch, key 23, KIP-101, KIP-320).
 
-        An element for every epoch, in order; UNSUPPORTED_VERSION from brokers before 2.1. An epoch that ends before an
-        offset that was read under it says that the log was cut there, though it has grown past that since.
+        Returns an element for every epoch, in order; UNSUPPORTED_VERSION from brokers before 2.1. If an epoch ends
+        before an offset that was read under it, the log was truncated there, even if it has grown past that since.
 
-        :param epochs: any number for each partition, all of them 0 or more.
+        :param epochs: any number per partition, each 0 or more.
         """
         wanted = {LogEpoch(*epoch) for epoch in epochs}
         if any(epoch.leader_epoch < 0 for epoch in wanted):
@@ -222,9 +223,10 @@ class OffsetsClient:
         return self._ask(fetch_epoch_ends, wanted)
 
     def survey(self, topics: Iterable[str]) -> Survey:
-        """Everything that a snapshot of some topics is made from: cluster id, facts, and log extents, in two rounds.
+        """Everything a snapshot of some topics is made from: cluster id, facts, and log extents, in two rounds.
 
-        An element for every partition of the topics. For snapshots of instants, :meth:`look_up` follows.
+        The extents have an element for every partition of the topics. For snapshots at instants, call :meth:`look_up`
+        next.
 
         :raises OffsetsError: naming every topic that is unknown or may not be described.
         :raises ClusterError: when the brokers are too old to have a cluster id.
@@ -240,22 +242,24 @@ class OffsetsClient:
     ) -> dict[int, ListedOffsets]:
         """The first record at or after each of several instants, on all partitions of a survey (ListOffsets, key 2).
 
-        One round, and one more where partitions have no record at or after one of them. By instant, an element for
-        every partition; one whose extent is in error is in that error, and isn't asked. The deadline is for all
-        instants together: give a long backfill in parts, each with the same survey.
+        Takes one round, and one more if a partition has no record at or after an instant. Returns, by instant, an
+        element for every partition. A partition whose extent is in error isn't asked, and its elements have that error.
+        All instants share one deadline, so split a long backfill into several calls with the same survey.
 
-        :param survey: asked before. Its log ends are what "no record at or after the instant" stands for (E2).
-        :param instants: aware datetimes, or plausible Unix milliseconds; the answers are by milliseconds.
-        :raises InstantError: for what is no instant: :meth:`.OffsetSpec.at`.
+        :param survey: the answer of an earlier :meth:`survey`. "No record at or after the instant" stands for its log
+            ends (E2).
+        :param instants: aware datetimes, or plausible Unix milliseconds; the result's keys are milliseconds.
+        :raises InstantError: when one isn't an instant (:meth:`.OffsetSpec.at`).
         """
         specs, level = list(map(OffsetSpec.at, instants)), IsolationLevel.of(isolation_level)
         found = self._ask(look_up_instants, survey.extents, specs, level)
         return {spec.timestamp_ms: listed for spec, listed in found.items() if spec.timestamp_ms is not None}
 
     def producers(self, partitions: Iterable[TopicPartition]) -> Producers:
-        """Who writes to each partition, and whose transaction is open there (DescribeProducers, key 61, KIP-664).
+        """Producers that write to each partition, and their open transactions (DescribeProducers, key 61, KIP-664).
 
-        An element for every partition; UNSUPPORTED_VERSION from brokers before 2.8. Needs the ACL Read on the topic.
+        Returns an element for every partition; UNSUPPORTED_VERSION from brokers before 2.8. Needs the ACL Read on the
+        topic.
         """
         return self._ask(fetch_producers, list(partitions))
 
@@ -268,12 +272,12 @@ class OffsetsClient:
     ) -> FirstRecords:
         """The first visible record at or after each position, read from the log (Fetch, key 1). Needs the ACL Read.
 
-        An element for every position. Transaction markers, aborted records and the gaps of compaction are passed over
-        (E11, E12), whatever a timestamp look-up says of them (E41). A position below the log start counts from there.
-        What was read is remembered for a minute, so that a poll doesn't read the same tail again.
+        Returns an element for every position. Skips transaction markers, aborted records and gaps left by compaction
+        (E11, E12), even if a timestamp look-up matches them (E41). A position below the log start means the log start.
+        Findings are kept for a minute, so that a poll doesn't read the same tail again.
 
         :param isolation_level: which records are visible, and where the log ends (E13).
-        :param at_or_after_ms: of records with this timestamp or a later one, Unix milliseconds; None for any record.
+        :param at_or_after_ms: only records with this timestamp or a later one, Unix milliseconds; None for any record.
         """
         return self.first_records_by({at_or_after_ms: positions}, isolation_level=isolation_level)[at_or_after_ms]
 
@@ -283,23 +287,24 @@ class OffsetsClient:
         *,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[int | None, FirstRecords]:
-        """:meth:`first_records` for several timestamps, all of them at the same time.
+        """:meth:`first_records` for several timestamps at once.
 
-        :param wanted: positions by the timestamp from which on records count, Unix milliseconds; None for any record.
+        :param wanted: positions by the earliest timestamp that counts, Unix milliseconds; None for any record.
         """
         level = IsolationLevel.of(isolation_level)
         asked = {at_ms: [ReadPosition(*position) for position in positions] for at_ms, positions in wanted.items()}
         if any(position.offset < 0 for positions in asked.values() for position in positions):
-            raise ConfigurationError("The offset to look for records from must be 0 or more.")
+            raise ConfigurationError("Positions to look for records from must have offsets of 0 or more.")
         return self._ask(find_records_by, asked, level)
 
     def log_contents(
         self, ranges: Iterable[LogRange], *, isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> LogContents:
-        """What ranges of logs hold: records, aborted ones, markers, and nothing (Fetch, key 1). Needs the ACL Read.
+        """Counts of records, aborted records, markers, and offsets without any of these, in ranges of logs (Fetch,
+        key 1). Needs the ACL Read.
 
-        An element for every range, in error where it couldn't be counted to its end. All bytes of the ranges are read,
-        whatever time that takes: the deadline is that of each of several rounds, which go on while they get further.
+        Returns an element for every range, in error if it couldn't be counted to its end. Reads all bytes of the
+        ranges, however long that takes: it works in rounds, each with a deadline of its own, while they make progress.
         """
         count = LogCount(ranges, IsolationLevel.of(isolation_level))
         while not count.is_over:
@@ -307,10 +312,11 @@ class OffsetsClient:
         return count.contents()
 
     def mark_cut(self, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
-        """The commits, with ``cut_at`` where an unclean election cut a log below one (OffsetForLeaderEpoch, key 23).
+        """The commits, with ``cut_at`` if an unclean election truncated the log below one (OffsetForLeaderEpoch,
+        key 23).
 
-        :param commits: what :meth:`committed_offsets` answered.
-        :param extents: the logs as they are, asked after the commits.
+        :param commits: the answer of :meth:`committed_offsets`.
+        :param extents: the logs' extents, asked after the commits.
         """
         return self._ask(mark_cut, commits, extents)
 
@@ -320,21 +326,21 @@ class OffsetsClient:
         *,
         topic_ids: Mapping[str, str] | None = None,
     ) -> GroupsOffsets:
-        """What groups have committed (FindCoordinator, key 10; OffsetFetch, key 9, KIP-709 and KIP-447).
+        """Committed offsets of groups (FindCoordinator, key 10; OffsetFetch, key 9, KIP-709 and KIP-447).
 
-        An element for every group. Kafka leaves topics that may not be described out of "everything that the group has
-        committed" without a word (E32); name the partitions to get an error instead. Commits of a transaction that is
-        still open are waited for (E31).
+        Returns an element for every group. When asked for all commits of a group, Kafka silently leaves out topics that
+        may not be described (E32); name the partitions to get an error instead. Waits for commits that are part of an
+        open transaction (E31).
 
-        :param groups: partitions by group id; None for everything that the group has committed.
-        :param topic_ids: ids by topic name, of the topics that are meant. Where another topic has the name now, brokers
-            from 4.1 on say UNKNOWN_TOPIC_ID; older ones can't tell.
+        :param groups: partitions by group id; None for all commits of the group.
+        :param topic_ids: expected ids by topic name. If another topic has the name now, brokers from 4.1 on answer
+            UNKNOWN_TOPIC_ID; older ones can't tell.
         """
         wanted = {group: None if partitions is None else list(partitions) for group, partitions in groups.items()}
         return self._ask(fetch_offsets, wanted, own_topic_ids(topic_ids))
 
     def zookeeper_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> GroupOffsets:
-        """What a group has committed to ZooKeeper (OffsetFetch, version 0, which Kafka 4.0 dropped)."""
+        """A group's offsets committed to ZooKeeper (OffsetFetch, version 0, which Kafka 4.0 dropped)."""
         return self._ask(fetch_zookeeper_offsets, group, list(partitions))
 
     def group_lags(
@@ -345,28 +351,26 @@ class OffsetsClient:
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
         both_ends: bool = False,
     ) -> GroupLags:
-        """How far groups are behind, in offsets per partition, in three rounds for any number of groups; in four at the
-        first look at a group whose topics nobody named.
+        """Lag of groups, in offsets per partition. Takes three rounds for any number of groups, and a fourth the first
+        time it measures a group without given topics.
 
-        Covers all partitions of the topics in question, committed or not (E18). A partition that no longer exists is an
-        error of its own (E25). A group that doesn't exist is ``unknown`` (E19); one that exists and has committed
-        nothing counts from the log starts of ``topics``, or of the topics that its members read, and is in error
-        (``NO_COMMIT``) when there are neither.
+        Covers all partitions of the topics, committed or not (E18). A partition that no longer exists has its own error
+        (E25). A group that doesn't exist is ``unknown`` (E19). A group that exists but has no commits is measured from
+        the log starts of ``topics``, or of the topics that its members read; if there are neither, it is in error
+        (``NO_COMMIT``).
 
         :param groups: group ids; or partitions by group id, to measure each group on exactly those. A partition or
-            topic that is unknown or may not be described is then an error of its own.
+            topic that is unknown or may not be described then has its own error.
         :param topics: measure on these topics alone; None for every topic that the group has commits on or reads.
         :param isolation_level: which end counts (E13).
-        :param both_ends: tell high watermark and last stable offset, whichever of them counts: with it this call is
-            what "committed offset and high watermark in one request" asked of the protocol.
+        :param both_ends: return both high watermark and last stable offset, whichever of them counts. The call then
+            does what "committed offset and high watermark in one request" asked of the protocol.
         :raises OffsetsError: naming those of ``topics`` that are unknown or may not be described.
         """
         level = IsolationLevel.of(isolation_level)
         if isinstance(groups, Mapping):
             if topics is not None:
-                raise ConfigurationError(
-                    "Groups are measured either on partitions or on topics: leave out one of them."
-                )
+                raise ConfigurationError("Give the groups' partitions or topics= to measure the lag on, not both.")
             partitions = {group: list(dict.fromkeys(partitions)) for group, partitions in groups.items()}
             return self._ask(lags_on_partitions, partitions, level, both_ends)
         wanted = several(groups)
@@ -377,23 +381,24 @@ class OffsetsClient:
     def describe_groups(self, groups: Iterable[str]) -> GroupDescriptions:
         """Kind, state and members of groups (DescribeGroups, key 15; ConsumerGroupDescribe, key 69, KIP-848).
 
-        An element for every group, also for one that doesn't exist.
+        Returns an element for every group, even if it doesn't exist.
         """
         return self._ask(fetch_descriptions, several(groups))
 
     def all_groups(self) -> list[str]:
         """Ids of all consumer groups that may be described, classic and KIP-848, in order (ListGroups, key 16).
 
-        :raises OffsetsError: naming the brokers that could not list theirs: a list without them would be short.
+        :raises OffsetsError: naming the brokers that couldn't list their groups, without which the list would be
+            incomplete.
         """
         return self._ask(fetch_groups)
 
     def commit_offsets(
         self, group: str, offsets: CommittedOffsets, *, topic_ids: Mapping[str, str] | None = None
     ) -> CommittedOffsets:
-        """Write a group's offsets (OffsetCommit, key 8); creates the group when it doesn't exist.
+        """Commit a group's offsets (OffsetCommit, key 8); creates the group if it doesn't exist.
 
-        An element for every partition: the offset as written, or Kafka's error.
+        Returns an element for every partition: the offset as committed, or Kafka's error.
 
         :param topic_ids: as for :meth:`committed_offsets`.
         :raises CommitRefusedError: when the group has active members.
@@ -404,9 +409,9 @@ class OffsetsClient:
         return self._ask(send_commit, group, offsets, own_topic_ids(topic_ids))
 
     def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> CommittedOffsets:
-        """Forget a group's commits on some partitions (OffsetDelete, key 47, KIP-496).
+        """Delete a group's commits on some partitions (OffsetDelete, key 47, KIP-496).
 
-        An element for every partition, without an offset, or Kafka's error.
+        Returns an element for every partition: without an offset, or with Kafka's error.
 
         :raises CommitRefusedError: when active members of the group read the topics.
         """
@@ -414,9 +419,9 @@ class OffsetsClient:
 
 
 def several(names: Iterable[str]) -> list[str]:
-    """Names, each once.
+    """Names without duplicates, in order.
 
-    :raises ConfigurationError: for a text, which is a sequence of letters.
+    :raises ConfigurationError: for a single string, which is a sequence of letters.
     """
     if isinstance(names, str):
         raise ConfigurationError(f"Expected a list of names, not the single name {names!r}.")

@@ -1,4 +1,4 @@
-"""Words of the wire: -1 for nothing, and partitions in the rows that kafka-python takes in place of its own objects."""
+"""Wire formats: -1 for None, and partitions as the rows that kafka-python accepts instead of its own objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 
 def or_none(number: int | None) -> int | None:
-    """None for -1, and for a field that a version doesn't have."""
+    """None for -1, and for a field that the version doesn't have."""
     return None if number is None or number < 0 else number
 
 
@@ -18,5 +18,5 @@ def or_minus_one(number: int | None) -> int:
 
 
 def numbers_by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """A row for each topic: its name, and the numbers of its partitions; all in order."""
+    """A row per topic: its name and its partition numbers, in order."""
     return [(topic, [piece.partition for piece in pieces]) for topic, pieces in by_topic(partitions).items()]
