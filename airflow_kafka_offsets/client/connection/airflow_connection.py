@@ -1,5 +1,5 @@
-"""Kafka connections as Airflow keeps them: as librdkafka's keys, and read from an environment variable without Airflow,
-whose start takes seconds."""
+"""Airflow's Kafka connections: converted to librdkafka's keys, and read from an environment variable without importing
+Airflow, which takes seconds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from airflow_kafka_offsets.errors import ConfigurationError
 
 OWN_TYPE = "kafka_offsets"
-"""The connection type whose host, login and password are brokers, user and password; the type ``kafka`` has them in its
-extra alone."""
+"""The connection type whose host, login and password hold brokers, user and password. The type ``kafka`` has them only
+in its extra."""
 
 
 def variable_of(conn_id: str) -> str:
@@ -26,7 +26,8 @@ class KafkaConnection:
     """A connection's fields. Secrets stay out of ``repr``.
 
     :param conn_type: ``kafka_offsets``, or the Kafka provider's ``kafka``.
-    :param host: brokers, and ``port`` of a single one; like SASL's login and password for our own type alone.
+    :param host: brokers, with ``port`` if there is only one. Like ``login`` and ``password`` (SASL's), used only for
+        our own type.
     :param extra: librdkafka's keys.
     """
 
@@ -38,7 +39,7 @@ class KafkaConnection:
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def keys(self) -> dict[str, Any]:
-        """Librdkafka's keys: the extra, and for our own type the form's fields beside it."""
+        """Librdkafka's keys: the extra and, for our own type, the form's fields."""
         extra = {key: value for key, value in self.extra.items() if value not in (None, "")}
         if self.conn_type != OWN_TYPE:
             return extra
@@ -52,17 +53,17 @@ class KafkaConnection:
 
 
 def connection_in(variable: str, text: str) -> KafkaConnection:
-    """The connection in an ``AIRFLOW_CONN_…`` variable, JSON or a URI.
+    """The connection in an ``AIRFLOW_CONN_…`` variable, as JSON or a URI.
 
-    :param variable: its name.
+    :param variable: the variable's name.
     :param text: its value.
-    :raises ConfigurationError: when it is neither, naming the variable and nothing of its value.
+    :raises ConfigurationError: when it is neither. The message names the variable and shows nothing of its value.
     """
     try:
         return _of_json(text) if text.lstrip().startswith("{") else _of_uri(text)
     except (ValueError, TypeError, AttributeError):
         raise ConfigurationError(
-            f"{variable} is neither JSON nor a URI as Airflow reads it: "
+            f"{variable} is neither JSON nor a URI that Airflow can read. Example: "
             '{"conn_type": "kafka", "extra": {"bootstrap.servers": "host:port"}}'
         ) from None
 
@@ -82,7 +83,7 @@ def _of_json(text: str) -> KafkaConnection:
 
 def _of_uri(text: str) -> KafkaConnection:
     parts = urlsplit(text)
-    if not parts.scheme:  # a type with an underscore is written with a hyphen
+    if not parts.scheme:  # for example a type written with an underscore: URIs need a hyphen
         raise ValueError
     place = parts.netloc.rpartition("@")[2]
     host = place if parts.port is None else place.rpartition(":")[0]

@@ -1,4 +1,4 @@
-"""Deadlines: one point in time that a whole call has to meet, with connecting, retrying and every wait in between."""
+"""Deadlines: the point in time by which a whole call must end, including connecting, retries and every wait."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 _FIRST_BACKOFF_S = 0.1
 _LONGEST_BACKOFF_S = 1.0
 _SHORTEST_ATTEMPT_S = 0.1
-"""An attempt that is cut off sooner would replace what the broker said last by a timeout, and cost the connection."""
+"""A shorter attempt would only replace the broker's last answer with a timeout, and cost the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Deadline:
     """When an answer is due.
 
     :param at_s: seconds on the monotonic clock.
-    :param timeout_s: how long the whole call was given, for messages.
+    :param timeout_s: time limit of the whole call, for messages.
     """
 
     at_s: float
@@ -26,26 +26,26 @@ class Deadline:
 
     @classmethod
     def after(cls, timeout_s: float) -> Self:
-        """The deadline that many seconds from now."""
+        """A deadline this many seconds from now."""
         return cls(time.monotonic() + timeout_s, timeout_s)
 
     def within(self, timeout_s: float) -> Deadline:
-        """The deadline of one attempt: this one, or that many seconds from now if that is sooner."""
+        """The deadline of one attempt: this one, or this many seconds from now, whichever is sooner."""
         return Deadline(min(self.at_s, time.monotonic() + timeout_s), self.timeout_s)
 
     def remaining_s(self) -> float:
-        """Seconds left; 0 when it has passed."""
+        """Seconds left; 0 if the deadline has passed."""
         return max(0.0, self.at_s - time.monotonic())
 
     def allows(self, pause_s: float) -> bool:
-        """Whether there is time for another attempt after a pause."""
+        """Whether a pause leaves time for another attempt."""
         return self.remaining_s() > pause_s + _SHORTEST_ATTEMPT_S
 
     def remaining_ms(self) -> int:
-        """Milliseconds left; 0 when it has passed."""
+        """Milliseconds left; 0 if the deadline has passed."""
         return int(self.remaining_s() * 1000)
 
 
 def backoff_s(attempt: int) -> float:
-    """How long to wait after an attempt: doubling, capped, and jittered so that clients don't march in step."""
+    """Seconds to wait after an attempt: doubling, capped, and jittered so that clients don't retry in step."""
     return min(_LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)

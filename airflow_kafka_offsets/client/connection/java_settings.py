@@ -1,7 +1,7 @@
-"""Java settings: a connection's librdkafka keys, as the options of Spark's Kafka reader.
+"""Java settings: a connection's librdkafka keys, translated to options of Spark's Kafka reader.
 
-Spark reads Kafka through the Java client, which knows other keys (``kafka.`` in front of them is Spark's own prefix).
-What has no counterpart there is refused by name. Files named by ``ssl.*.location`` have to be on the executors too.
+Spark reads Kafka through the Java client, which uses different keys; Spark adds the prefix ``kafka.``. A key without a
+counterpart in Java is refused by name. Files named by ``ssl.*.location`` must be on the executors too.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _LOGIN_MODULES = {
 }
 _OAUTH = "org.apache.kafka.common.security.oauthbearer"
 TOKEN_ENDPOINT = "kafka.sasl.oauthbearer.token.endpoint.url"
-"""The option that names where Java gets tokens. From clients 4.0 on a property of each Java process has to
-allow it (CVE-2025-27817): :data:`ALLOWED_URLS`."""
+"""The option for the URL where Java gets tokens. From client 4.0 on, a system property of each Java process must allow
+the URL (CVE-2025-27817): :data:`ALLOWED_URLS`."""
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
@@ -38,8 +38,8 @@ ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 class JavaSettings:
     """Options of Spark's Kafka reader.
 
-    :param plain: what may be seen in a configuration or log.
-    :param secret: what may not: passwords, and the JAAS line that holds one.
+    :param plain: options that may appear in a configuration or log.
+    :param secret: options that may not: passwords, and the JAAS line that contains one.
     """
 
     plain: Mapping[str, str]
@@ -47,7 +47,7 @@ class JavaSettings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> JavaSettings:
-        """Translate librdkafka-style keys. Timeouts aren't taken over: they are about this package's own requests.
+        """Translate librdkafka-style keys. Timeouts are left out: they apply to this package's own requests.
 
         :raises ConfigurationError: naming the key that is missing, unknown, or has no counterpart in Java.
         """
@@ -71,7 +71,7 @@ def _add_sasl(keys: Mapping[str, str], plain: dict[str, str], secret: dict[str, 
     sasl = sasl_settings(keys)
     plain["kafka.sasl.mechanism"] = sasl.mechanism
     if sasl.mechanism == MSK_IAM:
-        # Java's classes of it come with software.amazon.msk:aws-msk-iam-auth; the credentials are the machine's.
+        # The Java classes come with software.amazon.msk:aws-msk-iam-auth. The credentials are the machine's own.
         plain["kafka.sasl.jaas.config"] = "software.amazon.msk.auth.iam.IAMLoginModule required;"
         plain["kafka.sasl.client.callback.handler.class"] = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
         return
@@ -79,7 +79,7 @@ def _add_sasl(keys: Mapping[str, str], plain: dict[str, str], secret: dict[str, 
         _add_oauth(keys, sasl.oauth, plain, secret)
         return
     if sasl.mechanism == KERBEROS:
-        # Its JAAS configuration is a file on each machine, as for every other Java program of a Kerberos site.
+        # The JAAS configuration is a file on each machine, as for every Java program at a Kerberos site.
         plain["kafka.sasl.kerberos.service.name"] = sasl.kerberos_service_name
         return
     assert sasl.username is not None and sasl.password is not None
@@ -93,8 +93,8 @@ def _add_oauth(keys: Mapping[str, str], oauth: OAuthSettings, plain: dict[str, s
     handler, module = keys.get("sasl.login.callback.handler.class"), f"{_OAUTH}.OAuthBearerLoginModule required"
     if oauth.endpoint is None and handler is None:
         raise ConfigurationError(
-            "Spark's Kafka client is Java, and can't call oauth_cb. Set sasl.oauthbearer.method=oidc and its keys, or "
-            "name a class of Java's that gets tokens in sasl.login.callback.handler.class."
+            "Spark's Kafka client runs in Java, and can't call oauth_cb. Set sasl.oauthbearer.method=oidc and its "
+            "keys, or name a Java class that gets tokens in sasl.login.callback.handler.class."
         )
     plain["kafka.sasl.login.callback.handler.class"] = handler or f"{_OAUTH}.OAuthBearerLoginCallbackHandler"
     if oauth.endpoint is None:
@@ -134,8 +134,8 @@ def _add_client_certificate(keys: Mapping[str, str], plain: dict[str, str], secr
     location = keys["ssl.certificate.location"]
     if keys.get("ssl.key.location", location) != location:
         raise ConfigurationError(
-            "ssl.key.location names another file than ssl.certificate.location, but Spark's Kafka client reads key and "
-            "certificate from one PEM file. Put the key in front of the certificates, and name that file in both."
+            "ssl.key.location and ssl.certificate.location name different files, but Spark's Kafka client reads key "
+            "and certificate from one PEM file. Put the key in front of the certificates, and name that file in both."
         )
     plain["kafka.ssl.keystore.type"] = "PEM"
     plain["kafka.ssl.keystore.location"] = location

@@ -1,6 +1,6 @@
-"""kafka-python 3.0.x, as this client needs it: its log lines, its frames, and how its connections are opened.
+"""Adapts kafka-python 3.0.x: its log lines, its frames, and how it opens connections.
 
-Much here is private to kafka-python. What goes over the connections is :mod:`.transport`'s job.
+Much of this uses kafka-python's private API. Sending requests is :mod:`.transport`'s job.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from airflow_kafka_offsets.client.connection.settings import KERBEROS, MSK_IAM, 
 from airflow_kafka_offsets.errors import ConfigurationError
 
 IO_LOOP = "airflow-kafka-offsets"
-"""The name of this client's I/O loops. kafka-python names their threads after it."""
+"""Name of this client's I/O loops. kafka-python names their threads after it."""
 
 _THREAD = f"kafka-io-{IO_LOOP}"
 _NO_KDC = ("Cannot contact any KDC", "Cannot resolve servers for KDC", "unable to reach any KDC")
-"""How MIT's library and Heimdal's say that nobody could be asked."""
+"""Messages from MIT's and Heimdal's Kerberos libraries when no KDC can be reached."""
 
 
 def _is_wanted(record: logging.LogRecord) -> bool:
@@ -40,10 +40,10 @@ def _is_wanted(record: logging.LogRecord) -> bool:
 
 
 def quiet_kafka_logs() -> None:
-    """Hold back what our I/O threads log, unless the logger is set to DEBUG. Asking twice has no effect.
+    """Suppress kafka-python's log lines from our I/O threads, unless the logger is set to DEBUG. Idempotent.
 
-    Every failure that kafka-python logs as WARNING or ERROR, some with a traceback and once per retry, comes back to
-    the caller as a result or as one exception. Other users of kafka-python in the same process keep their lines.
+    kafka-python logs every failure as WARNING or ERROR on each retry, some with a traceback. Our callers get the same
+    failures as results or as one exception. Other users of kafka-python in the process keep their log lines.
     """
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("kafka."):
@@ -51,22 +51,22 @@ def quiet_kafka_logs() -> None:
 
 
 Read = Callable[[bytes], Any]
-"""From the body of a response to an answer; raises ValueError for what isn't one."""
+"""Parses the body of a response; raises ValueError if it is malformed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A frame that isn't the answer it should be. kafka-python 3.0.12 would lose it, and wait for the deadline."""
+    """A response that can't be decoded. kafka-python 3.0.12 would drop the error, and wait until the deadline."""
 
     error: kafka_errors.KafkaProtocolError
 
 
 class Framed:
-    """To kafka-python: a request, its header, and the class that decodes its answer.
+    """Poses to kafka-python as a request, as its header, and as the class that decodes its response.
 
-    kafka-python encodes a request, keeps its header, and decodes the answer by the class that the header names.
+    kafka-python encodes a request, keeps its header, and decodes the response with the class that the header names.
 
-    :param read: reads the answer in place of that class.
+    :param read: decodes the response instead of that class.
     """
 
     def __init__(self, request: Any, read: Read | None) -> None:
@@ -107,9 +107,9 @@ class Framed:
 
 
 class _KeepsLastWords:
-    """Hands over what a broker said right before it closed the connection.
+    """Keeps what a broker sent right before it closed the connection, such as why it refused a password.
 
-    kafka-python 3.0.12 drops it when both arrive together: the reason why a password was refused, for one.
+    kafka-python 3.0.12 drops it if data and close arrive together.
     """
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
@@ -126,10 +126,10 @@ class _TlsTransport(_KeepsLastWords, KafkaSSLTransport):
 
 
 class Connections(KafkaConnectionManager):
-    """kafka-python's connections, opened in a way that ends by the deadline and closes what it opened.
+    """kafka-python's connection manager, but opening a connection meets the deadline and closes its sockets on failure.
 
-    kafka-python 3.0.12 leaves the socket of a refused connection and of a failed TLS handshake to the garbage
-    collector, and waits for a TLS handshake without end.
+    After a refused connection or a failed TLS handshake, kafka-python 3.0.12 leaves the socket to the garbage
+    collector; and it waits for a TLS handshake without a time limit.
     """
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
@@ -157,7 +157,7 @@ class Connections(KafkaConnectionManager):
         try:
             await self._shake_hands(transport._sock, timeout_at)
         except BaseException:
-            transport._sock.close()  # it took the plain socket's place
+            transport._sock.close()  # it has replaced the plain socket
             raise
         return transport
 
@@ -179,8 +179,8 @@ def _addresses(node: Any) -> list[Any]:
 
 
 class _MskIam(SaslMechanismAwsMskIam):
-    """Signs for the region that the broker's name tells, as the Kafka provider does; otherwise for the environment's.
-    A worker may be in another one."""
+    """Signs for the region in the broker's name, as the Kafka provider does, because the worker may be in another
+    region. If the name contains none, signs for the environment's region."""
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
@@ -189,7 +189,7 @@ class _MskIam(SaslMechanismAwsMskIam):
             self._boto_session_cls = partial(_session_in, region)
 
 
-# For all of this process: a mechanism's name is what brokers are told, so that ours can't have another one.
+# This affects the whole process: brokers are sent the mechanism's name, so ours can't be registered under another one.
 register_sasl_mechanism(MSK_IAM, _MskIam, overwrite=True)
 
 
@@ -202,10 +202,11 @@ def _session_in(region: str) -> Any:
 
 
 def _require_aws(addresses: Collection[str]) -> None:
-    """What kafka-python signs with; it says what is missing on its I/O thread alone.
+    """Check for botocore, a region and credentials. kafka-python needs them to sign, and would report one missing only
+    on its I/O thread.
 
-    :param addresses: of brokers.
-    :raises ConfigurationError: naming it.
+    :param addresses: the brokers' addresses.
+    :raises ConfigurationError: naming what is missing.
     """
     try:
         from botocore.session import Session
@@ -216,34 +217,34 @@ def _require_aws(addresses: Collection[str]) -> None:
     session = Session()
     if not session.get_config_variable("region") and not all(map(msk_region, addresses)):
         raise ConfigurationError(
-            f"sasl.mechanism {MSK_IAM} needs the cluster's AWS region, and the names of its brokers "
-            f"({', '.join(addresses)}) don't contain it: set AWS_DEFAULT_REGION."
+            f"sasl.mechanism {MSK_IAM} needs the cluster's AWS region, which the brokers' names "
+            f"({', '.join(addresses)}) don't contain: set AWS_DEFAULT_REGION."
         )
     if session.get_credentials() is None:
         raise ConfigurationError(
-            f"sasl.mechanism {MSK_IAM} needs AWS credentials, and this machine has none: no role, no profile, "
+            f"sasl.mechanism {MSK_IAM} needs AWS credentials, but this machine has none: no role, no profile, "
             "no AWS_ACCESS_KEY_ID."
         )
 
 
 def _require_gssapi() -> None:
-    """The machine's Kerberos library, which kafka-python misses on its I/O thread alone.
+    """Check for Python's gssapi, which kafka-python would find missing only on its I/O thread.
 
-    :raises ConfigurationError: saying how to get it.
+    :raises ConfigurationError: saying how to install it.
     """
     try:
         import gssapi  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
     except (ImportError, OSError) as error:
         raise ConfigurationError(
-            f"sasl.mechanism {KERBEROS}, which is the default of SASL, needs Python's gssapi ({error}): pip install "
+            f"sasl.mechanism {KERBEROS}, the default for SASL, needs Python's gssapi ({error}): pip install "
             "'airflow-kafka-offsets[kerberos]', which is compiled against the machine's Kerberos library (Debian, "
-            "Ubuntu: apt-get install gcc libkrb5-dev). For a password, set sasl.mechanism."
+            "Ubuntu: apt-get install gcc libkrb5-dev). To log in with a password, set sasl.mechanism."
         ) from None
 
 
 def kerberos_refusal(error: Exception) -> str | None:
-    """What Kerberos says where it gives no login; None where it isn't Kerberos, or no KDC could be reached."""
-    gssapi = sys.modules.get("gssapi")  # imported by whoever logs in by it
+    """Why Kerberos refused a login; None if the error isn't from Kerberos, or no KDC could be reached."""
+    gssapi = sys.modules.get("gssapi")  # already imported if Kerberos is in use
     if gssapi is None or not isinstance(error, gssapi.exceptions.GSSError):
         return None
     said = str(error)
@@ -281,9 +282,10 @@ def manager_config(
         "sasl_plain_password": sasl and sasl.password,
         "sasl_kerberos_service_name": sasl and sasl.kerberos_service_name,
         "sasl_oauth_token_provider": tokens and _TokenProvider(tokens),
-        # The manager's default of 1 MB is less than the metadata of some ten thousand partitions; this is its clients'.
+        # The manager's default of 1 MB is too small for the metadata of about ten thousand partitions. kafka-python's
+        # own clients use this value.
         "receive_message_max_bytes": 100_000_000,
-        # Old brokers take one group per OffsetFetch. Past this limit kafka-python refuses instead of queueing.
+        # Old brokers take one group per OffsetFetch. Beyond this limit, kafka-python refuses requests, not queues them.
         "max_in_flight_requests_per_connection": 1_000_000,
         "reconnect_backoff_max_ms": 1_000,
     }

@@ -1,6 +1,6 @@
-"""OAuth tokens: what ``OAUTHBEARER`` logs in with (KIP-255), from an identity server or from a function of the user's.
+"""OAuth tokens for logging in with ``OAUTHBEARER`` (KIP-255), from an identity server or a user's function.
 
-A token is used until four fifths of its life are over, as Kafka's Java client does, and asked for anew then.
+A token is renewed after four fifths of its lifetime, as Kafka's Java client does.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from airflow_kafka_offsets.client.connection.timed_requests import TimedRequests
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
 
 TokenFunction = Callable[[str], tuple[Any, ...]]
-"""librdkafka's ``oauth_cb``: from ``sasl.oauthbearer.config`` to a token, when it expires (Unix seconds), and, if there
-are any, a principal, which isn't used, and the token's extensions."""
+"""librdkafka's ``oauth_cb``: takes ``sasl.oauthbearer.config``; returns a token, when it expires (Unix seconds), and
+optionally a principal, which isn't used, and the token's extensions."""
 
 _USED_OF_LIFE = 0.8
 _TIMEOUT_S = 10.0
 _LONGEST = 200
-"""Characters of an identity server's answer that are shown."""
+"""How many characters of an identity server's answer are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class OAuthSettings:
-    """Where tokens come from: a function, or an identity server that gives them for a client's id and secret.
+    """Where tokens come from: a function, or an identity server that issues them for a client's id and secret.
 
     :param token_function: the function; None for the server.
-    :param config: what the function is called with.
+    :param config: the function's argument.
     :param endpoint: URL of the server's token endpoint.
-    :param scope: what is asked for; None to leave it to the server.
-    :param extensions: what the broker is told beside the token (KIP-342).
-    :param ca_location: certificate authorities to trust for the endpoint, a PEM file; None for the system's.
+    :param scope: scope to request; None for the server's default.
+    :param extensions: SASL extensions sent to the broker with the token (KIP-342).
+    :param ca_location: PEM file of certificate authorities to trust for the endpoint; None for the system's.
     """
 
     token_function: TokenFunction | None = None
@@ -54,9 +54,10 @@ class OAuthSettings:
 class OAuthToken:
     """A token.
 
-    :param text: what the broker is shown.
-    :param renew_at: when to ask for another one, Unix seconds. One whose life nobody tells is used once.
-    :param extensions: what the broker is told beside it.
+    :param text: the token that the broker receives.
+    :param renew_at: when to get a new token, Unix seconds. A token of unknown lifetime is used once.
+    :param expires_at: when it expires, Unix seconds.
+    :param extensions: SASL extensions sent with it.
     """
 
     text: str = field(repr=False)
@@ -66,7 +67,7 @@ class OAuthToken:
 
 
 class TokenSource:
-    """Tokens for the connections of one client, from any thread.
+    """Tokens for the connections of one client; thread-safe.
 
     :param settings: where they come from.
     """
@@ -78,11 +79,11 @@ class TokenSource:
         self._token: OAuthToken | None = None
 
     def token(self) -> OAuthToken:
-        """The last token while it is good, else a new one.
+        """The current token until it is due for renewal, then a new one.
 
-        :raises AuthenticationError: the identity server refuses the client, or its answer has no token.
-        :raises ClusterUnreachableError: it can't be reached, or fails: a retry may help.
-        :raises ConfigurationError: ``https.ca.location`` can't be used.
+        :raises AuthenticationError: when the identity server refuses the client, or its answer has no token.
+        :raises ClusterUnreachableError: when the server can't be reached, or fails: a retry may help.
+        :raises ConfigurationError: when ``https.ca.location`` can't be used.
         """
         with self._lock:
             if self._token is None or time.time() >= self._token.renew_at:
@@ -90,8 +91,8 @@ class TokenSource:
             return self._token
 
     def _renewed(self, last: OAuthToken | None) -> OAuthToken:
-        """A new token; the last one a while longer, where the identity server or the user's function fails while that
-        is good for longer than an answer may take."""
+        """A new token. If the identity server or the user's function fails, keeps the last token for a while, unless it
+        expires within the time that an answer may take."""
         try:
             return self._new_token()
         except (ClusterUnreachableError, AuthenticationError) as error:
@@ -119,8 +120,8 @@ def _call(function: TokenFunction, config: str, now: float) -> OAuthToken:
         return _token(str(text), now, float(expires_at), dict(more[1] if len(more) > 1 else {}))
     except (TypeError, ValueError, OverflowError):
         raise AuthenticationError(
-            f"oauth_cb {name} returned a {type(found).__name__} that isn't (token, Unix seconds when it expires), with "
-            "a principal and a dictionary of extensions behind them if there are any."
+            f"oauth_cb {name} returned an invalid {type(found).__name__}. It must return (token, expiry in Unix "
+            "seconds), optionally followed by a principal and a dictionary of extensions."
         ) from None
 
 
@@ -131,7 +132,7 @@ def _token(text: str, now: float, expires_at: float, extensions: Mapping[str, st
 
 
 def _ask_endpoint(settings: OAuthSettings, requests: TimedRequests, now: float) -> OAuthToken:
-    """Grant by client credentials (RFC 6749, 4.4)."""
+    """Get a token by the client credentials grant (RFC 6749, 4.4)."""
     asked = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
     answer = _post(settings, asked, requests)
     try:
@@ -173,7 +174,7 @@ def _post(settings: OAuthSettings, asked: Mapping[str, str], requests: TimedRequ
 
 
 def _expiry_in(text: str, now: float) -> float:
-    """When a JSON Web Token says that it expires; now for another one, which is used once."""
+    """When a JSON Web Token expires; now for any other token, which is then used once."""
     try:
         claims = text.split(".")[1]
         return float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])

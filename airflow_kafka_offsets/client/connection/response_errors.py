@@ -1,7 +1,7 @@
-"""Errors on the wire: from Kafka's error codes and kafka-python's exceptions to :class:`.errors.ResponseError`.
+"""Wire errors: turns Kafka's error codes and kafka-python's exceptions into :class:`.errors.ResponseError`.
 
-Whether an error may pass, and whether it means that a leader is out of date, is kafka-python's knowledge
-(``retriable`` and ``invalid_metadata`` of its error classes, which follow the Java client's).
+kafka-python knows whether an error is transient and whether it means that a known leader is stale (``retriable`` and
+``invalid_metadata`` of its error classes, which follow the Java client's).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_kafka_offsets.errors import ResponseError
 
 class Code(IntEnum):
     """Error codes under Kafka's own names (``org.apache.kafka.common.protocol.Errors``, 4.3): those that this client
-    decides by, and those that kafka-python names otherwise."""
+    acts on, and those that kafka-python names differently."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -52,12 +52,12 @@ class Code(IntEnum):
 
 
 _STALE_BESIDES = (Code.REQUEST_TIMED_OUT, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
-"""Errors after which the place to ask is looked up again although ``invalid_metadata`` is not set: a broker that
-doesn't answer may have lost its leaderships, and COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR are about coordinators,
-which kafka-python's flag doesn't cover."""
+"""Errors after which leader or coordinator is looked up again although ``invalid_metadata`` is not set: a broker that
+doesn't answer may no longer be the leader, and kafka-python's flag doesn't cover coordinators
+(COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)."""
 
 MALFORMED = (TypeError, ValueError, LookupError, AttributeError)
-"""What reading an answer raises that decodes, and yet isn't one: null where there is always a list, for example."""
+"""Exceptions from reading an answer that decodes but isn't valid, for example null in place of a mandatory list."""
 
 _NAMES = {code.value: code.name for code in Code}
 _ERRNO = re.compile(r"(\d+) E[A-Z]+")
@@ -73,21 +73,22 @@ def response_error(code: int, message: str | None = None) -> ResponseError | Non
 
 
 def named_error(code: int, message: str) -> ResponseError:
-    """An error that the client itself found out, under the code that Kafka has for it."""
+    """An error that the client itself detected, under Kafka's code for it."""
     error = response_error(code, message)
     assert error is not None
     return error
 
 
 def left_out(address: str) -> ResponseError:
-    """The error of a piece that a broker's answer doesn't mention."""
+    """The error of a piece (partition or group) that is missing from a broker's answer."""
     return named_error(Code.UNKNOWN_SERVER_ERROR, f"{address} left it out of its answer")
 
 
 def client_error(error: BaseException, address: str) -> ResponseError:
-    """What came instead of an answer, as Kafka's own client codes: 7 for a timeout, 35 for a version, 13 for the rest.
+    """An exception that replaced an answer, under the code of Kafka's own client: 7 for a timeout, 35 for an
+    unsupported version, 13 for the rest.
 
-    :param address: the broker that was asked, for the message.
+    :param address: the broker asked, for the message.
     """
     if isinstance(error, kafka_errors.IncompatibleBrokerVersion):
         return named_error(error.errno, f"{address}: {_words(error)}")
@@ -98,22 +99,22 @@ def client_error(error: BaseException, address: str) -> ResponseError:
 
 def _words(error: BaseException) -> str:
     if isinstance(error, (kafka_errors.KafkaProtocolError, *MALFORMED)):
-        return f"what came back is not Kafka's protocol ({error}; does security.protocol fit this port?)"
+        return f"the answer is not in Kafka's protocol ({error}; does security.protocol match this port?)"
     if isinstance(error, OSError):
         return error.strerror or str(error)
     text = " ".join(map(str, error.args)) or getattr(error, "message", None) or type(error).__name__
     if text == "socket disconnected":
-        return "the broker closed the connection (does security.protocol fit this port?)"
+        return "the broker closed the connection (does security.protocol match this port?)"
     return _ERRNO.sub(lambda match: os.strerror(int(match[1])).lower(), text)
 
 
 def may_be_told_yet(error: ResponseError) -> bool:
-    """Whether it is worth asking again who leads a partition or coordinates a group. A topic that isn't known to who
-    knows all topics is gone, or was never there.
+    """Whether to ask again which broker is the leader or coordinator. UNKNOWN_TOPIC_OR_PARTITION is final here: every
+    broker knows all topics, so the topic was deleted or never existed.
     """
     return error.retriable and error.code != Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def is_stale(error: ResponseError) -> bool:
-    """Whether the leader or coordinator that was asked may be the wrong one by now."""
+    """Whether the broker asked may no longer be the leader or coordinator."""
     return bool(kafka_errors.for_code(error.code).invalid_metadata) or error.code in _STALE_BESIDES

@@ -1,7 +1,7 @@
-"""Client settings: how to reach a cluster, from the keys of librdkafka that Airflow's Kafka connections carry.
+"""Client settings: how to reach a cluster, from the librdkafka keys in Airflow's Kafka connections.
 
-A connection is shared with consumers and producers, so that keys which concern only them are accepted and have no
-effect here. Any other key is refused by name: a misspelt ``ssl.ca.loction`` must not turn into a plain connection.
+Consumers and producers share the connection, so keys that concern only them are accepted and have no effect here. Any
+other key is refused by name, so that a misspelled ``ssl.ca.loction`` isn't silently ignored.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 KERBEROS = "GSSAPI"
 OAUTHBEARER = "OAUTHBEARER"
 MSK_IAM = "AWS_MSK_IAM"
-"""Amazon's own (MSK with IAM): signed with the AWS credentials of whoever logs in."""
+"""Amazon's own mechanism (MSK with IAM): logins are signed with the client's AWS credentials."""
 DEFAULT_CLIENT_ID = "airflow-kafka-offsets"
 
 _ALIASES = {"metadata.broker.list": "bootstrap.servers", "sasl.mechanisms": "sasl.mechanism"}
 
-# One string of words each: lists of a hundred quoted strings, one a line, would be all there is to see in this file.
+# Each is one string of words, because a hundred quoted strings, one per line, would dominate this file.
 USED_KEYS = frozenset(
     """
     bootstrap.servers client.id security.protocol socket.timeout.ms request.timeout.ms
@@ -62,8 +62,8 @@ IGNORED_KEYS = frozenset(
     sasl.kerberos.principal sasl.kerberos.keytab sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
     """.split()  # noqa: SIM905
 )
-"""Keys that concern consuming, producing, or the tuning and logging of a client that isn't used here. Kerberos
-principal and keytab are the ticket cache's business (``airflow kerberos``)."""
+"""Keys for consuming, producing, or for tuning and logging of a client that isn't used here. Kerberos principal and
+keytab are left to the ticket cache (``airflow kerberos``)."""
 
 REFUSED_KEYS = {
     "ssl.ca.pem": "write the certificates to a file and name it in ssl.ca.location",
@@ -80,19 +80,19 @@ _MSK_HOST = re.compile(
     r"\.kafka(-serverless)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?(:\d+)?\s*(,|$)", re.IGNORECASE
 )
 _ENDPOINT = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~:/?@!$&()*+,;=%-]*)?")
-"""A URL without anything that ends a word: it becomes an option of Java processes. Who may edit connections mustn't
-choose what else those run."""
+"""A URL without characters that end a word. It becomes an option of Java processes, and people who may edit connections
+mustn't be able to add further options."""
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:,/\[\]]+)(?::(?P<port>\d{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """How a TLS connection is secured. Paths are files on this machine, in PEM.
+    """How a TLS connection is secured. Paths are PEM files on this machine.
 
-    :param ca_location: certificate authorities to trust; None means the system's.
-    :param certificate_location: this client's certificate chain; None means no client certificate.
-    :param key_location: its private key; None when the key is in the certificate's file.
-    :param verify_hostname: check that the broker's certificate is issued for its host name.
+    :param ca_location: certificate authorities to trust; None for the system's.
+    :param certificate_location: this client's certificate chain; None for no client certificate.
+    :param key_location: its private key; None if the key is in the certificate file.
+    :param verify_hostname: whether to check that the broker's certificate is issued for its host name.
     """
 
     ca_location: str | None = None
@@ -105,10 +105,10 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """Who the client says it is.
+    """How the client authenticates.
 
     :param mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``GSSAPI``, ``OAUTHBEARER`` or ``AWS_MSK_IAM``.
-    :param username: for the first three, as the password is.
+    :param username: only for the first three mechanisms, like the password.
     :param kerberos_service_name: the brokers' Kerberos service, for GSSAPI.
     :param oauth: where tokens come from, for OAUTHBEARER.
     """
@@ -126,9 +126,10 @@ class ClientSettings:
 
     :param bootstrap_servers: ``host:port`` of brokers to ask first.
     :param security_protocol: one of :data:`SECURITY_PROTOCOLS`.
-    :param tls: set for SSL and SASL_SSL, as ``sasl`` is for SASL_PLAINTEXT and SASL_SSL.
-    :param client_id: what brokers write into their request logs and quotas.
-    :param request_timeout_s: how long one broker may take for one answer; None means half of the call's deadline, which
+    :param tls: set for SSL and SASL_SSL.
+    :param sasl: set for SASL_PLAINTEXT and SASL_SSL.
+    :param client_id: the name in brokers' request logs and quotas.
+    :param request_timeout_s: how long one broker may take for one answer; None for half of the call's time limit, which
         leaves time to ask the next leader when a broker hangs.
     """
 
@@ -143,7 +144,7 @@ class ClientSettings:
     def from_config(cls, config: Mapping[str, object]) -> Self:
         """Read librdkafka-style keys, as in the ``extra`` of an Airflow Kafka connection.
 
-        :raises ConfigurationError: naming the key that is missing, unknown or has an impossible value.
+        :raises ConfigurationError: naming the key that is missing, unknown or has an invalid value.
         """
         keys = known_keys(config)
         protocol = security_protocol(keys)
@@ -158,9 +159,9 @@ class ClientSettings:
 
 
 def known_keys(config: Mapping[str, object]) -> dict[str, Any]:
-    """The keys that have an effect, under one name each and as text; ``oauth_cb`` may be a function.
+    """The keys that have an effect, with aliases resolved and values as text; ``oauth_cb`` may be a function.
 
-    :raises ConfigurationError: for a key that is unknown, or known and not supported.
+    :raises ConfigurationError: for a key that is unknown or not supported.
     """
     keys = {_ALIASES.get(key, key): value for key, value in config.items()}
     for key in keys:
@@ -172,16 +173,16 @@ def known_keys(config: Mapping[str, object]) -> dict[str, Any]:
 
 def _refusal(key: str) -> str:
     if key in REFUSED_KEYS:
-        return f"The Kafka connection sets {key}, which can't be used here: {REFUSED_KEYS[key]}."
+        return f"The Kafka connection sets {key}, which is not supported: {REFUSED_KEYS[key]}."
     nearest = difflib.get_close_matches(key, USED_KEYS | IGNORED_KEYS, n=1)
     hint = f" Did you mean {nearest[0]}?" if nearest else ""
-    return f"The Kafka connection sets {key}, which is not a librdkafka key known here.{hint}"
+    return f"The Kafka connection sets {key}, which is not a known librdkafka key.{hint}"
 
 
 def bootstrap_servers(keys: Mapping[str, str]) -> tuple[str, ...]:
     """The brokers to ask first.
 
-    :raises ConfigurationError: when there are none, or one is no ``host:port``.
+    :raises ConfigurationError: when there are none, or one is not ``host:port``.
     """
     servers = tuple(filter(None, map(str.strip, keys.get("bootstrap.servers", "").split(","))))
     if not servers:
@@ -189,12 +190,12 @@ def bootstrap_servers(keys: Mapping[str, str]) -> tuple[str, ...]:
     for server in servers:
         match = _ADDRESS.fullmatch(server)
         if match is None or int(match["port"] or 9092) not in range(1, 65536):
-            raise ConfigurationError(f"bootstrap.servers holds {server!r}, which is not host:port.")
+            raise ConfigurationError(f"bootstrap.servers contains {server!r}, which is not host:port.")
     return servers
 
 
 def _choice(keys: Mapping[str, str], key: str, *allowed: str) -> str:
-    """One of some values, in capitals or not; the first of them by default, as in librdkafka."""
+    """One of the allowed values, ignoring case; the first by default, as in librdkafka."""
     given = keys.get(key, allowed[0])
     found = next((value for value in allowed if value.lower() == given.lower()), None)
     if found is None:
@@ -210,7 +211,7 @@ def security_protocol(keys: Mapping[str, str]) -> str:
 def sasl_settings(keys: Mapping[str, str]) -> SaslSettings:
     """Mechanism and credentials.
 
-    :raises ConfigurationError: when a name or password is missing, or a mechanism not supported.
+    :raises ConfigurationError: when a credential is missing, or the mechanism is not supported.
     """
     mechanism = _choice(keys, "sasl.mechanism", KERBEROS, *PASSWORD_MECHANISMS, OAUTHBEARER, MSK_IAM)
     if mechanism == KERBEROS:
@@ -223,18 +224,18 @@ def sasl_settings(keys: Mapping[str, str]) -> SaslSettings:
         return SaslSettings(mechanism, oauth=_oauth(keys))
     for key in ("sasl.username", "sasl.password"):
         if key not in keys:
-            raise ConfigurationError(f"sasl.mechanism {mechanism} needs {key}, and the Kafka connection has none.")
+            raise ConfigurationError(f"sasl.mechanism {mechanism} needs {key}, which the Kafka connection doesn't set.")
     return SaslSettings(mechanism, keys["sasl.username"], keys["sasl.password"])
 
 
 def _is_msk(keys: Mapping[str, Any]) -> bool:
-    """Whether tokens are left to whoever knows Amazon's brokers by their names, as the Kafka provider does."""
+    """Whether the brokers have Amazon's names and no token source is set. The Kafka provider then uses MSK with IAM."""
     says_how = {"oauth_cb", "sasl.oauthbearer.method", "sasl.login.callback.handler.class"} & keys.keys()
     return not says_how and bool(_MSK_HOST.search(keys.get("bootstrap.servers", "")))
 
 
 def msk_region(address: str) -> str | None:
-    """The AWS region that a broker's name tells; None for one that isn't Amazon's own, such as a private one."""
+    """The AWS region in a broker's name; None for a name that isn't Amazon's own, such as a private one."""
     found = _MSK_HOST.search(address)
     return None if found is None else found["region"].lower()
 
@@ -243,8 +244,8 @@ def _oauth(keys: Mapping[str, Any]) -> OAuthSettings:
     function, method = keys.get("oauth_cb"), _choice(keys, "sasl.oauthbearer.method", "default", "oidc")
     if isinstance(function, str):
         raise ConfigurationError(
-            f"oauth_cb names the function {function!r}, which Airflow imports only if its setting [apache_kafka] "
-            "callback_allowlist has it."
+            f"oauth_cb names the function {function!r}, which is imported only in Airflow, and only if its setting "
+            "[apache_kafka] callback_allowlist contains it."
         )
     if function is not None and method == "default":
         return OAuthSettings(function, keys.get("sasl.oauthbearer.config", ""))
@@ -252,7 +253,7 @@ def _oauth(keys: Mapping[str, Any]) -> OAuthSettings:
         raise ConfigurationError(
             "sasl.mechanism OAUTHBEARER needs sasl.oauthbearer.method=oidc with sasl.oauthbearer.token.endpoint.url, "
             "sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret; or a function as oauth_cb. The Kafka "
-            "connection has neither."
+            "connection sets neither."
         )
     names = {
         "endpoint": "sasl.oauthbearer.token.endpoint.url",
@@ -264,7 +265,7 @@ def _oauth(keys: Mapping[str, Any]) -> OAuthSettings:
         raise ConfigurationError(f"sasl.oauthbearer.method oidc needs {', '.join(missing)} in the Kafka connection.")
     given = {name: keys[key] for name, key in names.items()}
     if not _ENDPOINT.fullmatch(given["endpoint"]):
-        raise ConfigurationError(f"{names['endpoint']} is {given['endpoint']!r}, which is no http:// or https:// URL.")
+        raise ConfigurationError(f"{names['endpoint']} is {given['endpoint']!r}, which is not an HTTP or HTTPS URL.")
     scope, ca_location = keys.get("sasl.oauthbearer.scope"), keys.get("https.ca.location")
     return OAuthSettings(**given, scope=scope, extensions=_extensions(keys), ca_location=ca_location)
 
@@ -276,12 +277,14 @@ def _extensions(keys: Mapping[str, str]) -> dict[str, str]:
         raise ConfigurationError(f"sasl.oauthbearer.extensions is {text!r}; it must be name=value,name=value.")
     found = {name.strip(): value.strip() for name, _, value in pairs}
     if not all(re.fullmatch("[A-Za-z]+", name) and name != "auth" for name in found):
-        raise ConfigurationError(f"sasl.oauthbearer.extensions is {text!r}; it takes names of letters, and not auth.")
+        raise ConfigurationError(
+            f"sasl.oauthbearer.extensions is {text!r}; names must consist of letters, and can't be auth."
+        )
     return found
 
 
 def verifies_hostname(keys: Mapping[str, str]) -> bool:
-    """Whether the broker's certificate must be issued for its host name; yes by default, as in librdkafka 2."""
+    """Whether the broker's certificate must be issued for its host name; true by default, as in librdkafka 2."""
     return _choice(keys, "ssl.endpoint.identification.algorithm", "https", "none") == "https"
 
 
@@ -311,7 +314,7 @@ def _request_timeout_s(keys: Mapping[str, str]) -> float | None:
 
 
 def tls_context(settings: TlsSettings) -> ssl.SSLContext:
-    """The context of all connections of a client, built once, so that an unreadable file is refused at once.
+    """The TLS context for all connections of a client. Built up front, so that an unreadable file is refused at once.
 
     :raises ConfigurationError: naming the key whose file can't be read or used.
     """
@@ -330,7 +333,7 @@ def tls_context(settings: TlsSettings) -> ssl.SSLContext:
             raise ConfigurationError(f"ssl.ca.location {ca} can't be used: {error}.") from error
     if certificate is not None:
         try:
-            # An empty password instead of none: OpenSSL would ask for it on the terminal, and block the task.
+            # An empty password rather than None: with None, OpenSSL prompts on the terminal and blocks the task.
             context.load_cert_chain(certificate, key, settings.key_password or "")
         except OSError as error:
             raise ConfigurationError(

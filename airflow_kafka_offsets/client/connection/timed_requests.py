@@ -1,5 +1,5 @@
-"""Requests over HTTP that end in time, whatever comes back: httpx's time limits are for each read of a socket, and an
-answer may come byte by byte.
+"""HTTP requests with a time limit on the whole request. httpx only limits each read from the socket, and an answer may
+arrive byte by byte.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 THREAD = "token endpoint"
 """Name of the threads."""
 _MOST_BYTES = 1 << 20
-"""What is read of an answer: whoever answers there could fill a triggerer's memory otherwise."""
+"""How much of an answer is read, so that the server can't fill a triggerer's memory."""
 _ENDS_S = 2.0
-"""A thread whose connection was cut has ended long before."""
+"""Ample time for a thread to end after its connection was cut."""
 
 
 class TimedRequests:
-    """Requests one after the other, each in a thread of its own. None begins before the last one's thread has ended:
-    only one at a time hangs where nothing can end it, in the look-up of a name for example."""
+    """Makes one request at a time, each in its own thread. None starts before the previous thread has ended, so that at
+    most one thread hangs in something that can't be interrupted, such as a name look-up."""
 
     def __init__(self) -> None:
         self._thread: Thread | None = None
@@ -30,14 +30,13 @@ class TimedRequests:
     def post(
         self, url: str, form: Mapping[str, str], login: tuple[str, str], context: ssl.SSLContext, timeout_s: float
     ) -> tuple[int, bytes]:
-        """Status and body of what is answered, to a limit. A secret goes to the address that is named, and no redirect
-        is followed.
+        """Status and body of the answer, up to a size limit. Follows no redirect: the secret goes to this address only.
 
-        :raises TimeoutError: it takes longer, or the last one hasn't ended yet.
-        :raises OSError: there is no answer, or it isn't HTTP.
+        :raises TimeoutError: when it takes longer, or the previous request hasn't ended yet.
+        :raises OSError: when there is no answer, or it isn't HTTP.
         """
         if self._thread is not None and self._thread.is_alive():
-            raise TimeoutError("the last look-up hasn't ended, as where this machine's name service doesn't answer")
+            raise TimeoutError("the previous request still hangs, perhaps because this machine's DNS doesn't answer")
         line, answer = _Line(), Future[tuple[int, bytes]]()
 
         def settle() -> None:
@@ -74,11 +73,11 @@ class TimedRequests:
         except TimeoutError as error:
             line.cut()
             self._thread.join(_ENDS_S)
-            raise TimeoutError(str(error) or f"no whole answer within {timeout_s:g} s") from None
+            raise TimeoutError(str(error) or f"no full answer within {timeout_s:g} s") from None
 
 
 class _Line:
-    """The connection of one request. Another thread can cut it, whatever its own is waiting for."""
+    """The connection of one request. Another thread can cut it, whatever the request's own thread is waiting for."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -86,17 +85,17 @@ class _Line:
         self._is_cut = False
 
     def note(self, event: str, details: Mapping[str, Any]) -> None:
-        """Hold what httpx has connected to (its ``trace`` extension), from its first byte on: a proxy may drip too."""
+        """Keep the socket that httpx connects (its ``trace`` extension), from the start: a proxy may also be slow."""
         if event == "connection.connect_tcp.complete":
             with self._lock:
-                # A second handle: TLS takes the socket itself away.
+                # A second handle: TLS takes over the socket itself.
                 self._held.append(details["return_value"].get_extra_info("socket").dup())
             if self._is_cut:
                 self.cut()
 
     def cut(self) -> None:
-        """Whoever waits for it goes on at once, and finds it closed."""
-        with self._lock, suppress(OSError):  # it has ended by itself
+        """Shut the connection down, which at once wakes a thread waiting for it."""
+        with self._lock, suppress(OSError):  # it has already ended
             self._is_cut = True
             for held in self._held:
                 held.shutdown(socket.SHUT_RDWR)

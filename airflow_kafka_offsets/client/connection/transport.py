@@ -1,11 +1,11 @@
 """The transport: connections to brokers, one I/O thread per client, and a deadline on everything.
 
-Only this module and :mod:`.kafka_python` touch kafka-python's private parts (3.0.x): ``KafkaConnectionManager`` and
-the ``NetworkSelector`` under it, driven directly. Their bootstrap and metadata loop are left out: they retry a refused
-password until they time out, and can't be given the rest of a deadline. :mod:`.metadata` asks who the brokers are.
+Only this module and :mod:`.kafka_python` use kafka-python's private API (3.0.x). They drive ``KafkaConnectionManager``
+and its ``NetworkSelector`` directly, without kafka-python's bootstrap and metadata loop, which retries a refused
+password until it times out, and can't be given the rest of a deadline. :mod:`.metadata` finds the brokers instead.
 
-Whatever goes wrong below becomes one of three things here: :class:`RequestFailedError` with Kafka's code for it (data,
-further up), :class:`.errors.AuthenticationError` (at once), or :class:`.errors.ClusterUnreachableError`.
+Every failure below becomes one of three errors here: :class:`RequestFailedError` with Kafka's code (callers turn it
+into data), :class:`.errors.AuthenticationError` (raised at once), or :class:`.errors.ClusterUnreachableError`.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from airflow_kafka_offsets.offsets.instants import duration_text
 
 T = TypeVar("T")
 NodeId = int | str
-"""A broker's id; for one that is only known from ``bootstrap.servers``, kafka-python's ``bootstrap-0``."""
+"""A broker's id; kafka-python's ``bootstrap-0`` and so on for brokers known only from ``bootstrap.servers``."""
 
 _PAUSE_S = 0.01
 _GRACE_S = 5.0
-"""How long the caller waits past the deadline for the I/O thread, which only a blocking name look-up can hold up."""
+"""How long a caller waits past the deadline for the I/O thread. Only a blocking name look-up can delay the thread."""
 _REFUSED_CREDENTIALS = (
     kafka_errors.SaslAuthenticationFailedError,
     kafka_errors.UnsupportedSaslMechanismError,
@@ -56,13 +56,13 @@ _CREDENTIALS = {
     OAUTHBEARER: "sasl.oauthbearer.scope and sasl.oauthbearer.client.id",
     MSK_IAM: "the worker's AWS credentials and AWS_DEFAULT_REGION, and what that role may do: not the password",
 }
-"""What there is to check, by mechanism."""
+"""What the user should check, by mechanism."""
 
 
 class RequestFailedError(Exception):
-    """A broker gave no answer; stays within the client.
+    """A broker gave no answer. Never leaves the client.
 
-    :param error: why, as Kafka's own client-side code.
+    :param error: the reason, under the code of Kafka's own client.
     """
 
     def __init__(self, error: ResponseError) -> None:
@@ -71,9 +71,9 @@ class RequestFailedError(Exception):
 
 
 def failure_of(error: Exception, address: str) -> ResponseError:
-    """Why one broker gave no answer, or one that can't be read, as Kafka's error. What isn't its own failure is raised.
+    """Why a broker gave no answer, or an unreadable one, as Kafka's error. Re-raises errors that aren't the broker's.
 
-    :param address: the broker that was asked, for the message.
+    :param address: the broker asked, for the message.
     """
     if isinstance(error, RequestFailedError):
         return error.error
@@ -94,30 +94,31 @@ class Transport:
         self.request_timeout_s = request_timeout_s
         context = tls_context(settings.tls) if settings.tls else None
         quiet_kafka_logs()
-        # Its warnings about slow tasks are about callbacks; decoding ten thousand partitions may take its time.
+        # Turns off warnings about slow tasks: decoding ten thousand partitions may take a while.
         self._net = NetworkSelector(client_id=IO_LOOP, slow_task_threshold_secs=0)
         self._tokens = TokenSource(settings.sasl.oauth) if settings.sasl and settings.sasl.oauth else None
         self._brokers = Connections(self._net, **manager_config(settings, context, self._tokens))
         self._failures: dict[NodeId, ResponseError] = {}
         self.throttle_time_ms = 0
-        """The longest that any broker throttled us by, since somebody set it to 0."""
+        """The longest time in milliseconds that a broker throttled us since this was last set to 0."""
         self._net.start()
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline) -> T:
         """Run a coroutine on the I/O thread and wait for it.
 
-        :raises ClusterUnreachableError: when it isn't done soon after the deadline, which it keeps itself otherwise.
+        :raises ClusterUnreachableError: when it isn't done soon after the deadline. Normally it ends by the deadline
+            itself.
         :raises AuthenticationError: when there is no token to log in with.
         """
         if self._tokens is not None:
-            self._tokens.token()  # here, where nobody else waits: connections find it on the I/O thread
+            self._tokens.token()  # fetched here, so that connections needn't block the I/O thread for it
         future = self._net.call_soon_with_future(work)
         done = threading.Event()
         future.add_both(lambda _: done.set())
         if not done.wait(deadline.remaining_s() + _GRACE_S):
             servers = ", ".join(self.settings.bootstrap_servers)
             raise ClusterUnreachableError(
-                f"Asking {servers} did not finish by its deadline: is a name look-up hanging?"
+                f"A request to {servers} did not end by its deadline: is a name look-up hanging?"
             )
         if future.exception is not None:
             raise future.exception
@@ -125,17 +126,18 @@ class Transport:
         return answer
 
     def close(self) -> None:
-        """Close all connections and end the I/O thread. Nothing can be asked afterwards."""
+        """Close all connections and end the I/O thread. The transport can't be used afterwards."""
         closed = threading.Event()
         self._net.call_soon_with_future(self._brokers.close).add_both(lambda _: closed.set())
         if not closed.wait(_GRACE_S):
-            return  # a name look-up holds the thread up; it ends with the process, and what it knows with it
+            return  # a name look-up is blocking the thread, which then ends with the process
         self._net.stop(timeout_ms=_GRACE_S * 1000)
         self._net.close()
 
     async def send(self, node: NodeId, request: Any, deadline: Deadline, *, read: Read | None = None) -> Any:
-        """Ask one broker and return its answer: kafka-python's object, or what ``read`` makes of its bytes.
-        :raises RequestFailedError: when none came by the deadline.
+        """Send a request to one broker and return its answer: kafka-python's object, or the result of ``read``.
+
+        :raises RequestFailedError: when no readable answer came by the deadline.
         :raises AuthenticationError: when the broker refused the credentials.
         """
         connection = await self._connect(node, deadline)
@@ -143,7 +145,7 @@ class Transport:
         try:
             answer = await connection.send_request(Framed(request, read), request_timeout_ms=deadline.remaining_ms())
             if isinstance(answer, Unreadable):
-                connection.close(answer.error)  # nobody knows what else it says wrong
+                connection.close(answer.error)  # later answers on it can't be trusted either
                 raise answer.error
         except Exception as error:
             raise self._translate(node, error) from None
@@ -151,12 +153,12 @@ class Transport:
         return answer
 
     async def _wait_while_paused(self, node: NodeId, connection: Any, deadline: Deadline) -> None:
-        """Wait as long as the broker throttles us, or hasn't taken what was sent before. kafka-python would refuse."""
+        """Wait while the broker throttles us or hasn't accepted earlier requests. kafka-python would raise instead."""
         while connection.paused and connection.connected:
             pause_s = max(_PAUSE_S, connection._throttle_time - time.monotonic())
             if not deadline.allows(pause_s):
                 if "throttle" not in connection.paused:
-                    why = f"{self.address(node)} doesn't accept what is sent to it"
+                    why = f"{self.address(node)} doesn't read the requests sent to it"
                     raise RequestFailedError(named_error(Code.REQUEST_TIMED_OUT, why))
                 paused = f"{self.address(node)} accepts no requests for another {duration_text(pause_s)}"
                 why = f"{paused}: a quota throttles this client"
@@ -166,9 +168,10 @@ class Transport:
     async def version(
         self, node: NodeId, request_class: Any, deadline: Deadline, *, at_least: int = 0, at_most: int | None = None
     ) -> int:
-        """The newest version of a request that this broker and kafka-python both speak.
+        """The newest version of a request that this broker and kafka-python both support.
 
-        :raises RequestFailedError: UNSUPPORTED_VERSION when there is none in the bounds; or the broker isn't reached.
+        :raises RequestFailedError: with UNSUPPORTED_VERSION when there is none within the bounds, or when the broker
+            can't be reached.
         """
         connection = await self._connect(node, deadline)
         newest = request_class.max_version if at_most is None else at_most
@@ -179,7 +182,7 @@ class Transport:
             raise RequestFailedError(client_error(error, self.address(node))) from None
 
     async def _connect(self, node: NodeId, deadline: Deadline) -> Any:
-        """A connection that is ready for requests. Waits out kafka-python's back-off instead of failing with it."""
+        """A connection that is ready for requests. Waits for kafka-python's back-off to end instead of failing."""
         await self.sleep(min(self._brokers.connection_delay(node), deadline.remaining_s()))
         connection = None
         try:
@@ -191,19 +194,19 @@ class Transport:
             if connection is not None and not connection.init_future.is_done:
                 connection.close(error)
             raise self._translate(node, error) from None
-        # Each broker is to be asked for its own versions: kafka-python would hold all to those of the first one.
+        # Ask each broker for its own versions: kafka-python would apply the first broker's versions to all.
         self._brokers.broker_version_data = None
         return connection
 
     def _translate(self, node: NodeId, error: Exception) -> Exception:
         address = self.address(node)
         if isinstance(error, kafka_errors.NodeNotReadyError) and node in self._failures:
-            return RequestFailedError(self._failures[node])  # still in back-off: why it was there says more
+            return RequestFailedError(self._failures[node])  # the error that caused the back-off says more
         if isinstance(error, _REFUSED_CREDENTIALS):
             return AuthenticationError(_describe_refusal(self.settings, address, error))
         if (refusal := kerberos_refusal(error)) is not None:
             return AuthenticationError(
-                f"There is no Kerberos login at broker {address}: {refusal}. Check the worker's ticket with klist "
+                f"The Kerberos login at broker {address} failed: {refusal}. Check the worker's ticket with klist "
                 "(airflow kerberos renews it), and sasl.kerberos.service.name of the Kafka connection."
             )
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -215,11 +218,11 @@ class Transport:
         return RequestFailedError(self._failures[node])
 
     def learn_brokers(self, brokers: Iterable[Any]) -> None:
-        """Replace the known brokers by those of a metadata answer."""
+        """Replace the known brokers with those of a metadata response."""
         self._brokers.cluster._brokers = {broker.node_id: broker for broker in brokers}
 
     def learn_coordinator(self, coordinator: Any) -> None:
-        """Note a coordinator that the last metadata answer didn't have, or had elsewhere."""
+        """Record a coordinator that was missing from the last metadata response, or had another address there."""
         known = self._brokers.cluster.broker_metadata(coordinator.node_id)
         if known is None or (known.host, known.port) != (coordinator.host, coordinator.port):
             broker = MetadataResponse.MetadataResponseBroker(
@@ -228,11 +231,11 @@ class Transport:
             self._brokers.cluster._brokers[coordinator.node_id] = broker
 
     def brokers(self) -> list[int]:
-        """Ids of the known brokers; none before the first metadata answer."""
+        """Ids of the known brokers; empty before the first metadata response."""
         return sorted(broker.node_id for broker in self._brokers.cluster.brokers())
 
     def candidates(self) -> list[NodeId]:
-        """Everybody who can be asked what any broker knows: open connections first, ``bootstrap.servers`` last."""
+        """All brokers, for requests that any broker can answer: connected brokers first, ``bootstrap.servers`` last."""
         cluster = self._brokers.cluster
         known: list[NodeId] = [broker.node_id for broker in cluster.brokers()]
         bootstrap: list[NodeId] = [broker.node_id for broker in cluster.bootstrap_brokers()]
@@ -250,23 +253,23 @@ class Transport:
         return f"broker {node}" if broker is None else f"{broker.host}:{broker.port}"
 
     def attempt(self, deadline: Deadline) -> Deadline:
-        """When one attempt within a call has to be over."""
+        """The deadline of one attempt within a call."""
         return deadline.within(self.request_timeout_s)
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run."""
+        """Pause this coroutine and let others run."""
         await self._net.sleep(max(0.0, seconds))
 
     def start(self, work: Callable[[], Awaitable[T]]) -> Any:
-        """Start a coroutine beside the current one; the future of its result."""
+        """Start a coroutine alongside the current one; returns a future for its result."""
         return self._net.call_soon_with_future(work)
 
     async def gather(self, works: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
-        """Run coroutines side by side and return their results in order. The first exception is raised."""
+        """Run coroutines concurrently and return their results in order. Raises the first exception."""
         return [await started for started in [self.start(work) for work in works]]
 
     async def wait_for_any(self, futures: Sequence[Any], timeout_s: float) -> None:
-        """Wait until one of the futures is done, or the time is over."""
+        """Wait until one of the futures is done or the timeout has passed."""
         woken = Future()
 
         def wake(_: object = None) -> None:

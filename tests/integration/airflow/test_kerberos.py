@@ -103,21 +103,21 @@ class TestClient:
 
     def test_has_no_ticket(self, keys: dict[str, str]) -> None:
         with pytest.raises(
-            AuthenticationError, match=r"no Kerberos login at .*: No Kerberos credentials available .*klist"
+            AuthenticationError, match=r"Kerberos login at .* failed: No Kerberos credentials available .*klist"
         ):
             cluster_of(keys)
 
     def test_has_one_that_has_ended(self, keys: dict[str, str], kdc: Kdc, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("KRB5CCNAME", f"FILE:{kdc.ticket('loader', '1s')}")
         time.sleep(2)
-        with pytest.raises(AuthenticationError, match=r"no Kerberos login at .*: .*[Ee]xpired"):
+        with pytest.raises(AuthenticationError, match=r"Kerberos login at .* failed: .*[Ee]xpired"):
             cluster_of(keys)
 
     def test_asks_for_a_service_that_is_not_there(
         self, keys: dict[str, str], kdc: Kdc, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("KRB5CCNAME", f"FILE:{kdc.ticket('loader')}")
-        with pytest.raises(AuthenticationError, match=r"no Kerberos login at .*: Server broker/localhost.* not found"):
+        with pytest.raises(AuthenticationError, match=r"login at .* failed: Server broker/localhost.* not found"):
             cluster_of(keys | {"sasl.kerberos.service.name": "broker"})
 
     def test_may_do_better_later_where_no_kdc_answers(
@@ -133,7 +133,8 @@ class TestClient:
     def test_lacks_the_library(self, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "gssapi", None)
         with pytest.raises(
-            ConfigurationError, match=r"pip install .airflow-kafka-offsets.kerberos.*For a password, set sasl.mechanism"
+            ConfigurationError,
+            match=r"pip install .airflow-kafka-offsets.kerberos.*a password, set sasl.mechanism",
         ):
             cluster_of(keys)
 
@@ -181,5 +182,5 @@ def test_a_missing_ticket_fails_a_task_for_good(
     monkeypatch.setenv("AIRFLOW_CONN_KERBEROS", json.dumps({"conn_type": "kafka", "extra": keys}))
     day = {"start": "2013-03-09T00:00:00Z", "end": "2013-03-10T00:00:00Z"}
     sensor = KafkaWindowCompleteSensor(task_id="c", topics="flights", kafka_conn_id="kerberos", **day)
-    with pytest.raises(AirflowFailException, match="no Kerberos login"):
+    with pytest.raises(AirflowFailException, match="Kerberos login at"):
         sensor.execute(context)
