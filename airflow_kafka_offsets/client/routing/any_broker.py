@@ -1,7 +1,7 @@
-"""Any broker: requests that every broker can answer (metadata, coordinators), asked of whoever answers first.
+"""Any broker: requests that every broker can answer (metadata, coordinators). The first answer wins.
 
-A hung broker must not cost the call its deadline, nor must every call go to all brokers: one is asked, and the next one
-beside it as soon as the first has failed or has been silent for a second.
+A hung broker must not make the call miss its deadline, and a call shouldn't go to all brokers. So one broker is asked
+at first, and the next is asked as well once the first has failed or been silent for a second.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SILENCE_S = 1.0
 async def ask_any(transport: Transport, ask: Ask[T], deadline: Deadline) -> T:
     """Ask brokers until one answers.
 
-    :param ask: asks one broker by a deadline of its own; when that fails, the next is asked.
-    :raises ClusterUnreachableError: when nobody answered by the deadline, with what each of them did.
-    :raises AuthenticationError: when one refused the credentials.
+    :param ask: asks one broker, with its own deadline; if it fails, the next broker is asked.
+    :raises ClusterUnreachableError: when no broker answered by the deadline; says what each of them did.
+    :raises AuthenticationError: when a broker refused the credentials.
     """
     failures: dict[NodeId, ResponseError] = {}
     for attempt in itertools.count():
@@ -44,7 +44,7 @@ async def ask_any(transport: Transport, ask: Ask[T], deadline: Deadline) -> T:
 
 
 def _said(transport: Transport, failures: Mapping[NodeId, ResponseError]) -> list[str]:
-    """What each address did; one that was asked last, or never for want of time, has done nothing yet."""
+    """What happened at each address. Brokers asked too late or never, for lack of time, "did not answer in time"."""
     said = dict.fromkeys(map(transport.address, transport.candidates()), "")
     said |= {transport.address(node): error.message or error.name for node, error in failures.items()}
     silent = [f"{address} did not answer in time" for address, words in said.items() if not words]
@@ -54,7 +54,7 @@ def _said(transport: Transport, failures: Mapping[NodeId, ResponseError]) -> lis
 async def _look_around(
     transport: Transport, ask: Ask[T], deadline: Deadline, failures: dict[NodeId, ResponseError]
 ) -> list[T]:
-    """Ask everybody once, one after another or side by side. Empty when all have failed or the time is over."""
+    """Ask every broker at most once, in turn or concurrently. Empty if all have failed or the deadline has passed."""
     answers: list[T] = []
 
     async def attempt(node: NodeId) -> None:
@@ -74,7 +74,7 @@ async def _look_around(
 
 
 def _ended(running: Any) -> bool:
-    """Whether an attempt is over. What isn't this broker's own failure is raised."""
+    """Whether an attempt is over. Raises errors that aren't the broker's own."""
     if running.is_done and running.exception is not None:
         raise running.exception
     return bool(running.is_done)

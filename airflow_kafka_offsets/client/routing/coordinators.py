@@ -1,6 +1,6 @@
-"""Coordinators: which broker keeps a group's commits (FindCoordinator, key 10); the fan-out's places of groups.
+"""Coordinators: the broker that keeps a group's commits (FindCoordinator, key 10). The fan-out's locator for groups.
 
-Asked of any broker: all groups in one request from version 4 on (KIP-699, Kafka 3.0), one request each before.
+Any broker can answer: for all groups in one request from version 4 on (KIP-699, Kafka 3.0), one per request before.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.errors import ResponseError
 
 _GROUP = 0
-"""Kafka's number for coordinators of groups, not of transactions."""
+"""Kafka's key type for group coordinators (as opposed to transaction coordinators)."""
 _BATCHED = 4
 
 
 def coordinator_requests(groups: Collection[str], version: int) -> list[Any]:
-    """One request for all groups, or one for each where the broker is too old."""
+    """One request for all groups, or one per group if the broker is too old."""
     if version >= _BATCHED:
         return [FindCoordinatorRequest[version](key_type=_GROUP, coordinator_keys=list(groups))]
     return [FindCoordinatorRequest[version](key_type=_GROUP, key=group) for group in groups]
 
 
 def parse_coordinators(groups: Collection[str], responses: Iterable[Any]) -> dict[str, Any]:
-    """Each group's row: ``node_id``, ``host``, ``port``, ``error_code`` and ``error_message``, whatever the version."""
+    """Each group's row: ``node_id``, ``host``, ``port``, ``error_code`` and ``error_message``, in any version."""
     rows: dict[str, Any] = {}
     for group, response in zip(groups, responses, strict=False):
         if response.API_VERSION >= _BATCHED:
@@ -48,7 +48,7 @@ def coordinator_place(row: Any | None) -> int | ResponseError:
 
 
 class Coordinators:
-    """Coordinators of groups, remembered between calls: a stale one is told by its broker, and forgotten then."""
+    """Coordinators of groups, cached between calls. Entries that prove stale are dropped."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -59,7 +59,7 @@ class Coordinators:
 
         :raises ClusterUnreachableError: when no broker answers by the deadline.
         """
-        # What is known is noted before anything is awaited: another fan-out may forget it meanwhile.
+        # Read the cache before awaiting anything: another fan-out may drop entries in the meantime.
         places: dict[str, int | ResponseError] = {
             group: self._coordinators[group] for group in pieces if group in self._coordinators
         }
@@ -82,6 +82,6 @@ class Coordinators:
         return await ask_any(self._transport, ask, deadline)
 
     def forget(self, pieces: Iterable[str]) -> None:
-        """Look these groups up anew the next time."""
+        """Drop these groups from the cache, so that they are looked up again."""
         for group in pieces:
             self._coordinators.pop(group, None)

@@ -1,9 +1,8 @@
-"""Fan-out: ask every broker for its own pieces at the same time, and again for those pieces alone that may still come.
+"""Fan-out: ask all brokers for their own pieces at the same time, and retry only the pieces that may still succeed.
 
 A piece is a partition or a group. Pieces are sharded by the broker that answers for them (leader or coordinator). Each
-shard goes its own way from there: its request, its back-off, its new look-up, its next request. No shard waits for
-another one, so that a hung broker costs its own pieces time, and nobody else's. What a piece came back with last is its
-result.
+shard then proceeds on its own: request, back-off, new look-up, next request. Shards don't wait for each other, so a
+hung broker delays only its own pieces. A piece's result is the last one that it got.
 """
 
 from __future__ import annotations
@@ -26,22 +25,23 @@ E = TypeVar("E", bound=PartitionElement)
 
 
 class Locator(Protocol[P]):
-    """Who answers for a piece; remembers what it was told."""
+    """Knows which broker answers for a piece, and caches it."""
 
     async def locate(self, pieces: Collection[P], deadline: Deadline) -> Mapping[P, int | ResponseError]:
         """The broker of each piece, or why there is none."""
 
     def forget(self, pieces: Iterable[P]) -> None:
-        """Ask anew the next time."""
+        """Drop pieces from the cache, so that they are looked up again."""
 
 
 class FanOut(Generic[P, R]):
-    """Pieces in, a result for each of them out, by the call's deadline.
+    """Gets a result for each piece, by the call's deadline.
 
-    :param places: who answers for a piece.
-    :param ask: asks one broker for some pieces; a piece may be missing from its answer.
-    :param error_of: the error that a result carries, if it is worth another attempt to get rid of it.
-    :param failed: the result of a piece for which there is only an error.
+    :param places: knows which broker answers for a piece.
+    :param ask: asks one broker for some pieces; pieces may be missing from its answer.
+    :param error_of: a result's error; the piece is asked for again if the error is retriable. None if there is none, or
+        if it isn't worth another attempt.
+    :param failed: makes the result of a piece for which there is only an error.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class FanOut(Generic[P, R]):
     async def run(self, pieces: Iterable[P]) -> dict[P, R]:
         """A result for every piece.
 
-        :raises ClusterUnreachableError: when no broker at all could say where to ask.
+        :raises ClusterUnreachableError: when no broker could say which brokers to ask.
         :raises AuthenticationError: when a broker refused the credentials.
         """
         await self._settle(list(dict.fromkeys(pieces)), 0)
@@ -74,7 +74,7 @@ class FanOut(Generic[P, R]):
         except ClusterUnreachableError:
             if attempt == 0:
                 raise
-            return  # these pieces keep their last error, and the others what they were told
+            return  # these pieces keep their last error, and the others their results
         shards: dict[int, list[P]] = defaultdict(list)
         homeless = []
         for piece in pieces:
@@ -124,19 +124,19 @@ async def ask_leaders(
     at_least: int = 0,
     at_most: int | None = None,
 ) -> Iterable[E]:
-    """Ask all leaders at the same time, each in its turn; an element for every partition, by the deadline.
+    """Ask all leaders concurrently, with a limit per leader; an element for every partition, by the deadline.
 
     :param request_class: kafka-python's class, for negotiating the version.
-    :param build: from a leader's partitions, the version and the milliseconds that are left, to a request.
-    :param parse: from a response to an element for each partition that it mentions.
-    :param failed: the element of a partition for which there is only an error.
-    :param at_least: the first version that can answer.
-    :param at_most: the last one; None for the newest.
+    :param build: makes a request from a leader's partitions, the version and the milliseconds left.
+    :param parse: makes elements of the partitions in a response.
+    :param failed: makes the element of a partition for which there is only an error.
+    :param at_least: lowest version that can answer.
+    :param at_most: highest version to use; None for the newest.
     """
 
     async def ask(node: NodeId, pieces: list[TopicPartition], _: Deadline) -> Mapping[TopicPartition, E]:
         async with session.in_flight.at(node):
-            attempt = session.attempt()  # from now on: the line may have been long
+            attempt = session.attempt()  # only now: waiting in line may have taken long
             version = await session.transport.version(node, request_class, attempt, at_least=at_least, at_most=at_most)
             request = build(pieces, version, attempt.remaining_ms())
             return parse(await session.transport.send(node, request, attempt))

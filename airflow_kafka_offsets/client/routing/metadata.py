@@ -1,7 +1,7 @@
-"""Metadata (key 3): the cluster's id, topics, partitions and their leaders; the fan-out's places of partitions.
+"""Metadata (key 3): the cluster's id, topics, partitions and their leaders. The fan-out's locator for partitions.
 
-Asked of any broker. Never creates a topic: ``allow_auto_topic_creation`` is off, where brokers can turn it off (0.11).
-The topics' settings (retention and so on) are another request, in :mod:`.describe_configs`.
+Any broker can answer. Never creates a topic: ``allow_auto_topic_creation`` is off on brokers that support it (0.11).
+Topic settings (such as retention) take another request, in :mod:`.describe_configs`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HINTS = {
     Code.TOPIC_AUTHORIZATION_FAILED: "the connection's user may not describe it; "
     "it needs the ACL Describe on the topic",
 }
-"""What to do about a topic's error."""
+"""What the user should do about a topic's error."""
 _LEFT_OUT = left_out("the broker")
 _NO_PARTITIONS = named_error(Code.LEADER_NOT_AVAILABLE, "the broker named none of its partitions")
 
@@ -45,7 +45,7 @@ class PartitionMetadata:
     """One partition of a topic.
 
     :param leader: id of the broker that leads it; None while it has no leader.
-    :param leader_epoch: epoch of that leadership (v7+, KIP-320); None from older brokers.
+    :param leader_epoch: the leader's epoch (v7+, KIP-320); None from older brokers.
     :param error: why it has no leader.
     """
 
@@ -59,10 +59,10 @@ class PartitionMetadata:
 class TopicMetadata:
     """One topic.
 
-    :param topic_id: tells a re-created topic from the old one (v10+, KIP-516); None from brokers before 2.8.
-    :param partitions: in order; empty when in error, and then alone.
-    :param internal: Kafka's own, such as ``__consumer_offsets``.
-    :param error: Kafka's error for this topic alone: unknown, not to be described, an impossible name.
+    :param topic_id: distinguishes a re-created topic from the old one (v10+, KIP-516); None from brokers before 2.8.
+    :param partitions: in order; empty if, and only if, the topic is in error.
+    :param internal: whether it is Kafka's own, such as ``__consumer_offsets``.
+    :param error: Kafka's error for this topic alone: unknown, may not be described, or an invalid name.
     """
 
     topic: str
@@ -105,13 +105,13 @@ class TopicsMetadata(AnswerSet[TopicMetadata]):
         return {topic.topic: topic.topic_id for topic in self}
 
     def leader_epoch(self, topic: str, partition: int) -> int | None:
-        """The epoch of a partition's leader, as far as the broker that answered knows; None when it doesn't."""
+        """The epoch of a partition's leader; None if the broker that answered doesn't know it."""
         found = self.lookup(topic)
         partitions = () if found is None else found.partitions
         return next((element.leader_epoch for element in partitions if element.partition == partition), None)
 
     def updated(self, later: TopicsMetadata) -> TopicsMetadata:
-        """The same with what a later answer says of some of the topics, or of others."""
+        """This metadata, updated with a later answer about some of the topics, or about others."""
         return TopicsMetadata([*self._elements.values(), *later], self.cluster_id or later.cluster_id)
 
 
@@ -123,7 +123,7 @@ def partitions_of(metadata: TopicsMetadata) -> list[TopicPartition]:
 def metadata_request(topics: Iterable[str] | None, version: int) -> Any:
     """A request for some topics by name, or for all."""
     if topics is None:
-        # An empty list means all topics in version 0, and none later.
+        # An empty list means all topics in version 0, and no topics in later versions.
         names: list[Any] | None = [] if version == 0 else None
     else:
         names = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
@@ -131,7 +131,7 @@ def metadata_request(topics: Iterable[str] | None, version: int) -> Any:
 
 
 def parse_metadata(response: Any, asked: Iterable[str] | None = None) -> TopicsMetadata:
-    """The topics of an answer; those that were asked for by name and that it is silent about are in error."""
+    """The topics in a response. Topics that were asked for by name and are missing from it are in error."""
     told = TopicsMetadata(map(_topic, response.topics), response.cluster_id)
     silent = (TopicMetadata(name, error=_LEFT_OUT) for name in asked or () if told.lookup(name) is None)
     return TopicsMetadata([*told, *silent], told.cluster_id)
@@ -140,7 +140,7 @@ def parse_metadata(response: Any, asked: Iterable[str] | None = None) -> TopicsM
 def _topic(topic: Any) -> TopicMetadata:
     error = response_error(topic.error_code, _HINTS.get(topic.error_code))
     if error is None and not topic.partitions:
-        error = _NO_PARTITIONS  # there is no such topic, so that this is one that the broker doesn't know well yet
+        error = _NO_PARTITIONS  # every topic has partitions, so the broker's metadata isn't complete yet
     return TopicMetadata(
         topic=topic.name,
         topic_id=str(topic.topic_id) if topic.topic_id is not None and topic.topic_id.int else None,
@@ -152,18 +152,18 @@ def _topic(topic: Any) -> TopicMetadata:
 
 def _partition(partition: Any) -> PartitionMetadata:
     if partition.leader_id >= 0:
-        # Older brokers report REPLICA_NOT_AVAILABLE beside a healthy leader: not our business.
+        # Older brokers report REPLICA_NOT_AVAILABLE next to a healthy leader, which doesn't concern us.
         return PartitionMetadata(partition.partition_index, partition.leader_id, or_none(partition.leader_epoch))
     code = partition.error_code if partition.error_code != Code.NONE else Code.LEADER_NOT_AVAILABLE
     return PartitionMetadata(partition.partition_index, None, error=named_error(code, "the partition has no leader"))
 
 
 Epochs = Callable[[TopicPartition], int | None]
-"""The current leader epoch of a partition; None when it isn't known, which skips the broker's check."""
+"""The current leader epoch of a partition; None if unknown, which skips the broker's check."""
 
 
 class Leaders:
-    """Leaders of partitions, remembered between calls: a stale one is told by its broker, and forgotten then."""
+    """Leaders of partitions, cached between calls. Entries that prove stale are dropped."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -171,7 +171,7 @@ class Leaders:
         self._topic_ids: dict[str, str | None] = {}
 
     async def describe(self, topics: Iterable[str] | None, deadline: Deadline) -> TopicsMetadata:
-        """Fresh metadata of some topics or of all that may be described. Their leaders are kept, and the brokers.
+        """Fresh metadata of some topics, or of all that may be described. Caches their leaders and the brokers.
 
         :raises ClusterUnreachableError: when no broker answers by the deadline.
         """
@@ -195,8 +195,8 @@ class Leaders:
         return metadata
 
     async def describe_all(self, topics: Iterable[str], deadline: Deadline) -> TopicsMetadata:
-        """As :meth:`describe`; topics whose error may pass are asked for again, alone, for half of the time: mostly
-        another round follows.
+        """Like :meth:`describe`, but retries topics with transient errors for up to half of the time left, because
+        another round usually follows.
 
         :raises ClusterUnreachableError: when no broker answers by the deadline.
         """
@@ -208,7 +208,7 @@ class Leaders:
             if not open_ones or not patience.allows(pause):
                 break
             await self._transport.sleep(pause)
-            with suppress(ClusterUnreachableError):  # what was told stays told
+            with suppress(ClusterUnreachableError):  # earlier answers stay valid
                 metadata = metadata.updated(await self.describe(open_ones, patience))
         return metadata
 
@@ -217,7 +217,7 @@ class Leaders:
 
         :raises ClusterUnreachableError: when metadata is needed and no broker answers by the deadline.
         """
-        # What is known is noted before anything is awaited: another fan-out may forget it meanwhile.
+        # Read the cache before awaiting anything: another fan-out may drop entries in the meantime.
         places: dict[P, int | ResponseError] = {
             piece: leader for piece in pieces if (leader := self._leader(piece)) is not None
         }
@@ -229,7 +229,7 @@ class Leaders:
         return places
 
     def forget(self, pieces: Iterable[OnPartition]) -> None:
-        """Ask for their topics' metadata anew the next time."""
+        """Drop these partitions from the cache, so that their topics' metadata is requested again."""
         for piece in pieces:
             self._leaders.get(piece.topic, {}).pop(piece.partition, None)
 
@@ -238,12 +238,12 @@ class Leaders:
         return None if known is None else known.leader
 
     def epoch(self, piece: TopicPartition) -> int | None:
-        """The leader's epoch, to be sent along: a broker that knows better says so instead of answering (E28)."""
+        """The leader's epoch, to send with requests: a broker with another epoch answers with an error (E28)."""
         known = self._leaders.get(piece.topic, {}).get(piece.partition)
         return None if known is None else known.leader_epoch
 
     def incarnation(self, piece: TopicPartition) -> tuple[str | None, int | None]:
-        """What changes when a log isn't the one any more that it was: its topic's id, and its leader's epoch."""
+        """The topic's id and the leader's epoch, one of which changes when the log is replaced or truncated."""
         return self._topic_ids.get(piece.topic), self.epoch(piece)
 
 

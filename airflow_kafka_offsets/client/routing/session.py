@@ -1,4 +1,4 @@
-"""Sessions: one deadline for all that a call does, and what earlier calls have opened and learnt."""
+"""Sessions: one deadline for everything a call does, and the connections and caches kept from earlier calls."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from airflow_kafka_offsets.client.routing.coordinators import Coordinators
 from airflow_kafka_offsets.client.routing.metadata import Leaders, TopicsMetadata
 
 _AT_ONCE = 4
-"""Requests under way to one leader."""
+"""Maximum number of concurrent requests to one leader."""
 
 
 class InFlight:
-    """How many requests to one broker are under way at the same time; the others wait in line.
+    """Limits concurrent requests to each broker; further requests wait in line.
 
-    A broker serves one request of a connection after the other. A few on their way hide the network; what waits behind
-    them in the broker would only run into its timeout.
+    A broker serves the requests of one connection one after another. A few in flight hide the network latency; more
+    would only wait in the broker and run into their timeouts.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class InFlight:
 
     @asynccontextmanager
     async def at(self, broker: NodeId) -> AsyncIterator[None]:
-        """Wait for a turn, first come, first served, and pass it on in the end."""
+        """Wait for a turn, first come, first served, and pass it on afterwards."""
         if self._free[broker]:
             self._free[broker] -= 1
         else:
@@ -51,11 +51,13 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One call, which uses what earlier ones have learnt.
+    """The context of one call.
 
     :param deadline: when the answer is due.
-    :param in_flight: who may ask a leader now.
-    :param touched: topics that each group had commits on or read, to ask for their metadata alongside its commits.
+    :param in_flight: limits concurrent requests to each leader.
+    :param findings: what was found in logs lately.
+    :param touched: topics on which each group had commits or which it read, so that their metadata can be requested
+        alongside the group's commits.
     """
 
     transport: Transport
@@ -67,20 +69,21 @@ class Session:
     touched: dict[str, set[str]] = field(default_factory=dict)
 
     def attempt(self) -> Deadline:
-        """When an attempt that begins now has to be over."""
+        """The deadline of an attempt that starts now."""
         return self.transport.attempt(self.deadline)
 
     def half(self) -> Session:
-        """For a round with another one to come, so that a hung broker costs its own pieces alone."""
+        """A session with half of the time left, for a round that another round follows: a hung broker then costs only
+        its own pieces."""
         return replace(self, deadline=self.deadline.within(self.deadline.remaining_s() / 2))
 
     async def describe(self, topics: Iterable[str] | None) -> TopicsMetadata:
-        """Fresh metadata of some topics or of all.
+        """Fresh metadata of some topics or all.
 
         :raises ClusterUnreachableError: when no broker answers by the deadline.
         """
         return await self.leaders.describe(topics, self.deadline)
 
     async def beside(self, *works: Callable[[], Awaitable[Any]]) -> Any:
-        """The results of different questions, asked at the same time."""
+        """Run different requests concurrently and return their results in order."""
         return await self.transport.gather(works)
