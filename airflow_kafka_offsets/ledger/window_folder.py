@@ -271,9 +271,24 @@ class WindowFolder:
         create_exclusive(self._folder / "losses" / f"{compact_instant(found_ms)}.json", to_json_bytes(fields))
 
     def losses(self) -> list[LogRange]:
-        """All losses that were noted."""
-        files = (read_json(self._folder / "losses" / f"{name}.json") or {} for name in self.listing().losses)
-        return [LogRange(**lost) for fields in files for lost in fields.get("lost", ())]
+        """All losses that were noted.
+
+        :raises LedgerCorruptError: naming a note that vanished meanwhile, or isn't one.
+        """
+        return [lost for name in self.listing().losses for lost in self._loss(name)]
+
+    def _loss(self, name: str) -> list[LogRange]:
+        path = self._folder / "losses" / f"{name}.json"
+        fields = read_json(path)
+        if fields is None:
+            raise LedgerCorruptError(f"{path} vanished while it was read.")
+        try:
+            return [
+                LogRange(str(lost["topic"]), *(int(lost[key]) for key in ("partition", "start_offset", "end_offset")))
+                for lost in fields["lost"]
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerCorruptError(f"{path} is not a note of lost records: {error!r}.") from error
 
     def lost_since(self) -> dict[TopicPartition, int]:
         """How many offsets were lost since it was pinned, by partition. Each note counts from the range's start."""

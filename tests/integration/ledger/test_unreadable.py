@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from airflow.sdk import ObjectStoragePath
 
+from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import LedgerPath, names_below
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.pipelines.publisher import proved_attempts
 from tests.integration.ledger.loads import load, publish, resolve
@@ -79,3 +81,14 @@ def test_what_is_not_there_is_nothing_and_drafts_are_left_out(tmp_path: Path) ->
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert names_below(folder) == ["a", "b/c/d"]
+
+
+@pytest.mark.parametrize("note", ["{}", '{"lost": [{"topic": "t"}]}', '{"lost": [3]}', '{"lost": 3}'])
+def test_what_was_lost_is_unknown_where_its_note_is_none(ledger: Ledger, pinned: PinnedManifest, note: str) -> None:
+    folder = ledger.folder_of(pinned)
+    folder.record_loss([LogRange("t", 0, 0, 5)], 1_000)
+    assert folder.lost_since() == {TopicPartition("t", 0): 5}
+    place = Path(pinned.uri.removeprefix("file://")).parent / "losses"
+    (place / "20261126T000000.000Z.json").write_text(note)
+    with pytest.raises(LedgerCorruptError, match=r"20261126T000000\.000Z\.json is not a note of lost records"):
+        ledger.folder_of(pinned).lost_since()
