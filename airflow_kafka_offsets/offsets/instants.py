@@ -17,19 +17,19 @@ from airflow_kafka_offsets.errors import InstantError
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CYCLE_YEARS = 400
 _CYCLE_MS = 146_097 * 86_400_000
-"""After so many days the Gregorian calendar begins anew."""
+"""Length of the Gregorian calendar's cycle: it repeats after this many days."""
 _PLAUSIBLE_MS = range(100_000_000_000, 10_000_000_000_000)
-"""March 1973 to November 2286: seconds and microseconds of our times lie outside."""
+"""March 1973 to November 2286. Instants of our time in seconds or microseconds fall outside."""
 FUTURE_TOLERANCE_MS = 3_600_000
-"""How far ahead of the clock a record's timestamp may be: Kafka 4's default of ``message.timestamp.after.max.ms``
+"""How far ahead of our clock a record's timestamp may be: Kafka 4's default ``message.timestamp.after.max.ms``
 (KIP-937, KIP-1030)."""
 _COMPACT = re.compile(r"\d{8}T\d{9}Z", re.ASCII)
 _ISO = re.compile(
     r"[\dW-]+(?:[Tt ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?)?",
     re.ASCII,
 )
-"""Of what has this form Python tells whether it is a moment. It passes over other characters, such as NUL, in places,
-and over the fraction of a second in a zone."""
+"""The accepted forms; Python then tells whether a match is a valid moment. On its own, Python would ignore other
+characters, such as NUL, in some places, and a fraction of a second in a zone."""
 
 
 def now_ms() -> int:
@@ -38,8 +38,8 @@ def now_ms() -> int:
 
 
 def is_from_future(timestamp_ms: int | None, now_ms: int) -> bool:
-    """Whether a record's timestamp is further ahead of the clock than clocks are apart (E5): it doesn't say when the
-    record was written.
+    """Whether a record's timestamp is further ahead of the clock than clock skew explains (E5). It then doesn't say
+    when the record was written.
     """
     return timestamp_ms is not None and timestamp_ms > now_ms + FUTURE_TOLERANCE_MS
 
@@ -71,8 +71,8 @@ def _from_datetime(moment: datetime) -> int:
         utc = moment.astimezone(UTC)
     except OverflowError:
         raise InstantError(f"{moment.isoformat()} lies outside the years 1 to 9999 in UTC.") from None
-    milliseconds = -(-utc.microsecond // 1000)  # up: a record at or after the moment has at least that timestamp
-    found = timegm(utc.timetuple()) * 1000 + milliseconds  # not by subtraction, which is another thing in pendulum
+    milliseconds = -(-utc.microsecond // 1000)  # rounded up: a record at or after the moment is at least this late
+    found = timegm(utc.timetuple()) * 1000 + milliseconds  # not by subtraction, which gives another type in pendulum
     if found < 0:
         raise InstantError(f"{moment.isoformat()} lies before 1970, where Kafka's timestamps begin.")
     return found
@@ -100,20 +100,20 @@ def _no_instant(text: str) -> InstantError:
 
 
 def given_instant(moment: str | datetime) -> int:
-    """Unix milliseconds of what a user gave: as :func:`parse_instant` takes a text, and :func:`instant_ms` the rest."""
+    """Unix milliseconds of a user's argument: text as in :func:`parse_instant`, the rest as in :func:`instant_ms`."""
     return parse_instant(moment) if isinstance(moment, str) else instant_ms(moment)
 
 
 def to_datetime(timestamp_ms: int) -> datetime:
-    """In UTC, of an instant of ours: a record's timestamp may lie in no year that a datetime has."""
+    """One of our instants in UTC. Not for records' timestamps, which may be in years that a datetime can't hold."""
     return _EPOCH + timedelta(milliseconds=timestamp_ms)
 
 
 def iso_instant(timestamp_ms: int) -> str:
     """For people: ``2026-11-21T06:00:00.000Z``.
 
-    Of any timestamp that a record may bear, which is whatever its producer says: a year outside 0 to 9999 has a sign,
-    as in Java's ``Instant``. Microseconds in place of milliseconds are ``+58858-12-01T00:00:00.000Z``.
+    Takes any timestamp that a record may have, since producers can set any. A year outside 0 to 9999 has a sign, as in
+    Java's ``Instant``: microseconds passed as milliseconds give ``+58858-12-01T00:00:00.000Z``.
     """
     cycles, within_ms = divmod(timestamp_ms, _CYCLE_MS)
     moment = to_datetime(within_ms)
@@ -142,7 +142,7 @@ def duration_text(seconds: float) -> str:
 def rate_text(records: float, seconds: float) -> str:
     """For people: ``150,000 a second``, ``0.42 a second``. Never rounded to 0.
 
-    :param seconds: how long they took; counted as 1 ms at least.
+    :param seconds: how long the records took; less than 1 ms counts as 1 ms.
     """
     rate = records / max(seconds, 0.001)
     return f"{rate:,.0f} a second" if rate >= 9.95 else f"{rate:.2g} a second"

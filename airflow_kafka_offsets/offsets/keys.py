@@ -1,7 +1,7 @@
-"""Keys: which partition the key of a record puts it in by default, with Kafka's Java producer and kafka-python's.
+"""Keys: which partition a record's key selects by default in Kafka's Java producer and in kafka-python.
 
-Both hash the key's bytes with murmur2, and take the hash without its sign, modulo the topic's partition count.
-librdkafka does the same where ``partitioner`` is ``murmur2`` or ``murmur2_random``; its own default is CRC32.
+Both hash the key's bytes with murmur2, clear the sign bit, and take the result modulo the topic's partition count.
+librdkafka does the same when ``partitioner`` is ``murmur2`` or ``murmur2_random``; its default is CRC32.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ _NO_SIGN = 0x7FFFFFFF
 
 
 def partition_of_key(key: bytes, partition_count: int) -> int:
-    """The partition of a topic that a key is in. An empty key is one; a record without a key may be in any.
+    """The partition that a key belongs to. An empty key is a key; a record without a key may be in any partition.
 
-    :param partition_count: how many partitions the topic has, 1 or more: with another count it is another one.
+    :param partition_count: the topic's number of partitions, 1 or more. Another number gives another partition.
     """
     return (murmur2(key) & _NO_SIGN) % partition_count
 
 
 def murmur2(content: bytes) -> int:
-    """MurmurHash2 of 32 bits, without a sign, with the seed of Kafka's ``Utils.murmur2``."""
+    """32-bit MurmurHash2, unsigned, with the seed of Kafka's ``Utils.murmur2``."""
     whole = len(content) - len(content) % 4
     hashed = _SEED ^ len(content)
     for start in range(0, whole, 4):

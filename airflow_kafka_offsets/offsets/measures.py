@@ -1,4 +1,4 @@
-"""Measures: numbers that people watch, such as a group's lag, by the names that metrics have."""
+"""Measures: numbers that people watch, such as a group's lag, under the names of their metrics."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ METRICS = {
     "windows_behind": ("pipeline",),
     "retention_headroom": ("pipeline",),
 }
-"""Names, each with its tags. Times are in seconds."""
+"""Metric names and their tags. Times are in seconds."""
 
 
 class Measure(NamedTuple):
     """A number that people watch.
 
     :param name: one of :data:`METRICS`.
-    :param value: the number; seconds where it is a time.
-    :param tags: what it is of.
+    :param value: the number; a time is in seconds.
+    :param tags: what is measured: values of the metric's tags.
     """
 
     name: str

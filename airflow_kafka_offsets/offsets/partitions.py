@@ -1,7 +1,7 @@
-"""Partitions, and the containers in which everything that is known per partition comes.
+"""Partitions, and the containers for everything that is known per partition.
 
-Element singular, container plural, the same few helpers on each. A partial failure is data on its element until
-somebody asks for it to be raised.
+Elements have singular names and containers plural ones; all containers have the same few helpers. A partial failure is
+data on its element until the caller raises it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LogRange(NamedTuple):
 
 
 def merged(ranges: Iterable[LogRange]) -> list[LogRange]:
-    """The ranges in order; those that touch or overlap are one."""
+    """The ranges in order, with those that touch or overlap merged."""
     found: list[LogRange] = []
     for each in sorted(ranges):
         last = found[-1] if found else None
@@ -75,20 +75,20 @@ T = TypeVar("T", bound=OnPartition)
 
 
 def by_partition(things: Iterable[T]) -> dict[TopicPartition, T]:
-    """Things by the partition that each is about."""
+    """Things indexed by partition."""
     return {TopicPartition.of(thing): thing for thing in things}
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """Partitions by topic, each partition once, all in order: brokers refuse duplicates."""
+    """Partitions by topic, sorted and without duplicates, which brokers refuse."""
     topics: dict[str, list[TopicPartition]] = {}
-    for partition in sorted(dict.fromkeys(partitions)):  # mostly in order already, which a set would lose
+    for partition in sorted(dict.fromkeys(partitions)):  # mostly sorted already; a set would lose the order
         topics.setdefault(partition.topic, []).append(partition)
     return topics
 
 
 class Element(Protocol):
-    """Something about one partition, group or topic, or the error that came instead."""
+    """Something about one partition, group or topic, or the error returned instead."""
 
     @property
     def error(self) -> ResponseError | None: ...
@@ -103,10 +103,10 @@ P = TypeVar("P", bound=PartitionElement)
 
 
 class AnswerSet(Generic[E]):
-    """Elements in order of their keys."""
+    """Elements in key order."""
 
     asked: ClassVar[str] = "The request"
-    """What was asked, in words, for the message of ``raise_for_errors``."""
+    """The request in words, for the message of ``raise_for_errors``."""
 
     def __init__(self, elements: Iterable[E] = ()) -> None:
         self._elements: dict[Any, E] = {self.key(element): element for element in elements}
@@ -119,7 +119,7 @@ class AnswerSet(Generic[E]):
 
     @staticmethod
     def key(element: E) -> Any:
-        """What an element is found by."""
+        """The key that an element is looked up by."""
         raise NotImplementedError
 
     @classmethod
@@ -139,7 +139,7 @@ class AnswerSet(Generic[E]):
         return f"{type(self).__name__}({list(self)!r})"
 
     def of_keys(self, keys: Iterable[Any]) -> Self:
-        """The elements that these find; those that aren't part of the answer stay absent."""
+        """The elements with these keys; keys that aren't part of the answer are left out."""
         return self._of(self._elements[key] for key in keys if key in self._elements)
 
     def ok(self) -> Self:
@@ -149,13 +149,13 @@ class AnswerSet(Generic[E]):
         return self._of(element for element in self if element.error is not None)
 
     def failures(self) -> list[tuple[str, ResponseError]]:
-        """What is in error, in words, and Kafka's error for it."""
+        """Each element in error, in words, with Kafka's error."""
         return [(self.label(element), element.error) for element in self if element.error is not None]
 
     def raise_for_errors(self) -> Self:
-        """Return self when every element is good.
+        """Return self when no element is in error.
 
-        :raises OffsetsError: naming what is in error, and what Kafka said of each.
+        :raises OffsetsError: naming the elements in error, with Kafka's error for each.
         """
         failures = self.failures()
         if failures:
@@ -166,7 +166,7 @@ class AnswerSet(Generic[E]):
 class PartitionMap(AnswerSet[P]):
     """Elements by partition; iterates in order of topic and partition.
 
-    Elements are named tuples and lie in a dictionary per topic: a lag poll makes some hundred thousand of them.
+    Elements are named tuples in a dictionary per topic, because a lag poll creates about a hundred thousand of them.
     """
 
     def __init__(self, elements: Iterable[P] = ()) -> None:
@@ -179,18 +179,18 @@ class PartitionMap(AnswerSet[P]):
 
     @classmethod
     def of(cls, topics: dict[str, dict[int, P]]) -> Self:
-        """Elements that lie by topic and number already."""
+        """The container of elements that are already grouped by topic and partition number."""
         made = cls()
         made._topics = topics
         return made
 
     @property
     def by_topic(self) -> Mapping[str, Mapping[int, P]]:
-        """Elements by topic and number, in no order: for going through very many of them."""
+        """Elements by topic and partition number, unordered: for iterating over very many of them."""
         return self._topics
 
     def unordered(self) -> Iterator[P]:
-        """All elements, without the time that sorting takes."""
+        """All elements, without the cost of sorting."""
         return itertools.chain.from_iterable(elements.values() for elements in self._topics.values())
 
     def __iter__(self) -> Iterator[P]:
@@ -222,7 +222,7 @@ class PartitionMap(AnswerSet[P]):
         return self._of(element for element in found if element is not None)
 
     def partitions(self) -> list[TopicPartition]:
-        """In order, as topics are."""
+        """Sorted by topic and number."""
         return [TopicPartition(topic, number) for topic in self.topics() for number in sorted(self._topics[topic])]
 
     def topics(self) -> list[str]:

@@ -52,7 +52,7 @@ class OffsetSpec:
     """One thing to ask of a partition's leader.
 
     :param kind: what is asked.
-    :param timestamp_ms: Unix milliseconds, 0 or more; set for ``SpecKind.TIMESTAMP`` alone.
+    :param timestamp_ms: Unix milliseconds, 0 or more; set only for ``SpecKind.TIMESTAMP``.
     """
 
     kind: SpecKind
@@ -74,10 +74,11 @@ class OffsetSpec:
     def at(cls, moment: datetime | int) -> Self:
         """First record at or after an instant: an aware datetime, or plausible Unix milliseconds.
 
-        Records may have timestamps before 1970, which Kafka can't be asked for: there its numbers are the other specs.
+        Records may have timestamps before 1970, but Kafka can't be asked for them: to ListOffsets, negative numbers are
+        the other specs.
 
-        :raises InstantError: for a naive datetime, one before 1970, or a number that is no plausible instant: negative,
-            or in seconds, microseconds or nanoseconds.
+        :raises InstantError: for a naive datetime, one before 1970, or a number that isn't a plausible instant:
+            negative, or in seconds, microseconds or nanoseconds.
         """
         if isinstance(moment, int):
             _refuse_special(moment)
@@ -102,9 +103,9 @@ class OffsetSpec:
 
 
 def _refuse_special(timestamp_ms: int) -> None:
-    """Refuse what ListOffsets doesn't take as an instant.
+    """Refuse what ListOffsets doesn't accept as an instant.
 
-    :raises InstantError: for a negative number, one that has no 64 bits, and what is no number.
+    :raises InstantError: for a negative number, one that doesn't fit in 64 bits, or a value that isn't a number.
     """
     if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int):
         raise InstantError(f"An instant must be given in Unix milliseconds here, not {timestamp_ms!r}.")

@@ -1,4 +1,4 @@
-"""Groups, as their coordinators tell of them: what they have committed, and who is in them."""
+"""Groups, as their coordinators report them: what they have committed, and who their members are."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ByGroup(AnswerSet[G]):
         return f"group {element.group}"
 
     def lookup(self, group: str) -> G | None:
-        """None when it wasn't asked for."""
+        """The element of one group; None when the group wasn't asked for."""
         return self._elements.get(group)
 
 
@@ -42,12 +42,12 @@ class CommittedOffset(NamedTuple):
     """What a group has committed on one partition (OffsetFetch, key 9; OffsetCommit, key 8).
 
     :param offset: next offset to read; None when the group never committed here or the commit expired.
-    :param leader_epoch: epoch that was committed with it (v5+, KIP-320): of the last batch read, or a newer one; None
-        when there is none.
-    :param metadata: the committer's own words; may be empty.
-    :param error: Kafka's error for this partition alone; its offset is then None.
-    :param cut_at: where an unclean election cut the log below the commit, though it may have grown past it since; None
-        where it didn't, where nobody can tell, and where nobody has asked the leader.
+    :param leader_epoch: epoch committed with the offset (v5+, KIP-320): that of the last batch read, or a newer one;
+        None when none was committed.
+    :param metadata: the committer's own text; may be empty.
+    :param error: Kafka's error for this partition alone; ``offset`` is then None.
+    :param cut_at: where an unclean leader election truncated the log below the commit, even if the log has grown past
+        it since; None when it wasn't truncated, when nobody can tell, or when the leader wasn't asked.
     """
 
     topic: str
@@ -70,9 +70,9 @@ class GroupOffsets:
     """The commits of one group.
 
     :param offsets: commits by partition. Empty for a group that is unknown or never committed: OffsetFetch can't tell
-        which (E19); a description of the group can.
+        the two apart (E19); a description of the group can.
     :param error: Kafka's error for the group as a whole; ``offsets`` is then empty.
-    :param untold: where nobody can tell whether a log was cut below the commit, and why; by the partition's name.
+    :param untold: why nobody can tell whether a log was truncated below the commit, by partition name.
     """
 
     group: str
@@ -81,7 +81,7 @@ class GroupOffsets:
     untold: Mapping[str, str] = field(default_factory=dict)
 
     def remark(self) -> str:
-        """What is untold, in words; empty where nothing is."""
+        """``untold`` in words; empty when there is none."""
         if not self.untold:
             return ""
         partitions = shorten(f"{name} ({why})" for name, why in sorted(self.untold.items()))
@@ -89,7 +89,7 @@ class GroupOffsets:
 
     @property
     def has_commits(self) -> bool:
-        """Whether the group has committed anywhere, or can't say."""
+        """Whether the group has committed on any partition, or may have, because of an error."""
         return self.error is not None or any(
             commit.offset is not None or commit.error for commit in self.offsets.unordered()
         )
@@ -101,9 +101,9 @@ class GroupsOffsets(ByGroup[GroupOffsets]):
     asked = "Fetching committed offsets"
 
     def raise_for_errors(self) -> Self:
-        """Return self when every group and every partition is good.
+        """Return self when no group and no partition is in error.
 
-        :raises OffsetsError: naming the groups, or else the partitions, in error.
+        :raises OffsetsError: naming the groups in error, or else the partitions.
         """
         super().raise_for_errors()
         for group in self:
@@ -112,7 +112,7 @@ class GroupsOffsets(ByGroup[GroupOffsets]):
 
 
 def with_extents(commits: CommittedOffsets, extents: LogExtents) -> Iterator[tuple[CommittedOffset, LogExtent]]:
-    """The commits that have an offset and whose logs are known, with these; in no order."""
+    """Each commit with its log's extent, when the offset and the extent are known; unordered."""
     for topic, committed in commits.by_topic.items():
         logs = extents.by_topic.get(topic, {})
         for number, commit in committed.items():
@@ -122,9 +122,9 @@ def with_extents(commits: CommittedOffsets, extents: LogExtents) -> Iterator[tup
 
 
 def refuse_commits_past_end(commits: CommittedOffsets, extents: LogExtents, group: str) -> None:
-    """Refuse to go by commits that lie past their logs' ends: they are of other logs (E17).
+    """Refuse commits that lie past the end of their log: they belong to another log (E17).
 
-    :param extents: the logs, asked after the commits.
+    :param extents: the logs' extents, requested after the commits.
     :raises LogTruncatedError: naming partitions, and where their logs end.
     """
     past = [
@@ -145,27 +145,27 @@ def refuse_commits_past_end(commits: CommittedOffsets, extents: LogExtents, grou
 
 
 def lies_ahead(commits: Mapping[TopicPartition, int], partition: TopicPartition, offset: int) -> bool:
-    """Whether a reader has still to come to an offset.
+    """Whether a reader hasn't reached an offset yet.
 
-    :param commits: how far it has come; a partition that it hasn't begun is absent, and all of it lies ahead.
+    :param commits: the reader's committed offsets; a partition that it hasn't started is absent, and lies ahead.
     """
     committed = commits.get(partition)
     return committed is None or committed < offset
 
 
 class GroupKind(StrEnum):
-    """Which protocol a group's members speak."""
+    """Which protocol a group's members use."""
 
     CLASSIC = "classic"
-    """Members agree on their assignment among themselves; also a group that only commits."""
+    """Members agree on their assignment among themselves. Also a group that only commits."""
     CONSUMER = "consumer"
     """The coordinator assigns (KIP-848, Kafka 4.0)."""
     STREAMS = "streams"
-    """The coordinator assigns tasks of Kafka Streams (KIP-1071, Kafka 4.1). Not described here."""
+    """The coordinator assigns Kafka Streams tasks (KIP-1071, Kafka 4.1). Not described here."""
     SHARE = "share"
     """Members share partitions (KIP-932, Kafka 4.0), and commit no offsets. Not described here."""
     OTHER = "other"
-    """One that is younger than this package. Not described here."""
+    """A kind that is newer than this package. Not described here."""
 
     @classmethod
     def _missing_(cls, value: object) -> GroupKind:
@@ -173,33 +173,33 @@ class GroupKind(StrEnum):
 
     @property
     def is_described(self) -> bool:
-        """Whether this package asks for such groups' members."""
+        """Whether this package asks for the members of such groups."""
         return self in (GroupKind.CLASSIC, GroupKind.CONSUMER)
 
 
 CONSUMER_PROTOCOL = "consumer"
-"""Protocol type of groups whose members read topics; those of Kafka Connect and others agree on something else."""
+"""Protocol type of groups whose members read topics. Kafka Connect and others have protocol types of their own."""
 
 UNKNOWN, EMPTY, DEAD = "Unknown", "Empty", "Dead"
-"""States by which groups without members are told apart: no such group (E19), nobody in it now (E21), being removed.
-The others (``Stable``, ``PreparingRebalance``, ``Assigning``, …) are Kafka's own names, and have members."""
+"""States of groups without members: no such group (E19), empty (E21), being removed. Groups in other states
+(``Stable``, ``PreparingRebalance``, ``Assigning``, …, all Kafka's own names) have members."""
 _WITHOUT_MEMBERS = (EMPTY, DEAD)
 STABLE, ASSIGNING = "Stable", "Assigning"
-"""States on which it depends whether members' topics are told: see :attr:`GroupDescription.untold`."""
+"""States that decide whether members' topics are known: see :attr:`GroupDescription.untold`."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
     """One active member of a group.
 
-    :param member_id: the id that the coordinator knows it by.
-    :param client_id: what the consumer calls itself.
-    :param host: where it connects from.
-    :param assignment: partitions that it reads, in order; empty for members that don't speak the consumer protocol
-        (Kafka Connect). While a classic group rebalances, what it read before, or empty before Kafka 4.0.
+    :param member_id: its id at the coordinator.
+    :param client_id: the consumer's ``client.id``.
+    :param host: the host that it connects from.
+    :param assignment: partitions that it reads, in order; empty for members that don't use the consumer protocol
+        (Kafka Connect). While a classic group rebalances: the previous ones, or empty before Kafka 4.0.
     :param topics: topics that it subscribes to by name, in order; empty while a classic group rebalances.
-    :param target: partitions that it is to read (KIP-848), in order; empty in a classic group.
-    :param topic_regex: regular expression that it subscribes by besides (KIP-848); empty without one.
+    :param target: partitions that it will be assigned (KIP-848), in order; empty in a classic group.
+    :param topic_regex: regular expression that it also subscribes by (KIP-848); empty when there is none.
     """
 
     member_id: str
@@ -217,15 +217,15 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """One group, classic or of KIP-848; of one that no request describes, what the list of groups says.
+    """One group, classic or KIP-848. For a group that no request describes: what the list of groups says.
 
     :param state: Kafka's name for its state, or :data:`UNKNOWN`.
     :param kind: which protocol it uses; None when unknown.
     :param protocol_type: ``consumer``, ``connect``, …; empty for a group that only commits, and when unknown.
     :param members: its active members, in order of their ids.
-    :param error: why it can't be described; its state is then :data:`UNKNOWN` too, and says nothing.
-    :param listed: of one that isn't described, whether its coordinator lists it among the groups of all kinds; None
-        when it is described, and when the list doesn't tell kinds (before Kafka 3.8).
+    :param error: why the group can't be described; ``state`` is then :data:`UNKNOWN` too, and means nothing.
+    :param listed: for a group that isn't described: whether its coordinator lists it among the groups of all kinds.
+        None when it is described, or when the list has no kinds (before Kafka 3.8).
     """
 
     group: str
@@ -238,32 +238,32 @@ class GroupDescription:
 
     @property
     def may_have_members(self) -> bool:
-        """Whether somebody is in it, or may be as far as it is told."""
+        """Whether the group has members, or may have, as far as is known."""
         return bool(self.members) or (bool(self.listed) and self.state not in _WITHOUT_MEMBERS)
 
     @property
     def is_unknown(self) -> bool:
-        """There is no such consumer group. Before Kafka 4.0 that is also said of one that is just being removed."""
+        """Whether there is no such consumer group. Before Kafka 4.0, also true of a group that is being removed."""
         return self.error is None and self.state == UNKNOWN
 
     def topics(self) -> set[str]:
-        """Topics that members subscribe to, are assigned or are to be assigned, as far as they are told."""
+        """Topics that members subscribe to, are assigned or will be assigned, as far as is known."""
         assigned = {key.topic for member in self.members for key in (*member.assignment, *member.target)}
         return assigned.union(*(member.topics for member in self.members))
 
     @property
     def untold(self) -> ResponseError | None:
-        """Why members may read more than :meth:`topics`; None when that is all.
+        """Why members may read more than :meth:`topics`; None when they don't.
 
-        A classic group's coordinator tells subscriptions only while the group is stable. A KIP-848 group's tells names
-        always, but what an expression matches only by what it has assigned, some seconds later; and of several
-        expressions nobody can tell which one an assignment comes from. Members of other protocols read no topics, but
-        for those of kinds that aren't described: they never tell.
+        A classic group's coordinator reports all subscriptions only while the group is stable. A KIP-848 group's
+        coordinator always reports topic names, but what a regular expression matches shows only in its assignments,
+        some seconds later; with several expressions, nobody can tell which one an assignment comes from. Members that
+        use other protocols read no topics. Groups of kinds that aren't described never report topics.
         """
         name_them = "name the topics (topics=, --topics)"
         if self.kind is not None and not self.kind.is_described:
             name = self.protocol_type if self.kind is GroupKind.OTHER else self.kind
-            why = f"of which this package can't ask what its members read; {name_them}"
+            why = f"and this package can't ask such a group what its members read; {name_them}"
             if self.kind is GroupKind.SHARE:
                 why = "which commits no offsets: there is no lag to measure"
             said = f"it is a {name} group ({self.state}), {why}"
@@ -273,22 +273,24 @@ class GroupDescription:
 
     def _why_untold(self) -> str:
         if self.listed:
-            why = f"the group is listed ({self.state}), and its coordinator doesn't describe it"
+            why = f"the group is listed ({self.state}), but its coordinator doesn't describe it"
             return why if self.may_have_members else ""
         if self.kind is GroupKind.CLASSIC:
             if self.state == STABLE or all(member.topics for member in self.members):
                 return ""
-            return f"the group is {self.state}, and Kafka says what all members read only when it is {STABLE}"
+            return f"the group is {self.state}, and Kafka reports what all members read only when it is {STABLE}"
         expressions = {member.topic_regex for member in self.members if member.topic_regex}
         if len(expressions) > 1:
             return f"members subscribe by {len(expressions)} regular expressions; Kafka doesn't say what each matches"
         named = {topic for member in self.members for topic in member.topics}
         if expressions and (self.state == ASSIGNING or self.topics() <= named):
-            return f"members subscribe by a regular expression; Kafka doesn't say yet what it matches ({self.state})"
+            return (
+                f"members subscribe by a regular expression; Kafka hasn't reported yet what it matches ({self.state})"
+            )
         return ""
 
     def assignment(self) -> list[TopicPartition]:
-        """Partitions that members read."""
+        """Partitions assigned to members."""
         return [partition for member in self.members for partition in member.assignment]
 
 

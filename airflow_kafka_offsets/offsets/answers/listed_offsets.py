@@ -1,4 +1,4 @@
-"""Listed offsets: what leaders answered to ListOffsets (key 2), and what "no such record" means (E1)."""
+"""Listed offsets: leaders' answers to ListOffsets (key 2), and what "no such record" means (E1)."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class ListOutcome(StrEnum):
     FOUND = "found"
     """An offset satisfies the spec."""
     EMPTY_LOG = "empty_log"
-    """No record satisfies it: the log holds none at all (E1)."""
+    """No record satisfies the spec: the log is empty (E1)."""
     ALL_OLDER = "all_older"
-    """No record satisfies it: all of them are older than the instant (E1)."""
+    """No record satisfies the spec: all are older than the instant (E1)."""
     NOT_VISIBLE = "not_visible"
-    """A record satisfies it, or may, and isn't visible yet: it lies at or above the high watermark, or above the last
-    stable offset under ``read_committed`` (E1)."""
+    """A record satisfies the spec, or may, but isn't visible yet: it lies at or above the high watermark, or, under
+    ``read_committed``, above the last stable offset (E1)."""
     NO_RECORD = "no_record"
-    """No record satisfies it. Of a timestamp: from a broker too old (before 3.0) to say which of the three it is."""
+    """No record satisfies the spec. For a timestamp: the broker is too old (before 3.0) to say which of the three."""
     OLDER_THAN_ASKED = "older_than_asked"
-    """The broker matched a record before the instant: not Apache Kafka's answer; don't trust it (E37)."""
+    """The broker matched a record before the instant. Apache Kafka never does this; don't trust the answer (E37)."""
     ERROR = "error"
-    """Kafka answered with an error; a partition without a leader is one (E26)."""
+    """Kafka answered with an error, for example because the partition has no leader (E26)."""
 
 
 OLDER_THAN_ASKED = ResponseError("INVALID_TIMESTAMP", 32, False, "the broker matched a record older than asked")
-"""The error of an answer of that outcome, to whoever needs an offset."""
+"""The error for that outcome, for callers that need an offset."""
 
 
 class ListedOffset(NamedTuple):
@@ -44,7 +44,7 @@ class ListedOffset(NamedTuple):
     :param offset: first offset that satisfies the spec; None when there is none (see ``outcome``).
     :param timestamp_ms: the matched record's timestamp, Unix milliseconds; None for latest and earliest.
     :param leader_epoch: leader epoch of the record at that offset (v4+, KIP-320); None from older brokers.
-    :param error: Kafka's error for this partition alone; its offset is then None.
+    :param error: Kafka's error for this partition alone; ``offset`` is then None.
     """
 
     topic: str
@@ -67,7 +67,7 @@ class ListedOffsets(PartitionMap[ListedOffset]):
         return self.with_outcome(ListOutcome.NO_RECORD)
 
     def with_outcome(self, outcome: ListOutcome) -> list[TopicPartition]:
-        """The partitions whose answer means this, in order."""
+        """The partitions with this outcome, in order."""
         return [TopicPartition.of(listed) for listed in self if listed.outcome is outcome]
 
     def refuse_older_answers(self) -> Self:
@@ -82,7 +82,7 @@ class ListedOffsets(PartitionMap[ListedOffset]):
 
 
 def say_why_unmatched(listed: ListedOffsets, extents: LogExtents, newest: ListedOffsets) -> ListedOffsets:
-    """Tell the meanings of "no record at or after the instant" apart (E1).
+    """Replace ``NO_RECORD`` with the reason why there is no record at or after the instant (E1).
 
     :param listed: answers to a timestamp.
     :param extents: where the logs of the unmatched partitions start and end, high watermark included.
@@ -97,8 +97,8 @@ def say_why_unmatched(listed: ListedOffsets, extents: LogExtents, newest: Listed
 def contradicted(
     listed: ListedOffsets, extents: LogExtents, newest: ListedOffsets, isolation_level: IsolationLevel
 ) -> list[TopicPartition]:
-    """Where "no record at or after the instant" can't be true: the newest timestamp is that late, and stands below the
-    end of the visible log. The other parameters are those of :func:`say_why_unmatched`.
+    """Partitions for which "no record at or after the instant" can't be true: the record with the newest timestamp is
+    at or after the instant, and below the end of the visible log. For the parameters, see :func:`say_why_unmatched`.
     """
     found = []
     for key in listed.unmatched():
@@ -112,9 +112,9 @@ def contradicted(
 
 
 def put_in_records(listed: ListedOffsets, records: FirstRecords, extents: LogExtents) -> ListedOffsets:
-    """What reading a log from its start has found, for some partitions, in place of what its leader said.
+    """Replace leaders' answers with what was found by reading the logs from their start, for the partitions read.
 
-    :param extents: where their logs end, high watermark included.
+    :param extents: where these logs end, high watermark included.
     """
     return ListedOffsets([*listed, *(_listed(record, listed, extents) for record in records)])
 
@@ -139,6 +139,6 @@ def _why(listed: ListedOffset, extents: LogExtents, newest: ListedOffsets) -> Li
     if newest_record is None or newest_record.error is not None:
         return ListOutcome.NO_RECORD
     timestamp_ms = newest_record.timestamp_ms
-    # A log that isn't empty has a newest record. A leader that can't name one has it above its high watermark.
+    # A log that isn't empty has a newest record. If the leader can't name it, it lies above the high watermark.
     visible_and_older = timestamp_ms is not None and timestamp_ms < listed.spec.timestamp_ms
     return ListOutcome.ALL_OLDER if visible_and_older else ListOutcome.NOT_VISIBLE

@@ -1,6 +1,6 @@
-"""Logs, as their leaders tell of them: where they start and end, how large they are, who writes to them.
+"""Logs, as their leaders report them: where they start and end, how large they are, who writes to them.
 
-An element's ``error`` is Kafka's error for its partition alone; there are no offsets then.
+An element's ``error`` is Kafka's error for its partition alone; its offsets are then missing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 class LogExtent(NamedTuple):
     """Where one partition's log starts and ends right now (ListOffsets ``earliest`` and ``latest``).
 
-    Without an error, log start and the ends that were asked for are set.
+    Without an error, the log start and the requested ends are set.
 
     :param log_start_offset: first offset that still exists.
     :param high_watermark: one past the last replicated record.
     :param last_stable_offset: one past the last record with no open transaction before it.
-    :param leader_epoch: epoch of the leader that answered; None from old brokers, and where it changed meanwhile.
+    :param leader_epoch: epoch of the leader that answered; None from old brokers, or if it changed between answers.
     """
 
     topic: str
@@ -40,7 +40,7 @@ class LogExtent(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the log is known to hold nothing, neither visible nor undecided."""
+        """Whether the log is known to be empty, even of records that aren't visible yet."""
         return self.log_start_offset is not None and self.log_start_offset == self.high_watermark
 
 
@@ -58,8 +58,8 @@ class LogExtents(PartitionMap[LogExtent]):
 class LogSize(NamedTuple):
     """How large one partition's log is on the disk of its leader (DescribeLogDirs, KIP-113).
 
-    :param size_bytes: bytes of all its segments on the leader's own disk; what lies in remote storage isn't among them.
-        None when in error.
+    :param size_bytes: bytes of all its segments on the leader's own disk, without those in remote storage; None when in
+        error.
     """
 
     topic: str
@@ -75,10 +75,10 @@ class LogSizes(PartitionMap[LogSize]):
 
 
 class SegmentOffsets(NamedTuple):
-    """Where the segments of one partition's log start, as only ListOffsets v0 (Kafka before 4.0) tells.
+    """Where the segments of one partition's log start. Only ListOffsets v0 (Kafka before 4.0) reports this.
 
-    :param offsets: start offset of each segment, newest first; before them the log's end, when the latest were asked.
-        Empty when no segment is that old, and in error.
+    :param offsets: start offset of each segment, newest first; the log end comes first if the latest were requested.
+        Empty when no segment is that old, or when in error.
     """
 
     topic: str
@@ -97,17 +97,17 @@ UNTOLD = {
     "UNSUPPORTED_VERSION": "brokers before Kafka 2.1 don't say",
     "CLUSTER_AUTHORIZATION_FAILED": "brokers of Kafka 2.1 and 2.2 say it only to users with the ACL ClusterAction",
 }
-"""Errors that leave unknown where an epoch ends, by design of those brokers: asking again or later doesn't help."""
+"""Errors of brokers that never report where an epoch ends (to this user): a retry doesn't help."""
 FORGET_PAST = (
-    "Forget the windows between two instants that end past there (kafka-offsets ledger forget), or "
+    "Forget the windows between two instants that end past the truncated offset (kafka-offsets ledger forget), or "
     "start another pipeline."
 )
-"""What to do about a log that was cut, and gives offsets again that windows have. Other windows, such as increments,
-can't be resolved anew."""
+"""What to do when a log was truncated and assigns offsets again that windows already cover. Windows that aren't between
+two instants, such as increments, can't be resolved again."""
 
 
 class LogEpoch(NamedTuple):
-    """One leader epoch of one partition's log (KIP-101, KIP-320): each new leader of it writes under a higher one.
+    """One leader epoch of one partition's log (KIP-101, KIP-320): each new leader writes under a higher one.
 
     :param leader_epoch: 0 or more.
     """
@@ -120,14 +120,15 @@ class LogEpoch(NamedTuple):
 class EpochEnd(NamedTuple):
     """Where one leader epoch ends in one partition's log (OffsetForLeaderEpoch).
 
-    A log that an unclean election cut off and that has grown again since has its old ends back, but not for its old
-    epoch: that one ends where the log was cut.
+    When an unclean leader election truncates a log and the log grows again, the log may end where it did before, but
+    the old epoch ends where the log was truncated.
 
-    :param leader_epoch: the epoch that the answer is about: the newest in the log that isn't above the one asked for.
-    :param end_offset: where the first record above that epoch lies; for the newest epoch the end of the leader's log,
-        which may be past the high watermark. For an epoch below all that the leader remembers, where the oldest of
-        them starts: a log that was cut can't be told from one that retention has shortened. Both are None when the
-        leader doesn't know the epoch, because it is above the log's newest, or the log remembers none.
+    :param leader_epoch: the epoch that the answer is about: the newest one in the log that isn't above the requested
+        one.
+    :param end_offset: offset of the first record of a later epoch; for the newest epoch, the end of the leader's log,
+        which may be past the high watermark. For an epoch older than all that the leader remembers, where the oldest
+        remembered epoch starts: truncation then can't be told from retention. Both fields are None when the leader
+        doesn't know the epoch, because it is above the log's newest, or because the log remembers none.
     """
 
     topic: str
@@ -147,10 +148,10 @@ class EpochEnds(PartitionMap[EpochEnd]):
 class ActiveProducer:
     """An idempotent or transactional producer that the partition's leader remembers.
 
-    :param producer_id: the id that the cluster gave it.
+    :param producer_id: the id that the cluster assigned.
     :param producer_epoch: epoch of that id.
-    :param last_timestamp_ms: timestamp of what it wrote last, Unix milliseconds; None when it wrote nothing.
-    :param transaction_start_offset: first offset of its open transaction; None when none is open here.
+    :param last_timestamp_ms: timestamp of its last write, Unix milliseconds; None when it wrote nothing.
+    :param transaction_start_offset: first offset of its open transaction; None when it has none open here.
     """
 
     producer_id: int
@@ -162,8 +163,8 @@ class ActiveProducer:
 class PartitionProducers(NamedTuple):
     """The producers of one partition (DescribeProducers).
 
-    An open transaction holds the last stable offset; one whose producer is gone holds it until it times out, or for
-    ever.
+    An open transaction holds back the last stable offset. If its producer is gone, it does so until the transaction
+    times out, or forever.
 
     :param producers: in order of their ids.
     """
@@ -175,7 +176,7 @@ class PartitionProducers(NamedTuple):
 
     @property
     def open_transactions(self) -> list[ActiveProducer]:
-        """The producers with an open transaction, oldest first: the first of them holds the last stable offset."""
+        """The producers with an open transaction, oldest first: the first one holds back the last stable offset."""
         holding = [producer for producer in self.producers if producer.transaction_start_offset is not None]
         return sorted(holding, key=lambda producer: producer.transaction_start_offset or 0)
 
@@ -187,7 +188,7 @@ class Producers(PartitionMap[PartitionProducers]):
 
 
 def holder_text(partition: TopicPartition, producers: Producers) -> str:
-    """A partition, and in words whose open transaction holds its last stable offset."""
+    """A partition, and whose open transaction holds back its last stable offset, in words."""
     found = producers.lookup(*partition)
     if found is None or not found.open_transactions:
         return str(partition)

@@ -1,7 +1,7 @@
-"""What reading a log itself has found (Fetch, key 1): its first visible record, or what is at each of its offsets.
+"""What was found by reading a log (Fetch, key 1): its first visible record, or what is at each of its offsets.
 
 Offsets alone don't tell whether there is anything left to read: transaction markers, aborted records and compaction
-leave offsets that no reader gets (E11, E12), and a timestamp look-up may match a marker (E41). What a read finds does.
+leave offsets that no reader gets (E11, E12), and a timestamp look-up may match a marker (E41). Reading the log does.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from airflow_kafka_offsets.offsets.partitions import AnswerSet, PartitionMap
 
 
 class ReadPosition(NamedTuple):
-    """Where a reader of a partition stands. Sorts by topic, partition and offset.
+    """A reader's position in a partition. Sorts by topic, partition and offset.
 
-    :param offset: the next offset that it reads: what a group commits.
+    :param offset: the next offset to read, which is what a group commits.
     """
 
     topic: str
@@ -28,20 +28,21 @@ class ReadPosition(NamedTuple):
 
 
 class FirstRecord(NamedTuple):
-    """The first visible record at or after a position, or that there is none.
+    """The first visible record at or after a position, if there is one.
 
-    Without a record and without an error, no visible record lies in ``[position, searched_to)``.
+    With neither a record nor an error, no visible record lies in ``[position, searched_to)``.
 
     :param position: the offset that was asked about.
-    :param offset: the record's; above ``position`` where offsets in between are markers, aborted, compacted away, older
-        than was asked for, or deleted (``position`` below the log start).
-    :param timestamp_ms: the record's, Unix milliseconds; None when it has none (before Kafka 0.10, or a negative one),
-        or when it can't be told since the batch's codec isn't installed, or the batch unpacks to too much.
-    :param searched_to: without a record, the end of the visible log as it was read: last stable offset under
+    :param offset: the record's offset; above ``position`` when the offsets in between are markers, aborted, compacted
+        away, older than requested, or deleted (``position`` below the log start).
+    :param timestamp_ms: the record's timestamp, Unix milliseconds; None when it has none (before Kafka 0.10, or a
+        negative one), or when it can't be read because the batch's codec isn't installed or the batch unpacks to too
+        much.
+    :param searched_to: when no record was found, the end of the visible log at that time: last stable offset under
         read_committed, high watermark under read_uncommitted; below ``position`` when that lies past the end. None
         with a record or an error.
-    :param error: Kafka's error for this position alone; nothing else is known then.
-    :param missing_codec: the codec that would tell the timestamp, and isn't installed on this machine; empty otherwise.
+    :param error: Kafka's error for this position alone; nothing else is then known.
+    :param missing_codec: codec that the timestamp needs and that isn't installed on this machine; otherwise empty.
     """
 
     topic: str
@@ -80,19 +81,19 @@ class FirstRecords(AnswerSet[FirstRecord]):
 
 
 class LogContent(NamedTuple):
-    """What a range of one partition's log holds; what was counted of it so far, where it is in error.
+    """What a range of one partition's log holds. When in error, what was counted before the error.
 
-    Each offset of a range is one of four things, so that the four counts add up to its span: a record, an aborted
-    record, a transaction marker (E12), or nothing any more, since the cleaner took it (E11).
+    Each offset of a range is one of four things, so the four counts add up to its span: a record, an aborted record, a
+    transaction marker (E12), or nothing, because the log cleaner removed it (E11).
 
     :param start_offset: first offset of the range, inclusive.
     :param end_offset: its end, exclusive.
-    :param records: records that a reader gets at the isolation level that was asked for.
+    :param records: records that a reader gets at the requested isolation level.
     :param aborted: records of aborted transactions; 0 under read_uncommitted, where a reader gets them.
     :param markers: transaction markers, of commits and of aborts.
-    :param missing: offsets at which the log has nothing any more.
-    :param offset_sum: sum of the records' offsets; None where a compacted batch hides which they are.
-    :param error: Kafka's error for this partition alone: why the counts end where they do.
+    :param missing: offsets where the log no longer has anything.
+    :param offset_sum: sum of the records' offsets; None when a compacted batch hides which offsets they have.
+    :param error: Kafka's error for this partition alone, which stopped the count.
     """
 
     topic: str
@@ -117,7 +118,7 @@ class LogContent(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """Whether retention or DeleteRecords has passed an offset that was still to be counted (E9)."""
+        """Whether retention or DeleteRecords removed an offset before it was counted (E9)."""
         return self.error is not None and self.error.name == "OFFSET_OUT_OF_RANGE"
 
 
@@ -129,13 +130,13 @@ class LogContents(PartitionMap[LogContent]):
 
 @dataclass(frozen=True, slots=True)
 class GapCauses:
-    """Why offsets of a window have no record, as its topics' logs show it.
+    """Why some offsets of a window have no record, according to the topics' logs.
 
     :param markers: transaction markers.
     :param aborted: records of aborted transactions.
-    :param compacted: offsets that the cleaner had emptied before the load, or markers and aborted records that it took
-        since.
-    :param removed_since: records that the load has read, and the cleaner took since. They are no gaps.
+    :param compacted: offsets that the log cleaner had emptied before the load, and markers and aborted records that it
+        has removed since.
+    :param removed_since: records that the load read and the log cleaner has removed since. These aren't gaps.
     """
 
     markers: int = 0

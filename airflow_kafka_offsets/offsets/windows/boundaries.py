@@ -1,8 +1,9 @@
-"""Resolving: from what leaders answered to the boundaries of a snapshot.
+"""Resolving: turning leaders' answers into the boundaries of a snapshot.
 
-An instant is looked up with the log's end asked *before* the timestamp: "no record at or after it" becomes that
-earlier end, and no record that arrives in between can be skipped (E2). Snapshots of one pipeline form a chain that
-never runs backwards, whatever order instants resolve in: a boundary is clamped between stored neighbours (S2).
+To resolve an instant, the log end is requested *before* the timestamp. If there is no record at or after the instant,
+that earlier end is the boundary, so no record that arrives in between can be skipped (E2). The snapshots of a pipeline
+form a chain that never runs backwards, whatever order instants resolve in: a boundary is clamped between its stored
+neighbours (S2).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _WAIT = "Put a KafkaWindowCompleteSensor before this task, or schedule the run a
 def refuse_future(timestamp_ms: int, now_ms: int, way: str = _WAIT) -> None:
     """Refuse an instant that hasn't passed (E36).
 
-    :param way: what to do instead; in a Dag, to wait.
+    :param way: what to do instead; by default, how to wait in a Dag.
     :raises InstantError: naming both times.
     """
     if timestamp_ms > now_ms:
@@ -52,9 +53,9 @@ def refuse_future(timestamp_ms: int, now_ms: int, way: str = _WAIT) -> None:
 def at_instant(extents: LogExtents, listed: ListedOffsets, isolation_level: IsolationLevel) -> Boundaries:
     """Boundaries at an instant.
 
-    :param extents: where the logs started and ended, asked before ``listed``.
+    :param extents: log starts and ends, requested before ``listed``.
     :param listed: the first record at or after the instant, per partition.
-    :raises OffsetsError: when any partition is in error, unanswered, or answered with an older record (E37).
+    :raises OffsetsError: when any partition is in error or unanswered, or was answered with an older record (E37).
     """
 
     def resolve(extent: LogExtent) -> Boundary:
@@ -83,14 +84,14 @@ def at_earliest(extents: LogExtents) -> Boundaries:
 def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Boundaries:
     """Boundaries at a group's commits.
 
-    A boundary has the leader epoch of its commit, by which a log that is cut below it later is told. Where the group
-    committed none, nobody can tell what became of the log before; the log's epoch tells of it from now on.
+    A boundary has its commit's leader epoch, which reveals a later truncation below it. When the group committed no
+    epoch, an earlier truncation can't be detected; the log's current epoch reveals those from now on.
 
-    :param commits: they, and where logs were cut below them.
-    :param group: whose they are.
-    :raises LogTruncatedError: when a log was cut below a commit, though it has grown past it again (S15).
-    :raises OffsetsError: when the group has no commit on one of the partitions (that is unknown, not zero: E18), or one
-        that the log doesn't reach (E17, E9).
+    :param commits: the group's commits, marked where logs were truncated below them.
+    :param group: the group's id.
+    :raises LogTruncatedError: when a log was truncated below a commit, even if it has grown past it since (S15).
+    :raises OffsetsError: when the group has no commit on a partition (that is unknown, not zero: E18), or one that lies
+        outside the log (E17, E9).
     """
     commits.raise_for_errors()
     extents.raise_for_errors()
@@ -115,7 +116,8 @@ def _refuse(extent: LogExtent, offset: int | None) -> ResponseError | None:
     assert extent.log_start_offset is not None and extent.high_watermark is not None
     if offset is None:
         why = (
-            "the group has no committed offset here: is its name right? If it is, give it one with kafka-offsets reset"
+            "the group has no committed offset here. Check its name; if it is right, set an offset with kafka-offsets "
+            "reset"
         )
         return ResponseError("NO_COMMIT", -1, False, why)
     if not extent.log_start_offset <= offset <= extent.high_watermark:
@@ -127,21 +129,21 @@ def _refuse(extent: LogExtent, offset: int | None) -> ResponseError | None:
 def clamp(
     snapshot: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSnapshot | None, known: int | None = None
 ) -> OffsetSnapshot:
-    """Fit a freshly resolved snapshot between its stored neighbours in time.
+    """Fit a newly resolved snapshot between its stored neighbours in time.
 
-    Where a neighbour says otherwise, the log or the topic has changed *since that was stored* only if Kafka was asked
-    after it. A neighbour that came later knows more than the snapshot does, whatever machines' clocks say of either.
-    What the later neighbour doesn't have, partition or topic, wasn't there yet, and is left out (E23, S18). What the
-    earlier one has must be there still.
+    A difference from a neighbour means that the log or the topic has changed *since the neighbour was stored* only if
+    Kafka was asked after that. A neighbour stored after Kafka was asked knows more than the snapshot, whatever the
+    machines' clocks say. Topics and partitions that the later neighbour lacks didn't exist yet, and are left out (E23,
+    S18). Those of the earlier neighbour must still exist.
 
-    :param known: number of the newest stored snapshot when Kafka was asked; None for every one that is stored.
-    :raises TopicChangedError: when a topic was re-created since a neighbour was stored, or the cluster is another.
-    :raises ConfigurationError: when a topic of the earlier neighbour isn't asked for any more: its records would be
+    :param known: number of the newest stored snapshot when Kafka was asked; None means that all were stored before.
+    :raises TopicChangedError: when a topic was re-created since a neighbour was stored, or the cluster differs.
+    :raises ConfigurationError: when a topic of the earlier neighbour is no longer requested: its records would be
         counted twice once it comes back.
-    :raises LogTruncatedError: when a log ends before the earlier neighbour by now.
-    :raises OffsetsError: when it does by the word of an earlier leader than the neighbour's. It may pass.
-    :raises OutdatedSurveyError: when one of these is about a neighbour that was stored after Kafka had been asked; or
-        partitions are missing that the topic has: it was asked before they were added. Ask again.
+    :raises LogTruncatedError: when a log now ends before the earlier neighbour's offset.
+    :raises OffsetsError: when it does according to an older leader than the neighbour's. A retry may succeed.
+    :raises OutdatedSurveyError: when one of these concerns a neighbour that was stored after Kafka was asked, or when
+        partitions are missing because they were added after Kafka was asked. Ask again.
     """
     for neighbour in (before, after):
         if neighbour is not None:
@@ -168,8 +170,8 @@ def clamp(
 
 
 def fits(stored: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSnapshot | None) -> bool:
-    """Whether a stored snapshot stands between two others as it is: with no offset that crosses one of theirs, and no
-    partition more than the later one has, or fewer than the earlier one."""
+    """Whether a stored snapshot fits between two others as it is: no offset crosses one of theirs, it has no partition
+    that the later one lacks, and it lacks none that the earlier one has."""
     return all(
         earlier is None or later is None or _in_order(earlier, later)
         for earlier, later in ((before, stored), (stored, after))
@@ -182,11 +184,11 @@ def _in_order(earlier: OffsetSnapshot, later: OffsetSnapshot) -> bool:
 
 
 def keep_deleted(snapshot: OffsetSnapshot, forgotten: OffsetSnapshot, known: int | None = None) -> OffsetSnapshot:
-    """Hold an instant that is resolved anew where it was, wherever the records behind it are deleted by now: what the
-    look-up finds is only what is left, and the loss is to show.
+    """Keep an instant that is resolved again at its old offsets wherever the records there have been deleted since. The
+    look-up finds only what is left; the old offsets make the loss show.
 
     :param known: see :func:`clamp`.
-    :raises: as :func:`clamp`, of the forgotten snapshot.
+    :raises: as :func:`clamp`, about the forgotten snapshot.
     """
 
     def kept(key: TopicPartition, fresh: Boundary) -> Boundary:
@@ -203,7 +205,7 @@ def keep_deleted(snapshot: OffsetSnapshot, forgotten: OffsetSnapshot, known: int
 
 @contextmanager
 def _proved_by(stored: OffsetSnapshot, known: int | None) -> Iterator[None]:
-    """A contradiction to a snapshot that was stored after Kafka had been asked proves nothing of the cluster."""
+    """Report contradictions of a snapshot that was stored after Kafka was asked as outdated: they prove nothing."""
     try:
         yield
     except (ConfigurationError, OffsetsError, WindowError) as contradiction:
@@ -216,14 +218,14 @@ def _proved_by(stored: OffsetSnapshot, known: int | None) -> Iterator[None]:
 
 
 def _refuse_outdated(stored: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
-    """Refuse to go on where partitions were added, and another task stored them, since this one had asked for them."""
+    """Refuse to go on when partitions were added after Kafka was asked, and another task has stored them."""
     for topic in sorted(stored.topics.keys() & fresh.topics.keys()):
         old, new = stored.topics[topic], fresh.topics[topic]
         same = old.topic_id is not None and old.topic_id == new.topic_id
         if same and new.partition_count < old.partition_count:
             raise OutdatedSurveyError(
-                f"Topic {topic} has {old.partition_count} partitions by now; Kafka had been asked for "
-                f"{new.partition_count}."
+                f"Topic {topic} has {old.partition_count} partitions now, but had {new.partition_count} when Kafka was "
+                "asked."
             )
 
 
@@ -245,8 +247,8 @@ def _clamp_one(boundary: Boundary, lowest: Boundary | None, highest: Boundary | 
 
 
 def _moved_to(known: Boundary, boundary: Boundary) -> Boundary:
-    """A boundary where another one stands, with its leader epoch: that of the records there (KIP-101), by which a log
-    that is cut below and grows again is told."""
+    """The boundary moved to a known one's offset, with its leader epoch. That is the epoch of the records there
+    (KIP-101), which reveals a truncation below them even after the log has grown again."""
     return replace(boundary, offset=known.offset, evidence=Evidence.CLAMPED, leader_epoch=known.leader_epoch)
 
 
@@ -256,7 +258,7 @@ def _by_partition(extents: LogExtents, resolve: Callable[[LogExtent], Boundary])
 
 
 def _boundary(extent: LogExtent, offset: int | None, evidence: Evidence) -> Boundary:
-    """A boundary where no record was matched."""
+    """A boundary without a matched record."""
     assert offset is not None and extent.log_start_offset is not None, "an extent without error is complete"
     assert extent.high_watermark is not None and extent.last_stable_offset is not None
     return Boundary(

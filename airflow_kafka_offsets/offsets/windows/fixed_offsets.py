@@ -1,9 +1,8 @@
 """Fixed offsets: one for each partition of some topics, as of one moment.
 
-What a group has to reach, or what has been read before: the offsets of a snapshot, of a window's end, or of the log
-ends when a task began. Offsets are only numbers: cluster, topic ids and leader epochs go with them, by which another
-cluster, a topic that was made again and a log that was cut are told from what they were of. Offsets that somebody wrote
-by hand have none of these.
+What a group has to reach, or what has already been read: the offsets of a snapshot, of a window's end, or of the log
+ends when a task began. Offsets are only numbers. The cluster id, topic ids and leader epochs kept with them reveal
+another cluster, a re-created topic and a truncated log. Offsets that somebody wrote by hand have none of these.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from airflow_kafka_offsets.offsets.windows.truncation import (
 
 @dataclass(frozen=True, slots=True)
 class FixedOffsets:
-    """Fixed offsets on some topics. A value: equal ones are one.
+    """Fixed offsets on some topics; compared by value.
 
     :param source: where they come from, for people: ``snapshot 42 as of 2026-11-21T06:00:00.000Z``.
-    :param seen: one for each partition, in order.
-    :param topic_ids: by name, in order (KIP-516); None when unknown.
-    :param ledger: where they are stored; None when they aren't.
-    :param cluster_id: the cluster that they are of; None where somebody wrote them by hand.
+    :param seen: the offsets, one for each partition, in order.
+    :param topic_ids: topic ids by name, in order (KIP-516); None when unknown.
+    :param ledger: the ledger that stores them; None when none does.
+    :param cluster_id: the cluster that they belong to; None when somebody wrote them by hand.
     """
 
     source: str
@@ -71,7 +70,7 @@ class FixedOffsets:
 
     @classmethod
     def of_window_end(cls, manifest: Manifest, ledger: str | None = None) -> Self:
-        """Where a window ends."""
+        """The end offsets of a window."""
         ends = (
             SeenOffset(pinned.topic, pinned.partition, pinned.end_offset, pinned.end_leader_epoch)
             for pinned in manifest.ranges
@@ -88,9 +87,9 @@ class FixedOffsets:
         cluster_id: str | None,
         topic_ids: Mapping[str, str | None],
     ) -> Self:
-        """Where logs end at that isolation level, on that cluster.
+        """Where logs on a cluster end, at that isolation level.
 
-        :raises OffsetsError: when an end is not known.
+        :raises OffsetsError: when an end is unknown.
         """
         ends = []
         for extent in extents.raise_for_errors():
@@ -107,39 +106,38 @@ class FixedOffsets:
         return tuple(topic for topic, _ in self.topic_ids)
 
     def where(self) -> dict[str, str]:
-        """The ledger, for the JSON of a result; nothing where there is none."""
+        """The ledger, for the JSON of a result; empty when there is none."""
         return {} if self.ledger is None else {"ledger": self.ledger}
 
     def refuse_other_source(self, cluster_id: str | None, topic_ids: Mapping[str, str | None]) -> None:
-        """Make sure that cluster and topics are still the ones that the offsets belong to (E24).
+        """Check that the cluster and topics are still the ones that the offsets belong to (E24).
 
-        :param cluster_id: of the cluster that answers now; None from brokers that have none.
-        :param topic_ids: ids as it tells them.
-        :raises TopicChangedError: another cluster, or naming a topic that was re-created.
+        :param cluster_id: id of the cluster that answers now; None when its brokers have none.
+        :param topic_ids: the topic ids that it reports.
+        :raises TopicChangedError: when it is another cluster, or naming a topic that was re-created.
         """
         for topic, known in self.topic_ids:
             if is_another(self.cluster_id, cluster_id):
                 raise TopicChangedError(
-                    f"{self.source} is of cluster {self.cluster_id}, and this is {cluster_id}: the "
-                    "connection now leads to another cluster, where these offsets hold other records. "
-                    "Correct its address; or, if this cluster is meant, clear the task that pinned them, "
-                    "and this one.",
+                    f"{self.source} belongs to cluster {self.cluster_id}, but the connection now reaches "
+                    f"{cluster_id}, where these offsets hold other records. Correct the connection's address; or, if "
+                    f"{cluster_id} is the right cluster, clear the task that pinned the offsets, and this one.",
                     topic=topic,
                 )
             now = topic_ids.get(topic)
             if is_another(known, now):
                 raise TopicChangedError(
-                    f"Topic {topic} was re-created: its id is {now}, and {self.source} is of {known}. "
-                    "The records pinned in the old topic are gone with it: clear the task that pinned it, "
+                    f"Topic {topic} was re-created: its id is now {now}, but {self.source} belongs to id {known}. "
+                    "The records pinned in the old topic are gone: clear the task that pinned the offsets, "
                     "and this one.",
                     topic=topic,
                 )
 
     def refuse_truncated(self, extents: LogExtents) -> None:
-        """Make sure that no log ends before its offset.
+        """Check that no log ends before its offset.
 
         :param extents: the logs as they are now, without errors.
-        :raises OffsetsError: when one does by the word of an earlier leader than that of the offset. It passes.
+        :raises OffsetsError: when one does according to an older leader than the offset's. This passes.
         :raises LogTruncatedError: naming a partition whose log does.
         """
         ends = {TopicPartition.of(log): log.high_watermark or 0 for log in extents}
@@ -149,29 +147,29 @@ class FixedOffsets:
             place = short[0]
             partition = TopicPartition.of(place)
             raise LogTruncatedError(
-                f"{partition} ends at {ends[partition]} now, before offset {place.offset} of {self.source}: the log "
-                "was truncated. Clear the task that pinned it, and this one.",
+                f"{partition} now ends at {ends[partition]}, before offset {place.offset} of {self.source}: the log "
+                "was truncated. Clear the task that pinned the offset, and this one.",
                 topic=place.topic,
             )
 
     def refuse_cut(self, ends: EpochEnds) -> None:
-        """Make sure that no log was cut below its offset, and has grown past it again (S15).
+        """Check that no log was truncated below its offset, even if it has grown past it since (S15).
 
-        :param ends: where the leader epochs of the offsets end, as far as they are known.
-        :raises LogTruncatedError: naming partitions whose logs were, and where.
+        :param ends: where the leader epochs of the offsets end, as far as is known.
+        :raises LogTruncatedError: naming the partitions, and where their logs were truncated.
         """
         cut = cut_below(self.seen, ends)
         if cut:
             raise LogTruncatedError(
-                f"Logs were truncated after {self.source}, and have grown past it again: "
+                f"Logs were truncated after {self.source}, and have grown past it since: "
                 f"{shorten(cut.values())}. A replica that was behind leads now (unclean leader election): "
-                "up to there they hold other records. Clear the task that pinned it, and this one.",
+                "the offsets in between hold other records. Clear the task that pinned them, and this one.",
                 topic=min(cut).topic,
             )
 
     def unknowable(self, ends: EpochEnds) -> list[str]:
-        """What nobody can tell of whether the logs are still the ones that the offsets belong to, in words; mostly
-        empty where the brokers are of Kafka 2.8 or later. Nothing is claimed of offsets that were written by hand.
+        """What nobody can tell about whether the logs are still the ones that the offsets belong to, in words. Mostly
+        empty with brokers of Kafka 2.8 or later; always empty for offsets that were written by hand.
 
         :param ends: as in :meth:`refuse_cut`.
         """
@@ -182,12 +180,12 @@ class FixedOffsets:
         return found + ([f"whether logs were truncated since: {shorten(unknown)}"] if unknown else [])
 
     def on(self, topics: Collection[str]) -> Self:
-        """The same on some topics alone."""
+        """The offsets on some of the topics."""
         seen = tuple(place for place in self.seen if place.topic in topics)
         return replace(self, seen=seen, topic_ids=tuple(each for each in self.topic_ids if each[0] in topics))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; the name of a topic once for all of its partitions."""
+        """Plain JSON, with each topic's name once."""
         topics = groupby(self.seen, lambda place: place.topic)
         return {
             "source": self.source,

@@ -1,8 +1,8 @@
-"""The source of a window: the cluster and topics that its offsets belong to, and what says that those were read.
+"""The source of a window: the cluster and topics that its offsets belong to, and the proof that those were read.
 
-Offsets are only numbers: a topic that was deleted and made again, another cluster behind the same address, and a log
-that was cut and has grown again have the same ones for other records. So the driver asks once more when all is read and
-written. A topic's id is never given twice, so what has it then had it while it was read. No I/O here.
+Offsets are only numbers: in a re-created topic, on another cluster behind the same address, or in a log that was
+truncated and has grown again, the same offsets hold other records. So the driver asks again once everything is read and
+written. Topic ids are never reused, so a topic that has its id then had it during the read. No I/O here.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a cluster said of itself and of the topics of a window after they had been read.
+    """What a cluster said about itself and a window's topics after they were read.
 
     :param cluster_id: the cluster's id.
     :param topic_ids: topic ids by name (KIP-516); None from brokers before 2.8, which have none.
-    :param uncut: partitions whose logs, by their leader epochs, weren't cut below the window's start or end (KIP-320);
-        None where it isn't known whether the brokers were asked.
-    :param asked_ms: when it was asked, Unix milliseconds.
+    :param uncut: how many partitions' logs weren't truncated below the window's start or end, according to their leader
+        epochs (KIP-320); None when it isn't known whether the brokers were asked.
+    :param asked_ms: when the cluster was asked, Unix milliseconds.
     """
 
     cluster_id: str
@@ -39,7 +39,7 @@ def topics_read(manifest: Manifest) -> list[str]:
 
 
 def known_ends(manifest: Manifest) -> list[SeenOffset]:
-    """Ends of the ranges that are read, where the leader epoch is known."""
+    """Ends of the ranges that are read, if the leader epoch is known."""
     return [
         SeenOffset(pinned.topic, pinned.partition, pinned.end_offset, pinned.end_leader_epoch)
         for pinned in manifest.non_empty()
@@ -48,9 +48,9 @@ def known_ends(manifest: Manifest) -> list[SeenOffset]:
 
 
 def known_starts(manifest: Manifest) -> list[SeenOffset]:
-    """Starts of the ranges that are read, where the leader epoch is known and the end doesn't speak for them: a log
-    that is as it was up to its end is so up to the start; but where the end is of a later epoch, the log may have been
-    cut between the two."""
+    """Starts of the ranges that are read, if the leader epoch is known and the range's end doesn't already cover it. A
+    log that is unchanged up to the end is unchanged up to the start; but if the end has a later epoch, the log may have
+    been truncated between the two."""
     return [
         SeenOffset(pinned.topic, pinned.partition, pinned.window_start, pinned.start_leader_epoch)
         for pinned in manifest.non_empty()
@@ -60,35 +60,35 @@ def known_starts(manifest: Manifest) -> list[SeenOffset]:
 
 
 def with_epoch(manifest: Manifest) -> set[TopicPartition]:
-    """The partitions that are read and of which Kafka can tell whether their log was cut."""
+    """The partitions that are read and for which Kafka can tell whether their log was truncated."""
     return {TopicPartition.of(seen) for seen in (*known_ends(manifest), *known_starts(manifest))}
 
 
 def source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]:
-    """What is wrong with where a window was read from."""
+    """What is wrong with the source that a window was read from."""
     if not manifest.span:
         return
     if source is None:
-        yield "nobody asked Kafka after the read whether these were still the topics that were resolved"
+        yield "nobody asked Kafka after the read whether the topics were still the ones that had been resolved"
         return
     yield from identity_problems(manifest, topics_read(manifest), source.cluster_id, source.topic_ids)
     known = len(with_epoch(manifest)) if tells_epochs(source.topic_ids) else 0
     if (source.uncut or 0) < known:
-        yield f"of {known} logs {source.uncut or 0} were found not truncated after the read"
+        yield f"after the read, only {source.uncut or 0} of {known} logs were confirmed as not truncated"
 
 
 def tells_epochs(topic_ids: Mapping[str, str | None]) -> bool:
-    """Whether all brokers can say where a leader epoch ends. Kafka's consumer takes a position for valid where its
-    broker can't (before 2.4), without a word, and a broker's version isn't public in its clients. Topics get ids once
-    all brokers are of 2.8 or later (KIP-516).
+    """Whether all brokers can say where a leader epoch ends. When its broker can't (before 2.4), Kafka's consumer
+    silently takes its position for valid, and Kafka's clients don't expose the broker's version. But topics get ids
+    only once all brokers are 2.8 or later (KIP-516).
     """
     return None not in topic_ids.values()
 
 
 def unknowable(manifest: Manifest, source: Source | None) -> list[str]:
-    """What nobody can tell of a window's source, in words; empty where the brokers are of Kafka 2.8 or later."""
+    """What nobody can tell about a window's source, in words; empty when the brokers are Kafka 2.8 or later."""
     found = [f"the id of {topic}" for topic in topics_read(manifest) if manifest.topics[topic].topic_id is None]
-    without = sum(  # below offset 0 there is nothing to be cut
+    without = sum(  # below offset 0 there is nothing to truncate
         pinned.end_leader_epoch is None or (pinned.window_start > 0 and pinned.start_leader_epoch is None)
         for pinned in manifest.non_empty()
     )

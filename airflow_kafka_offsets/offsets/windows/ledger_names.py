@@ -1,4 +1,4 @@
-"""Names in a ledger: whose it is, and which windows it has, in which revisions, and where.
+"""Names in a ledger: its identity, and which windows it has, in which revisions, and where.
 
 ::
 
@@ -6,8 +6,8 @@
     windows/202611/                                                   the month of the window's start, UTC
       20261121T050000000Z_20261121T060000000Z/                        the window
       20261121T050000000Z_20261121T060000000Z.r2/                     its second revision
-      20261121T050000000Z_20261121T060000000Z.r1.forgotten            its first one doesn't count any more
-      20261121T050000000Z_20261121T060000000Z.p2                      it has a second publication, or is to have one
+      20261121T050000000Z_20261121T060000000Z.r1.forgotten            its first revision no longer counts
+      20261121T050000000Z_20261121T060000000Z.p2                      it has, or is about to get, a second publication
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REVISION = re.compile(rf"({_ID})(?:\.r(\d+))?", re.ASCII)
 _FORGOTTEN = re.compile(rf"({_ID})\.r(\d+)\.forgotten", re.ASCII)
 _PUBLISHED_AGAIN = re.compile(rf"({_ID})\.p(\d+)", re.ASCII)
 _KEPT = 20_000
-"""So many windows' extents are kept: of a year of hours and more."""
+"""How many windows' extents are cached: more than a year of hourly windows."""
 
 
 def window_id(start_ms: int, end_ms: int) -> str:
@@ -54,12 +54,12 @@ def window_extent(name: str) -> tuple[int, int]:
 
 
 def is_window(name: str) -> bool:
-    """Whether something is named as a window is: by two instants, of which the second one is later."""
+    """Whether a name has the form of a window's: two instants, the second one later."""
     return _WINDOW.fullmatch(name) is not None and _has_extent(name)
 
 
 def _has_extent(name: str) -> bool:
-    """Whether what looks like a window's name is one: some digits are no instant. Names sort as their instants do."""
+    """Whether a name that looks like a window's is one: not all digits are an instant. Names sort as instants do."""
     start, _, end = name.partition("_")
     return start < end and _is_instant(start) and _is_instant(end)
 
@@ -82,12 +82,12 @@ def is_month(name: str) -> bool:
 
 
 def month_of(window: str) -> str:
-    """The folder of a window's month: ``202611``."""
+    """The folder for the month of a window: ``202611``."""
     return window[:6]
 
 
 def pipeline_folder(folder: str) -> str:
-    """The pipeline's folder that a window's is in: that is ``windows/<month>/<window>`` below it."""
+    """The pipeline's folder, from the folder of a window: ``<pipeline's folder>/windows/<month>/<window>``."""
     return folder.rsplit("/", 3)[0]
 
 
@@ -100,24 +100,26 @@ def forgotten_marker(window: str, revision: int) -> str:
 
 
 def published_again_marker(window: str, number: int) -> str:
-    """The name of the file that tells of a window's second publication, or a later one, before it is created: what was
-    kept of an earlier one may not be what counts."""
+    """Name of the file that announces a window's second or later publication before it is created. Readers that cached
+    an earlier publication learn from it that another one may count now."""
     return f"{window}.p{number}"
 
 
 def last_publications(names: Iterable[str]) -> dict[str, int]:
-    """The highest number that a publication may have, of the windows that may have several, by what is in the folders
-    of some months."""
+    """The highest publication number that a window may have, for windows that may have several.
+
+    :param names: names of what is in the folders of some months.
+    """
     return {window: numbers[-1] for window, numbers in _numbers(_PUBLISHED_AGAIN, names).items()}
 
 
 def revisions_of(names: Iterable[str]) -> dict[str, list[int]]:
-    """All revisions by window, oldest first, forgotten ones included."""
+    """All revisions by window, oldest first, including forgotten ones."""
     return _numbers(_REVISION, names)
 
 
 def live_revisions(names: Iterable[str]) -> dict[str, list[int]]:
-    """The revisions that count, by window in order of time, oldest first. Windows without one are absent."""
+    """The revisions that count, oldest first, by window in order of time. Windows without any are absent."""
     every = list(names)
     forgotten = _numbers(_FORGOTTEN, every)
     live = {
@@ -135,19 +137,19 @@ def _numbers(pattern: re.Pattern[str], names: Iterable[str]) -> dict[str, list[i
 
 
 PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-"""What a pipeline may be called: it names a folder, and stands in SQL and in table properties."""
+"""Valid names of pipelines: a name becomes a folder, and part of SQL and of table properties."""
 LEDGER_ID = re.compile(r"[0-9a-f]{32}")
-"""A ledger's id: in hex, which no pattern for secrets matches that Spark has by default."""
+"""A ledger's id: hexadecimal, which none of Spark's default redaction patterns for secrets matches."""
 PIPELINE = "pipeline.json"
-"""File in the pipeline's folder that says it."""
+"""File in the pipeline's folder that holds the ledger's identity."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerIdentity:
-    """Which ledger.
+    """The identity of a ledger.
 
-    :param ledger_id: made once, with the ledger.
-    :param pipeline: its pipeline's name, for people; None where it can't be told.
+    :param ledger_id: created once, with the ledger.
+    :param pipeline: its pipeline's name, for people; None when unknown.
     """
 
     ledger_id: str
@@ -155,7 +157,7 @@ class LedgerIdentity:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self | None:
-        """From a JSON object or a table's properties; None when they name no id."""
+        """From a JSON object or a table's properties; None when they have no valid id."""
         found, pipeline = fields.get("ledger_id"), fields.get("pipeline")
         if not isinstance(found, str) or not LEDGER_ID.fullmatch(found):
             return None
@@ -164,9 +166,9 @@ class LedgerIdentity:
 
     @classmethod
     def of_pipeline(cls, fields: Mapping[str, Any] | None, uri: str) -> Self:
-        """From ``pipeline.json``; None when there is none.
+        """From the content of ``pipeline.json``; None when there is no such file.
 
-        :raises LedgerCorruptError: when it is missing, or doesn't say it.
+        :raises LedgerCorruptError: when the file is missing, or has no valid id.
         """
         found = cls.of(fields or {})
         if found is None:
@@ -177,7 +179,7 @@ class LedgerIdentity:
         return found
 
     def to_bytes(self) -> bytes:
-        """JSON for a file that says whose a place is."""
+        """JSON for a file that says which ledger owns a place."""
         return json.dumps({"ledger_id": self.ledger_id, "pipeline": self.pipeline}).encode()
 
     def __str__(self) -> str:

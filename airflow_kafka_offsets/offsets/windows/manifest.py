@@ -1,6 +1,6 @@
-"""The manifest: a window written out as exact ranges per partition. The only thing that a Spark run is given.
+"""The manifest: a window written out as exact ranges per partition. It is all that a Spark run is given.
 
-Its bytes are canonical JSON (sorted keys, no spaces), so that the same window always has the same sha256. It holds
+Its bytes are canonical JSON (sorted keys, no spaces), so the same window always has the same sha256. It contains
 nothing that differs between two runs of the same window.
 """
 
@@ -23,15 +23,15 @@ FORMAT = 2
 
 _COLUMNS = tuple(name for name in OffsetRange.__slots__ if name != "topic")
 _USUAL = {"lost_offsets": 0, "start_leader_epoch": None, "end_leader_epoch": None}
-"""Columns that aren't written where every row has this value."""
+"""Columns that are left out when every row has this value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """A window's exact ranges.
 
-    :param pipeline: whose window it is, in words: other ledgers' pipelines may be called the same.
-    :param ledger_id: the ledger that it was pinned in, by the identity in its ``pipeline.json``.
+    :param pipeline: its pipeline's name, for people: other ledgers may have pipelines of the same name.
+    :param ledger_id: the ledger that it was pinned in, as identified by its ``pipeline.json``.
     :param window: the window's name, from its two instants.
     :param start_ms: start instant, Unix milliseconds, inclusive.
     :param end_ms: end instant, Unix milliseconds, exclusive.
@@ -41,8 +41,8 @@ class Manifest:
     :param isolation_level: which records counted as visible; the reader must use the same (S9).
     :param topics: facts by topic name, as of the end snapshot.
     :param ranges: one for each partition, in order, empty ones included.
-    :param revision: how often the window was pinned; a later revision replaces an earlier one.
-    :param timed: its two snapshots are as of instants, so that a record's timestamp lies inside or outside of it.
+    :param revision: how many times the window has been pinned; a later revision replaces an earlier one.
+    :param timed: whether both snapshots are as of instants, so that a record's timestamp lies inside or outside.
     """
 
     pipeline: str
@@ -65,21 +65,21 @@ class Manifest:
 
     @property
     def snapshots(self) -> tuple[int, int]:
-        """Numbers of the snapshots at start and end."""
+        """Numbers of the start and end snapshots."""
         return self.start_snapshot, self.end_snapshot
 
     @property
     def lost_offsets(self) -> int:
-        """Offsets of the window that were gone when it was pinned, by the user's choice not to fail."""
+        """Offsets of the window that were gone when it was pinned, if the user chose not to fail."""
         return sum(pinned.lost_offsets for pinned in self.ranges)
 
     @property
     def span(self) -> int:
-        """Offsets in all ranges together: exactly the records on plain topics, an upper bound otherwise."""
+        """Offsets in all ranges: exactly the number of records on plain topics, an upper bound otherwise."""
         return sum(pinned.span for pinned in self.ranges)
 
     def lost(self) -> tuple[OffsetRange, ...]:
-        """The ranges that were lost from."""
+        """The ranges that have lost offsets."""
         return tuple(pinned for pinned in self.ranges if pinned.lost_offsets)
 
     def revised(self, revision: int) -> Self:
@@ -111,7 +111,7 @@ class Manifest:
         )
 
     def to_bytes(self) -> bytes:
-        """Canonical JSON: the bytes that the hash is of."""
+        """Canonical JSON: the bytes that are hashed."""
         fields = {name: getattr(self, name) for name in self.__slots__ if name not in ("topics", "ranges")}
         for name, usual in (("revision", 1), ("timed", True)):
             if fields[name] == usual:
@@ -159,7 +159,8 @@ class Manifest:
 
 
 def _check_names(fields: Mapping[str, Any]) -> None:
-    """Its names become folders, parts of SQL and table properties: whoever wrote the file must not say more by them."""
+    """Check the names, which become folders and parts of SQL and table properties, so that the file can't inject
+    anything by them."""
     forms: dict[str, Callable[[str], object]]
     forms = {"pipeline": PIPELINE_NAME.fullmatch, "ledger_id": LEDGER_ID.fullmatch, "window": is_window}
     for name, has_form in forms.items():
@@ -168,7 +169,7 @@ def _check_names(fields: Mapping[str, Any]) -> None:
 
 
 def digest(content: bytes) -> str:
-    """Its sha256, in hex."""
+    """Sha256 of some content, in hex."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, 
 from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_changed_topics
 
 DataLossPolicy = Literal["fail", "load_rest"]
-"""What to do when records of a window are gone: refuse it, or begin where the log does and note the loss."""
+"""What to do when records of a window are gone: fail, or start at the log start and note the loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,14 @@ class OffsetRange:
     """The records of one partition that belong to a window.
 
     :param start_offset: first offset of the window, inclusive.
-    :param end_offset: end of the window, exclusive; equal to ``start_offset`` when the window holds nothing here.
+    :param end_offset: end of the window, exclusive; equal to ``start_offset`` when the window has no offsets here.
     :param start_evidence: why the start is believed.
     :param end_evidence: why the end is believed.
     :param lost_offsets: offsets of the window directly before ``start_offset`` that were gone when it was pinned.
-    :param start_leader_epoch: leader epoch of the log at :attr:`window_start`, or of the record there (KIP-320): by it
-        Kafka tells whether the log was cut below it since; None when unknown, as where a new partition begins.
-    :param end_leader_epoch: the same of the end.
+    :param start_leader_epoch: leader epoch of the log at :attr:`window_start`, or of the record there (KIP-320), by
+        which Kafka can tell whether the log was truncated below it since; None when unknown, for example at the
+        beginning of a new partition.
+    :param end_leader_epoch: the same for the end.
     """
 
     topic: str
@@ -43,7 +44,7 @@ class OffsetRange:
 
     @property
     def window_start(self) -> int:
-        """Where the window starts here, lost offsets included: where the one before it ends."""
+        """Where the window starts on this partition, lost offsets included: where the previous window ends."""
         return self.start_offset - self.lost_offsets
 
     @property
@@ -51,7 +52,7 @@ class OffsetRange:
         return LogRange(self.topic, self.partition, self.start_offset, self.end_offset)
 
     def from_log_start(self, log_start_offset: int) -> OffsetRange:
-        """What is left of it where the log starts, and how much isn't."""
+        """The range from the log start on, with the offsets before it counted as lost."""
         lost = min(log_start_offset, self.end_offset) - self.start_offset
         if lost <= 0:
             return self
@@ -59,13 +60,13 @@ class OffsetRange:
 
     @property
     def span(self) -> int:
-        """Number of offsets: exactly the records on a plain topic, an upper bound where there are gaps (E11)."""
+        """Number of offsets: exactly the records on a plain topic, an upper bound when there are gaps (E11)."""
         return self.end_offset - self.start_offset
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Two snapshots, and a range between them for every partition of the later one, in order, empty ones included."""
+    """Two snapshots, and the range between them for each partition of the later one, in order, including empty ones."""
 
     start: OffsetSnapshot
     end: OffsetSnapshot
@@ -85,16 +86,16 @@ def window_between(
 ) -> Window:
     """The window from one snapshot to a later one.
 
-    A partition that the start doesn't have begins at the log start that the end snapshot recorded (S17, E23). Where its
-    topic is an old one, all its records came after the start: those before the log start are noted as lost.
+    A partition that the start snapshot lacks begins at the log start recorded in the end snapshot (S17, E23). If its
+    topic isn't new, all its records came after the start, and those before the log start are noted as lost.
 
     :param on_data_loss: what to do when records between the two were gone when the end was resolved (E9): ``fail``, or
-        ``load_rest``, which begins where the log does and notes the loss.
-    :param added: where partitions begin that the start doesn't have, by the user's choice.
+        ``load_rest``, which starts at the log start and notes the loss.
+    :param added: where partitions that the start snapshot lacks begin, if the user chose.
     :raises IntervalError: when the end isn't after the start.
     :raises ConfigurationError: when the snapshots differ in isolation level.
-    :raises TopicChangedError: when a topic or partition of the start is missing or another one at the end.
-    :raises DataLossError: when records are gone and ``on_data_loss`` is ``fail``; names exact counts.
+    :raises TopicChangedError: when a topic or partition of the start is missing at the end, or isn't the same one.
+    :raises DataLossError: when records are gone and ``on_data_loss`` is ``fail``; gives exact counts.
     """
     window_id(start.timestamp_ms, end.timestamp_ms)
     if start.isolation_level is not end.isolation_level:
@@ -144,7 +145,7 @@ def _range(start: Boundary | None, end: Boundary, beginning: tuple[int, Evidence
 
 
 def window_warnings(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Iterator[str]:
-    """What may be unexpected about a window."""
+    """Anything unexpected about a window."""
     yield from snapshot_warnings(end)
     added = [pinned for pinned in ranges if pinned.start_evidence is Evidence.NEW_PARTITION and pinned.start_offset]
     lost = [pinned for pinned in ranges if pinned.lost_offsets and pinned not in added]
@@ -154,7 +155,7 @@ def window_warnings(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Itera
     first = [pinned for pinned in ranges if pinned.start_evidence is Evidence.LOG_START and pinned.start_offset]
     if first:
         where = _start_words(first)
-        yield f"The log starts within the window on {where}: earlier records of it, if there were any, are gone."
+        yield f"The log starts within the window on {where}: the window's earlier records, if there were any, are gone."
     if added:
         yield f"New partitions start at their log start on {_start_words(added)}: records before it are gone."
 
@@ -170,6 +171,6 @@ def _start_words(ranges: Iterable[OffsetRange]) -> str:
 
 
 def held_warning(held: Iterable[TopicPartition], producers: Producers) -> str:
-    """Which open transactions hold a window's end back (S10)."""
+    """A warning about the open transactions that hold back a window's end (S10)."""
     names = shorten(holder_text(partition, producers) for partition in held)
-    return f"The window ends where an open transaction begins: {names}. What lies after it is in a later window."
+    return f"The window ends where an open transaction begins: {names}. Records after that will be in a later window."

@@ -1,9 +1,10 @@
-"""Retention: when Kafka will delete records that nobody has loaded yet, as far as it can be told.
+"""Retention: when Kafka will delete records that nobody has loaded yet, as far as can be told.
 
-Kafka deletes whole segments, oldest first (``deleteOldSegments`` of its ``UnifiedLog``): one whose newest record is
-older than ``retention.ms``, and one without which the log still holds ``retention.bytes``. A record never goes alone,
-so what is said here are earliest moments: its segment may keep it longer, and never goes before its time. Not the job
-of this module: compaction, which keeps the newest record of each key, and DeleteRecords, which nobody can foresee.
+Kafka deletes whole segments, oldest first (``deleteOldSegments`` of ``UnifiedLog``): a segment whose newest record is
+older than ``retention.ms``, and a segment without which the log still holds ``retention.bytes``. It never deletes a
+single record, so the times given here are the earliest possible: a record's segment may outlive them, but never goes
+sooner. Not the job of this module: compaction, which keeps the newest record of each key, and DeleteRecords, which
+nobody can foresee.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
 
 Bound = float | None
-"""Unix milliseconds, milliseconds or bytes; :data:`NEVER` where there is no limit; None when unknown."""
+"""Unix milliseconds, milliseconds or bytes; :data:`NEVER` when there is no limit; None when unknown."""
 NEVER = math.inf
 _LAST_MS = 253_402_300_799_999
-"""The end of the year 9999. What is to happen later has no date, and happens never."""
+"""End of the year 9999. Anything later has no date, and counts as never."""
 
 
 class Limit(StrEnum):
@@ -41,8 +42,8 @@ class Limit(StrEnum):
 class LogPace(NamedTuple):
     """How a partition's log grows.
 
-    :param bytes_per_offset: size of a record on the leader's disk, on average; None when the log's size is unknown.
-    :param offsets_per_s: how many are written a second; None when unknown.
+    :param bytes_per_offset: average size of a record on the leader's disk; None when the log's size is unknown.
+    :param offsets_per_s: offsets written per second; None when unknown.
     """
 
     bytes_per_offset: float | None = None
@@ -53,12 +54,12 @@ class LogPace(NamedTuple):
 class RangeForecast:
     """What retention does to one partition's range.
 
-    :param offsets: offsets of the range.
+    :param offsets: number of offsets in the range.
     :param lost: how many of them are gone already, exactly.
-    :param loses_at_ms: when the first of the others go, not before; Unix milliseconds, in the past when Kafka may
-        delete them any moment. None when they never go by a limit that is known.
+    :param loses_at_ms: when the first of the others may be deleted, at the earliest; Unix milliseconds, in the past
+        when that may happen at any moment. None when no known limit ever deletes them.
     :param by: the limit that deletes them then.
-    :param unknown: limits by which it can't be told: the others may go earlier by one of them.
+    :param unknown: limits whose effect can't be told: one of them may delete the others earlier.
     """
 
     topic: str
@@ -79,7 +80,7 @@ class RangeForecast:
 
     @property
     def urgency(self) -> tuple[float, int, int]:
-        """Sorts the next loss first, then what has lost most, then what isn't known."""
+        """Sorts by the next loss, then by the largest loss so far, then by what is unknown."""
         return (NEVER if self.loses_at_ms is None else self.loses_at_ms, -self.lost, -len(self.unknown))
 
 
@@ -87,8 +88,8 @@ class RangeForecast:
 class WindowForecast:
     """What retention does to a window.
 
-    :param window: its name; ``backlog`` for what is after the last one.
-    :param ranges: those that aren't empty, at least one, the most urgent first.
+    :param window: its name; ``backlog`` for the offsets after the last window.
+    :param ranges: the non-empty ranges, at least one, most urgent first.
     """
 
     window: str
@@ -109,11 +110,11 @@ class WindowForecast:
 
     @property
     def urgency(self) -> tuple[bool, float, int, int]:
-        """Sorts what has lost something first, then as ranges."""
+        """Sorts windows with losses first, then as ranges."""
         return (not self.lost, *self.ranges[0].urgency)
 
     def loses_by(self, moment_ms: int) -> bool:
-        """Whether something is gone, or may go by then as far as it is known."""
+        """Whether something is gone, or may be gone at that moment, as far as is known."""
         return bool(self.lost) or self.ranges[0].urgency[0] <= moment_ms
 
     def to_json(self) -> dict[str, Any]:
@@ -132,13 +133,13 @@ class WindowForecast:
 
 
 def rest_of(pending: LogRange, extent: LogExtent) -> ReadPosition:
-    """The first of some offsets that may still be there."""
+    """The first pending offset that may still exist."""
     assert extent.log_start_offset is not None
     return ReadPosition(pending.topic, pending.partition, max(pending.start_offset, extent.log_start_offset))
 
 
 def applies(limit: Limit, facts: TopicFacts) -> bool:
-    """Whether a topic is known to have such a limit."""
+    """Whether a topic is known to have this limit."""
     return _allowed(limit, facts) not in (None, NEVER)
 
 
@@ -152,11 +153,11 @@ def _allowed(limit: Limit, facts: TopicFacts) -> Bound:
 def log_pace(
     extent: LogExtent, size: LogSize | None, local: ListedOffset | None, earlier: OffsetSnapshot | None, now_ms: int
 ) -> LogPace:
-    """How a log grows: records as large as those that are there, as fast as since an earlier snapshot.
+    """How a log grows, assuming records as large as the present ones, and the rate since an earlier snapshot.
 
-    :param size: what the log takes on its leader's disk.
-    :param local: where the part of it on that disk starts (``earliest-local``, KIP-405): all of it, if that is unknown.
-    :param earlier: as of when the log's end is compared; None when nobody looked.
+    :param size: size of the log on its leader's disk.
+    :param local: where the part on that disk starts (``earliest-local``, KIP-405); when unknown, all of it is there.
+    :param earlier: snapshot to compare the log end with; None when there is none.
     """
     assert extent.log_start_offset is not None and extent.high_watermark is not None
     start = max(extent.log_start_offset, (local and local.offset) or 0)
@@ -174,10 +175,10 @@ def forecast(
 ) -> RangeForecast:
     """What retention does to a range.
 
-    :param pending: offsets of one partition that aren't loaded yet.
-    :param extent: where the log starts and ends, without an error.
+    :param pending: offsets of one partition that haven't been loaded yet.
+    :param extent: the log's start and end, without an error.
     :param facts: the topic's settings.
-    :param records: the first visible record of the range's rest, where it was looked for.
+    :param records: the first visible record in the rest of the range, if it was looked for.
     :param pace: how the log grows.
     """
     rest = rest_of(pending, extent)
@@ -197,7 +198,7 @@ def forecast(
 
 
 def _by_time(facts: TopicFacts, records: FirstRecords, rest: ReadPosition) -> Bound:
-    """When the first record is as old as the topic allows. Its segment is as young as its youngest record."""
+    """When the first record reaches the age that the topic allows. Its segment is as young as its youngest record."""
     allowed = _allowed(Limit.TIME, facts)
     if allowed is None or allowed == NEVER:
         return allowed
@@ -206,9 +207,9 @@ def _by_time(facts: TopicFacts, records: FirstRecords, rest: ReadPosition) -> Bo
 
 
 def _by_size(facts: TopicFacts, pace: LogPace, offsets: int, now_ms: int) -> Bound:
-    """When the log from here on is as large as the topic allows.
+    """When the log from here on reaches the size that the topic allows.
 
-    :param offsets: from here to the log's end.
+    :param offsets: number of offsets from here to the log end.
     """
     allowed = _allowed(Limit.SIZE, facts)
     if allowed is None or allowed == NEVER:

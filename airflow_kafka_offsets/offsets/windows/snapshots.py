@@ -1,6 +1,6 @@
-"""Offset snapshots: for each partition of a set of topics, one offset as of one thing. Immutable once stored.
+"""Offset snapshots: one offset for each partition of a set of topics, as of one thing. Immutable once stored.
 
-A snapshot's file is JSON, columnar per topic, and the ledger compresses it, so that ten thousand partitions stay small.
+A snapshot's file is JSON, columnar per topic, and the ledger compresses it, so ten thousand partitions stay small.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ class Evidence(StrEnum):
     """Why a boundary is believed."""
 
     MATCHED = "matched"
-    """A record at or after the instant stands at this offset."""
+    """A record at or after the instant is at this offset."""
     LOG_END = "log_end"
-    """No record at or after the instant: the end of the log, asked before the instant was looked up (E2)."""
+    """There is no record at or after the instant: the log end, requested before the instant was looked up (E2)."""
     LOG_START = "log_start"
-    """The log start; records before it, if there were any, are gone (E9)."""
+    """The log start; records before it, if any, are gone (E9)."""
     NEW_PARTITION = "new_partition"
-    """The partition was added later: its log start."""
+    """The log start of a partition that was added later."""
     CLAMPED = "clamped"
-    """A neighbouring snapshot, stored earlier, has the say: late or deleted records moved the look-up (S2)."""
+    """A neighbouring snapshot, stored earlier, takes precedence: late or deleted records moved the look-up (S2)."""
     MATCHED_MARKER = "matched_marker"
-    """A transaction marker or an aborted record stands there, which time look-ups match too (E41): records behind it
-    may be older than the instant."""
+    """A transaction marker or an aborted record is at this offset; timestamp look-ups match them too (E41). Records
+    after it may be older than the instant."""
     COMMITTED = "committed"
-    """A group's commit."""
+    """A group's committed offset."""
     CHOSEN = "chosen"
-    """The first record at or after the instant that the user named for topics that are added."""
+    """The first record at or after the instant that the user named for added topics."""
 
 
 class AsOfKind(StrEnum):
@@ -63,9 +63,9 @@ class AsOf:
     """What a snapshot is as of.
 
     :param kind: instant, latest, earliest, a group's commits, or a run's increment.
-    :param timestamp_ms: Unix milliseconds, for an instant alone.
-    :param group: group id, for a group's commits alone.
-    :param run: whose increment it ends, for an increment alone: small letters and digits.
+    :param timestamp_ms: Unix milliseconds; for an instant only.
+    :param group: group id; for a group's commits only.
+    :param run: the run whose increment it ends, in lower-case letters and digits; for an increment only.
     :param follows: number of the snapshot where that increment starts.
     """
 
@@ -81,7 +81,7 @@ class AsOf:
         of = {AsOfKind.INSTANT: self.timestamp_ms, AsOfKind.GROUP: self.group, AsOfKind.INCREMENT: self.run}
         for kind, value in of.items():
             if (self.kind is kind) != (value is not None):
-                raise ConfigurationError(f"A snapshot as of {self.kind} can't be of {value!r}, which {kind} takes.")
+                raise ConfigurationError(f"A snapshot as of {self.kind} can't have {value!r} as its {kind}.")
 
     @property
     def chained(self) -> bool:
@@ -93,7 +93,7 @@ class AsOf:
         return f"group {self.group}" if self.group is not None else self.kind
 
     def to_json(self) -> dict[str, Any]:
-        """Without what isn't set."""
+        """Plain JSON, without unset fields."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
@@ -106,12 +106,12 @@ class AsOf:
 class TopicFacts:
     """What a cluster says about a topic, as far as windows depend on it.
 
-    :param topic_id: tells a re-created topic from the old one (KIP-516); None from brokers before 2.8.
+    :param topic_id: distinguishes a re-created topic from the old one (KIP-516); None from brokers before 2.8.
     :param partition_count: number of partitions.
     :param cleanup_policy: ``delete``, ``compact`` or both, joined by a comma; None when it may not be described.
     :param retention_ms: milliseconds; -1 means for ever, as in Kafka's own setting; None when unknown.
-    :param retention_bytes: bytes a partition; -1 means no limit; None when unknown.
-    :param timestamp_type: ``CreateTime`` or ``LogAppendTime``; None when unknown.
+    :param retention_ms: milliseconds; -1 means forever, as in Kafka's own setting; None when unknown.
+    :param retention_bytes: bytes per partition; -1 means no limit; None when unknown.
     """
 
     topic: str
@@ -142,13 +142,13 @@ class Boundary:
     """One partition's offset in a snapshot.
 
     :param offset: first offset that belongs after the boundary.
-    :param evidence: why this offset.
-    :param matched_timestamp_ms: timestamp of the matched record, Unix milliseconds; None without a match.
-    :param leader_epoch: epoch of the matched record, or of the leader that answered where none was; None when unknown.
+    :param evidence: why this offset is believed.
+    :param matched_timestamp_ms: timestamp of the matched record, Unix milliseconds; None when none was matched.
+    :param leader_epoch: epoch of the matched record, or of the leader that answered when none was; None when unknown.
     :param log_start_offset: the log start when the snapshot was resolved.
-    :param high_watermark: the high watermark then.
-    :param last_stable_offset: the last stable offset then.
-    :param ends_leader_epoch: epoch of the leader that told of these two; None when unknown, and once stored.
+    :param high_watermark: the high watermark at that time.
+    :param last_stable_offset: the last stable offset at that time.
+    :param ends_leader_epoch: epoch of the leader that reported these two; None when unknown, and in stored snapshots.
     """
 
     topic: str
@@ -176,7 +176,7 @@ class OffsetSnapshot:
     :param resolved_at_ms: when it was resolved, Unix milliseconds by this machine's clock.
     :param topics: facts by topic name.
     :param boundaries: offsets by partition.
-    :param number: its place in the pipeline's log of snapshots; None until stored.
+    :param number: its number in the pipeline's log of snapshots; None until it is stored.
     """
 
     as_of: AsOf
@@ -189,7 +189,7 @@ class OffsetSnapshot:
 
     @property
     def timestamp_ms(self) -> int:
-        """Where it stands in time: its instant, or when it was resolved."""
+        """Its place in time: its instant, or when it was resolved."""
         return self.resolved_at_ms if self.as_of.timestamp_ms is None else self.as_of.timestamp_ms
 
     @property
@@ -246,7 +246,7 @@ def _boundaries(topic: str, columns: Mapping[str, Any]) -> list[Boundary]:
 
 
 def snapshot_warnings(snapshot: OffsetSnapshot) -> Iterator[str]:
-    """What may be unexpected about a snapshot."""
+    """Anything unexpected about a snapshot."""
     if future := future_warning(snapshot):
         yield future
     at: dict[Evidence, list[str]] = defaultdict(list)
@@ -261,8 +261,8 @@ def snapshot_warnings(snapshot: OffsetSnapshot) -> Iterator[str]:
 
 
 def future_warning(snapshot: OffsetSnapshot) -> str | None:
-    """Which records from the future stand at a snapshot's offsets, and freeze every later window until it ages out (E5,
-    S7); None when there are none."""
+    """A warning about records with future timestamps at a snapshot's offsets. They freeze every later window until they
+    age out (E5, S7). None when there are none."""
     worst = [
         f"{key} at offset {boundary.offset} ({iso_instant(boundary.matched_timestamp_ms or 0)})"
         for key, boundary in sorted(snapshot.boundaries.items())

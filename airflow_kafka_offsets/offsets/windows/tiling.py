@@ -1,4 +1,4 @@
-"""Tiling: windows meet where one ends and the other begins, leave offsets out, or share some. Arithmetic on ranges."""
+"""Tiling: whether windows meet, leave offsets out, or share some. Arithmetic on ranges."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
 
 _OWN_BEGINNING = (Evidence.NEW_PARTITION, Evidence.CHOSEN)
-"""Why a range begins where its partition, or the user's share of it, does."""
+"""Evidence for ranges that start where their partition does, or where the user chose to start it."""
 
 Beginning = Callable[[OffsetRange], int]
-"""Where a topic began that the earlier window doesn't have, as far as is known: its log start, on a range's partition.
-"""
+"""Where a topic that the earlier window lacks began, as far as is known: its log start, on a range's partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Seam:
     """Where two windows fail to meet.
 
     :param end_offset: where the earlier window ends.
-    :param start_offset: where the later one starts: further is a gap, less far an overlap.
+    :param start_offset: where the later one starts: higher means a gap, lower an overlap.
     """
 
     topic: str
@@ -37,12 +36,12 @@ class Seam:
 
     @property
     def is_gap(self) -> bool:
-        """Whether offsets between the two are in neither."""
+        """Whether offsets between the two are in neither window."""
         return self.start_offset > self.end_offset
 
     @property
     def size(self) -> int:
-        """How many offsets are left out, or are in both."""
+        """How many offsets are left out, or shared."""
         return abs(self.start_offset - self.end_offset)
 
     def __str__(self) -> str:
@@ -56,10 +55,11 @@ class Seam:
 def seams(windows: Iterable[Sequence[OffsetRange]], beginning: Beginning | None = None) -> list[Seam]:
     """Every gap and overlap between consecutive windows, given in order of time. Empty when they tile.
 
-    Consecutive windows tile when each partition of the earlier one goes on in the later one where it ended. A partition
-    that only the later one has was added since: it begins with its first record, or there is a gap before it.
+    Consecutive windows tile when the later one continues each partition of the earlier one where that ended. A
+    partition that only the later one has was added in between: it starts with its first record, or there is a gap
+    before it.
 
-    :param beginning: asked of topics that only the later one has; None leaves them out.
+    :param beginning: gives the start of topics that only the later window has; None ignores these topics.
     """
     return [seam for earlier, later in pairwise(windows) for seam in _between(by_partition(earlier), later, beginning)]
 
@@ -85,7 +85,7 @@ def _between(
 
 
 def shared(one: Iterable[OffsetRange], other: Iterable[OffsetRange]) -> list[LogRange]:
-    """The offsets that are in both of two windows, what was lost of them included. Empty when there are none."""
+    """The offsets that are in both windows, including lost ones. Empty when there are none."""
     theirs = by_partition(other)
     found = []
     for pinned in one:
@@ -99,7 +99,7 @@ def shared(one: Iterable[OffsetRange], other: Iterable[OffsetRange]) -> list[Log
 
 
 def uncovered(gaps: Iterable[Seam], windows: Iterable[Iterable[OffsetRange]]) -> list[Seam]:
-    """What is left of some gaps without the offsets that are in other windows, what was lost of them included."""
+    """What remains of some gaps without the offsets that other windows have, including lost ones."""
     left = list(gaps)
     for ranges in map(by_partition, windows):
         left = [part for gap in left for part in _without(gap, ranges)]
@@ -118,7 +118,7 @@ def _without(gap: Seam, ranges: Mapping[TopicPartition, OffsetRange]) -> Iterabl
 
 
 def ends_before(earlier: Iterable[OffsetRange], later: Iterable[OffsetRange]) -> bool:
-    """Whether on every partition of both one window ends at or before the other's start."""
+    """Whether the earlier window ends at or before the later one's start on every partition that both have."""
     ends = by_partition(earlier)
     return all(
         before.end_offset <= pinned.window_start
@@ -147,13 +147,13 @@ T = TypeVar("T", bound=Tile)
 class Misfit:
     """Two windows that don't tile.
 
-    :param earlier: name of the one that starts first.
-    :param later: name of the other one.
-    :param seams: where they fail to meet, by partition; empty where the later one starts before the earlier one ends.
-    :param shared: offsets that are in both; empty where they don't overlap in time.
-    :param waiting: windows that aren't published, and have some of what the two leave out.
-    :param missing: what the two leave out and no window has.
-    :param meets: whether one starts when the other ends.
+    :param earlier: name of the window that starts first.
+    :param later: name of the other window.
+    :param seams: where they fail to meet, by partition; empty when they overlap in time.
+    :param shared: offsets that both have; empty when they don't overlap in time.
+    :param waiting: unpublished windows that have some of the offsets left out between the two.
+    :param missing: offsets left out between the two that no window has.
+    :param meets: whether the later one starts at the instant when the earlier one ends.
     """
 
     earlier: str
@@ -165,7 +165,7 @@ class Misfit:
     meets: bool = False
 
     def problems(self) -> list[str]:
-        """In words, what is no hole: an overlap, or a seam where the two meet in time and not in offsets."""
+        """Overlaps, and seams of windows that meet in time but not in offsets, in words. Holes aren't included."""
         if self.shared:
             return [f"windows {self.earlier} and {self.later} overlap: {shorten(map(str, self.shared))}"]
         if self.meets or not all(seam.is_gap for seam in self.seams):
@@ -173,7 +173,7 @@ class Misfit:
         return []
 
     def holes(self) -> list[str]:
-        """In words, what is left out between the two, and no window has."""
+        """The offsets between the two that no window has, in words."""
         if self.problems() or not self.missing:
             return []
         late = f"; not published yet: {shorten(self.waiting)}" if self.waiting else ""
@@ -184,14 +184,14 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """The verdict over a run of windows.
+    """The result of checking a series of windows.
 
     :param windows: how many there are.
-    :param problems: every overlap, and every seam where two windows meet in time and not in offsets, in words and in
-        order of time.
-    :param holes: offsets between two windows that no window has, also none that isn't published yet; in words, and in
-        order of time.
-    :param misfits: the windows that ``problems`` and ``holes`` tell of.
+    :param problems: every overlap, and every seam where two windows meet in time but not in offsets; in words, in order
+        of time.
+    :param holes: offsets between two windows that no window has, not even an unpublished one; in words, in order of
+        time.
+    :param misfits: the pairs of windows that ``problems`` and ``holes`` describe.
     """
 
     windows: int
@@ -214,16 +214,16 @@ def check_tiling(
 ) -> Tiling:
     """Check windows against each other, in order of their start.
 
-    :param ranges: a window's ranges.
+    :param ranges: gives a window's ranges.
     :param surely_meet: whether two windows are known to meet, so that their ranges needn't be read.
-    :param beginning: where topics begin that a window has and the one before it lacks.
-    :param waiting: windows that aren't published: what one of them has is no hole.
+    :param beginning: gives the start of topics that a window has and the one before it lacks.
+    :param waiting: unpublished windows: offsets that one of them has aren't a hole.
     """
     ordered = sorted(windows, key=lambda window: (window.start_ms, window.end_ms))
     misfits: list[Misfit] = []
     before: list[T] = []
     for later in ordered:
-        # Windows of other offsets may lie in each other's time: each is compared with all that reach into it.
+        # Windows with other offsets may overlap in time: each is compared with all that reach into it.
         reaching = [earlier for earlier in before if earlier.end_ms > later.start_ms]
         for earlier in reaching:
             common = shared(ranges(earlier), ranges(later))
@@ -242,7 +242,8 @@ def check_tiling(
 
 
 def _may_have(window: Tile, earlier: Tile, later: Tile) -> bool:
-    """Whether a window may have what two others leave out: it reaches between them, or is a newer revision of one."""
+    """Whether a window may have what two others leave out: it spans the time between them, or is a newer revision of
+    one of them."""
     newer = window.window in (earlier.window, later.window)
     return newer or (window.start_ms < later.start_ms and window.end_ms > earlier.end_ms)
 
@@ -250,8 +251,8 @@ def _may_have(window: Tile, earlier: Tile, later: Tile) -> bool:
 def _misfit(
     earlier: T, later: T, found: Sequence[Seam], waiting: Iterable[T], ranges: Callable[[T], Sequence[OffsetRange]]
 ) -> Misfit:
-    """Two windows that don't meet, and which of those that aren't published have what they leave out. As many of them
-    are read as it takes."""
+    """Two windows that don't meet, and the unpublished ones that have what they leave out. No more of these are read
+    than necessary."""
     missing = [seam for seam in found if seam.is_gap]
     having: dict[str, None] = {}
     for window in waiting:

@@ -1,7 +1,7 @@
-"""Topic identity: whether cluster and topics are still the ones that some offsets belong to.
+"""Topic identity: whether the cluster and topics are still the ones that some offsets belong to.
 
-Offsets are only numbers: a topic that was deleted and made again, and another cluster behind the same address, have the
-same ones for other records. A topic's id is never given twice (KIP-516); brokers before 2.8 have none.
+Offsets are only numbers: a re-created topic, and another cluster behind the same address, use the same offsets for
+other records. Topic ids are never reused (KIP-516); brokers before 2.8 have none.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Resolved(Protocol):
 
 
 def is_another(known: str | None, found: str | None) -> bool:
-    """Whether two ids are of different things, as far as both are known."""
+    """Whether two ids differ; False when one is unknown."""
     return None not in (known, found) and known != found
 
 
 def check_topics(pinned: Resolved, cluster_id: str, topics: Mapping[str, TopicFacts]) -> None:
-    """Refuse a window or snapshot whose topics aren't the ones that were pinned.
+    """Refuse a window or snapshot whose topics are no longer the ones that were pinned.
 
     :param cluster_id: the cluster that the connection reaches now.
-    :param topics: what it says of the topics now; a missing topic is absent.
-    :raises TopicChangedError: another cluster, a topic that is missing, or one that was re-created (S16).
+    :param topics: what that cluster says about the topics now; missing topics are absent.
+    :raises TopicChangedError: when it is another cluster, or a topic is missing or was re-created (S16).
     """
     what = pinned.title
     if cluster_id != pinned.cluster_id:
@@ -57,9 +57,9 @@ def check_topics(pinned: Resolved, cluster_id: str, topics: Mapping[str, TopicFa
 
 
 def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
-    """Refuse to go on with topics that aren't the ones that were stored (E24, S16).
+    """Refuse topics that are no longer the ones that were stored (E24, S16).
 
-    :raises TopicChangedError: another cluster, another topic id, or partitions that are gone.
+    :raises TopicChangedError: when it is another cluster, a topic has another id, or partitions are gone.
     """
     if known.cluster_id != fresh.cluster_id:
         raise TopicChangedError(
@@ -84,15 +84,15 @@ def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
 def identity_problems(
     pinned: Resolved, read: Iterable[str], cluster_id: str, topic_ids: Mapping[str, str | None]
 ) -> Iterator[str]:
-    """In what a cluster isn't the one that the window was resolved on.
+    """How a cluster differs from the one that a window was resolved on, in words.
 
-    :param read: topics that the window has offsets of.
-    :param topic_ids: what the cluster says of them.
+    :param read: topics that the window has offsets on.
+    :param topic_ids: the ids that the cluster reports for them.
     """
     if cluster_id != pinned.cluster_id:
-        yield f"it is of cluster {pinned.cluster_id}, and this is {cluster_id}"
+        yield f"it belongs to cluster {pinned.cluster_id}, but this is {cluster_id}"
         return
     for topic in read:
         resolved, found = pinned.topics[topic].topic_id, topic_ids.get(topic)
         if resolved is not None and resolved != found:
-            yield f"topic {topic} was re-created (its id was {resolved}, and is {found})"
+            yield f"topic {topic} was re-created (its id was {resolved}, and is now {found})"

@@ -1,8 +1,8 @@
 """Truncation: whether a log has lost its end since an offset was seen in it, and given that offset to another record.
 
-An unclean leader election cuts a log, and it may grow past its old end again. Log ends don't tell then; the leader
-epoch does under which the offset was seen (KIP-101, KIP-320): it ends where the log was cut. Where leader epochs end is
-asked elsewhere; here is what the answers mean.
+An unclean leader election truncates a log, and the log may then grow past its old end. Log ends no longer show this,
+but the leader epoch under which the offset was seen does (KIP-101, KIP-320): it ends where the log was truncated. This
+module interprets where leader epochs end; it doesn't ask Kafka.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GONE = "the records pinned in the old one are gone with it"
 class SeenOffset(NamedTuple):
     """An offset that was seen in a log.
 
-    :param leader_epoch: the leader epoch that it was seen under (KIP-320); None where nobody knows that.
+    :param leader_epoch: the leader epoch that it was seen under (KIP-320); None when unknown.
     """
 
     topic: str
@@ -37,7 +37,7 @@ def seen_in(snapshot: OffsetSnapshot) -> list[SeenOffset]:
 
 
 def cut_below(seen: Iterable[SeenOffset], ends: EpochEnds) -> dict[TopicPartition, str]:
-    """Which logs were cut below an offset, and where, in words."""
+    """The partitions whose logs were truncated below an offset, and where, in words."""
     found = {}
     for place in seen:
         key = TopicPartition.of(place)
@@ -48,9 +48,9 @@ def cut_below(seen: Iterable[SeenOffset], ends: EpochEnds) -> dict[TopicPartitio
 
 
 def refuse_unanswered(ends: EpochEnds) -> None:
-    """Make sure that every leader answered, or is one that never tells.
+    """Check that every leader answered, or is one that never tells.
 
-    :raises OffsetsError: naming partitions; whether their logs were cut is open.
+    :raises OffsetsError: naming the partitions; it isn't known whether their logs were truncated.
     """
     failures = [(what, error) for what, error in ends.failures() if error.name not in UNTOLD]
     if failures:
@@ -66,12 +66,12 @@ def not_known(seen: Iterable[SeenOffset], ends: EpochEnds) -> list[SeenOffset]:
 
 
 def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str, int], int | None]) -> None:
-    """Refuse logs that haven't come to the epoch of an offset: epochs never run backwards, so that it is of another log
-    of that name, or a broker doesn't know the newest leader yet. A log that has no epochs at all says as little of any.
+    """Refuse logs that are at a lower epoch than an offset. Epochs never go backwards, so either the offset belongs to
+    another log of that name, or a broker doesn't know the newest leader yet. A log without epochs proves nothing.
 
-    :param seen: as :func:`not_known` finds them.
-    :param leader_epoch: the newest epoch of a topic's partition; None when unknown.
-    :raises OffsetsError: naming partitions; it may pass.
+    :param seen: offsets from :func:`not_known`.
+    :param leader_epoch: gives the newest epoch of a partition's log; None when unknown.
+    :raises OffsetsError: naming the partitions; a retry may succeed.
     """
     later = [
         (
@@ -88,26 +88,27 @@ def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str,
 
 
 def of_another_log(seen: str, leader_epoch: int, way: str) -> ResponseError:
-    """The error of an offset of a later epoch than its log; or a broker doesn't know the newest leader yet.
+    """The error for an offset of a later epoch than its log: it belongs to another log, or a broker doesn't know the
+    newest leader yet.
 
     :param seen: what was seen or committed under which epoch, in words.
-    :param leader_epoch: the log's newest one.
-    :param way: what it means if the topic was made again, and what to do.
+    :param leader_epoch: the log's newest epoch.
+    :param way: what it means if the topic was re-created, and what to do.
     """
     return ResponseError(
         "UNKNOWN_LEADER_EPOCH",
         75,
         True,
-        f"{seen}, and the log is at {leader_epoch}: the topic was re-created, and {way}; or the leader that "
-        "answered has been replaced, which passes",
+        f"{seen}, but the log is at {leader_epoch}: either the topic was re-created, and {way}; or the leader that "
+        "answered has been replaced, which resolves itself",
     )
 
 
 def untold(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:
-    """The partitions of which nobody knows whether their log was cut, and why. Below offset 0 there is nothing to be
-    cut.
+    """The partitions for which nobody knows whether their log was truncated, and why. Below offset 0 there is nothing
+    to truncate.
 
-    :param ends: without other errors than :func:`refuse_unanswered` lets pass.
+    :param ends: with no errors other than those that :func:`refuse_unanswered` accepts.
     """
     for place in seen:
         if place.offset == 0:
@@ -123,14 +124,15 @@ def untold(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:
 
 
 def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
-    """Refuse to go on where a log ends before a window that it filled (S15).
+    """Refuse logs that end before the offset where an earlier snapshot put them (S15).
 
-    Clamped to that window's end, what the log takes up to there would be in no window. A log that was asked later never
-    ends earlier otherwise, also while its leader changes (KIP-207); but a leader that is cut off from the controller
-    goes on telling of its own log, and knows neither its successor nor the records since.
+    If their new boundaries were clamped to that offset, records that the log takes until it gets there would be in no
+    window. Without truncation, a log that is asked later never ends earlier, not even during a leader change (KIP-207).
+    One exception: a leader that is cut off from the controller keeps reporting its own log, without knowing its
+    successor or the records since.
 
-    :raises OffsetsError: when an earlier leader answered than the one of the snapshot: that proves nothing, and passes.
-    :raises LogTruncatedError: naming partitions, and where they end.
+    :raises OffsetsError: when an older leader answered than the snapshot's: that proves nothing, and passes.
+    :raises LogTruncatedError: naming the partitions, and where their logs end.
     """
     shorter = {
         key: (old, boundary)
@@ -140,7 +142,7 @@ def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
     seen = [SeenOffset(*key, old.offset, old.leader_epoch) for key, (old, _) in shorter.items()]
     refuse_later_epochs(seen, lambda *key: shorter[TopicPartition(*key)][1].ends_leader_epoch)
     truncated = [
-        f"{key} stands at {old.offset}, the log ends at {boundary.high_watermark}"
+        f"{key} was at {old.offset}, but its log now ends at {boundary.high_watermark}"
         for key, (old, boundary) in shorter.items()
     ]
     if truncated:
@@ -152,10 +154,10 @@ def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
 
 
 def refuse_cut_commits(commits: CommittedOffsets, group: str, way: str = "") -> None:
-    """Refuse to go by commits of a log that was cut below them, though it has grown past them again (S15).
+    """Refuse commits of logs that were truncated below them, even if the logs have grown past them since (S15).
 
-    :param way: what else may be done, added to the advice.
-    :raises LogTruncatedError: naming partitions, and where they were cut.
+    :param way: another option, added to the advice.
+    :raises LogTruncatedError: naming the partitions, and where their logs were truncated.
     """
     cut = [
         f"{commit.topic}-{commit.partition} was truncated at {commit.cut_at}, below {commit.offset}"

@@ -321,7 +321,7 @@ class TestTruncated:
         write(name, [now_ms()] * 2)
         store(client, ledger, name, 3)
         with pytest.raises(
-            AirflowFailException, match=rf"{name}-0 ends at 2 now, before offset 3 of snapshot"
+            AirflowFailException, match=rf"{name}-0 now ends at 2, before offset 3 of snapshot"
         ) as failed:
             watch()
         assert fails_with(LogTruncatedError, failed)
@@ -335,7 +335,7 @@ class TestTruncated:
         for end in (9, 2):
             start = store(client, ledger, name, 0)
             ledger.pin_window(start, store(client, ledger, name, end), on_overlap="allow")
-        with pytest.raises(AirflowFailException, match=rf"{name}-0 ends at 2 now, before offset 9 of end of window"):
+        with pytest.raises(AirflowFailException, match=rf"{name}-0 now ends at 2, before offset 9 of end of window"):
             watch()
 
 

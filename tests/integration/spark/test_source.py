@@ -200,7 +200,7 @@ class TestOtherClusters:
                 window,
                 table,
                 TopicChangedError,
-                f"is of cluster {first.node.cluster_id}, and this is {other.cluster_id}",
+                f"belongs to cluster {first.node.cluster_id}, but this is {other.cluster_id}",
             )
 
     def test_the_options_of_the_read_lead_elsewhere(
@@ -212,7 +212,7 @@ class TestOtherClusters:
             produce(other, topic, timestamps=range(1000, 1000 + RECORDS))
             window = open_window(resolved(topic))
             rows = window.read(**{"kafka.bootstrap.servers": other.bootstrap_servers})
-            with pytest.raises(TopicChangedError, match="is of cluster"):
+            with pytest.raises(TopicChangedError, match="belongs to cluster"):
                 window.write(rows, FileSink(table))
 
 

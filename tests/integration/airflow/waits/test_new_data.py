@@ -269,5 +269,5 @@ class TestTopicsThatChange:
     def test_a_log_that_ends_before_the_start_of_new_data_fails(self, ten: str, client: OffsetsClient) -> None:
         """E34"""
         since = FixedOffsets.of("before", [SeenOffset(ten, 0, 12)])
-        with pytest.raises(LogTruncatedError, match=f"{ten}-0 ends at 10 now"):
+        with pytest.raises(LogTruncatedError, match=f"{ten}-0 now ends at 10"):
             NewData((ten,), since).check(client)

@@ -245,7 +245,7 @@ class TestNeverReached:
         """E34"""
         name = new_name("group")
         commit(name, ten, 10)
-        with pytest.raises(LogTruncatedError, match=f"{ten}-0 ends at 10 now, before offset 12 of target"):
+        with pytest.raises(LogTruncatedError, match=f"{ten}-0 now ends at 10, before offset 12 of target"):
             OffsetsReached(name, at_offset(ten, 12)).check(client)
 
     def test_a_commit_past_the_end_of_the_log_has_reached_nothing(

@@ -115,6 +115,6 @@ def test_the_error_may_pass_and_says_what_to_do() -> None:
     assert group.untold is not None
     assert group.untold.retriable
     assert str(group.untold) == (
-        "REBALANCE_IN_PROGRESS (27): the group is PreparingRebalance, and Kafka says what all members read only when "
-        "it is Stable; wait, or name the topics (topics=, --topics)"
+        "REBALANCE_IN_PROGRESS (27): the group is PreparingRebalance, and Kafka reports what all members read only "
+        "when it is Stable; wait, or name the topics (topics=, --topics)"
     )

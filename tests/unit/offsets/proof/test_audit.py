@@ -277,8 +277,8 @@ class TestLogsThatMayHaveBeenCut:
         ("topic_id", "uncut", "said"),
         [
             pytest.param("id", 1, "read = written = log", id="asked"),
-            pytest.param("id", None, "of 1 logs 0 were found not truncated", id="nobody asked"),
-            pytest.param("id", 0, "of 1 logs 0 were found not truncated", id="found cut"),
+            pytest.param("id", None, "only 0 of 1 logs were confirmed as not truncated", id="nobody asked"),
+            pytest.param("id", 0, "only 0 of 1 logs were confirmed as not truncated", id="found cut"),
             pytest.param(
                 None, None, "but Kafka doesn't tell .*whether logs of 1 partitions were truncated", id="too old"
             ),

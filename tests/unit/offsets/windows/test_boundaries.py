@@ -213,13 +213,13 @@ class TestClamp:
 
     def test_partitions_that_another_task_has_seen_already_are_asked_for_again(self) -> None:
         """S17: they were added between its question and this one's."""
-        with pytest.raises(OutdatedSurveyError, match="has 2 partitions by now; Kafka had been asked for 1") as failed:
+        with pytest.raises(OutdatedSurveyError, match="has 2 partitions now, but had 1 when Kafka was asked") as failed:
             boundaries.clamp(snapshot({0: 60}), snapshot({0: 50, 1: 1}), None)
         assert failed.value.retriable
 
     def test_a_log_that_ends_before_its_windows_is_refused(self) -> None:
         """S15: what it takes up to there would be in no window."""
-        with pytest.raises(LogTruncatedError, match="t-0 stands at 2000, the log ends at 1060"):
+        with pytest.raises(LogTruncatedError, match="t-0 was at 2000, but its log now ends at 1060"):
             boundaries.clamp(snapshot({0: 60}, at_ms=T0 + HOUR_MS), snapshot({0: 2000}), None)
 
     @pytest.mark.parametrize(

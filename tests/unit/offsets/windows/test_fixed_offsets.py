@@ -74,7 +74,7 @@ class TestRefusals:
     def test_another_cluster_is_told_though_its_topics_have_no_ids(self) -> None:
         """S16: brokers before 2.8."""
         with pytest.raises(
-            TopicChangedError, match="snapshot 1 is of cluster cluster-1, and this is cluster-2"
+            TopicChangedError, match="snapshot 1 belongs to cluster cluster-1, but the connection now reaches cluster-2"
         ) as told:
             self.positions.refuse_other_source("cluster-2", {"t": None})
         assert told.value.topic == "t", "a watch goes on without it"
@@ -83,7 +83,7 @@ class TestRefusals:
 
     def test_a_log_that_ends_before_its_offset_was_truncated(self) -> None:
         self.positions.refuse_truncated(extents(extent(0, 0, 5)))
-        with pytest.raises(LogTruncatedError, match="t-0 ends at 4"):
+        with pytest.raises(LogTruncatedError, match="t-0 now ends at 4"):
             self.positions.refuse_truncated(extents(extent(0, 0, 4)))
 
     @pytest.mark.parametrize(
