@@ -1,4 +1,4 @@
-"""Tell Kafka's own tools how far the pipeline has come."""
+"""Commit a window's end to a consumer group, so that Kafka's own tools see the pipeline's progress."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ class KafkaCommitOffsetsOperator(BaseOperator):
     """
     Commits the window's end to a consumer group, so that lag tools see the pipeline.
 
-    With each offset goes the leader epoch that the ledger knows of it (KIP-320): a consumer that goes on from there
-    finds out whether an unclean election has cut the log below it since.
+    Each commit carries the leader epoch that the ledger recorded for the offset (KIP-320), so that a consumer that
+    starts there detects whether an unclean leader election has truncated the log since.
 
-    Only ever forwards: where the group has committed further already (a later window ran first, or this one runs
-    again), its commit stays. The window must be published, its topics must be the ones that were resolved, and the
-    group must have no active members. Give the task a pool of one slot where windows run side by side: reading and
-    writing the group's commits are two requests.
+    Commits only move forward: if the group has already committed further (because a later window ran first, or this
+    one ran before), its commit stays. The window must be published, its topics must be the ones that were resolved,
+    and the group must have no active members. If windows run in parallel, give the task a pool with one slot: reading
+    and writing the group's commits are two requests.
 
-    Where the group would be moved past offsets that no published window has, it isn't: they would never be read. A
-    group without commits begins with the first window that is pinned, and not while an earlier run of the Dag goes on.
+    The group is never moved past offsets that no published window covers, because they would never be read. A group
+    without commits starts at the first pinned window, but not while an earlier run of the Dag is still active.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param group: group id. (templated)
-    :param on_hole: what to do about offsets between the group's commits and this window that no published window has,
-        pinned or not: ``fail`` (default), so that a retry passes once they are loaded; or ``warn``.
+    :param on_hole: what to do about offsets between the group's commits and this window that no published window
+        covers, pinned or not: ``fail`` (default), so that a retry succeeds once they are loaded; or ``warn``.
     :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
 
-    XCom: ``{"group": "...", "committed": 5, "kept": 1}``, both in partitions.
+    XCom: ``{"group": "...", "committed": 5, "kept": 1}``; both numbers count partitions.
     """
 
     template_fields: Sequence[str] = ("window", "group", "kafka_conn_id")
@@ -94,20 +94,20 @@ class KafkaCommitOffsetsOperator(BaseOperator):
             if ahead:
                 attempt = ledger.folder_of(pinned).attempt(published.attempt)
                 self._look_for_holes(ledger, manifest, commits, Loader.of(context, attempt))
-            # Brokers that know topic ids make sure themselves that the topics are still the ones that were loaded.
+            # Brokers that support topic ids check themselves that the topics are still the ones that were loaded.
             topic_ids = {
                 topic: facts.topic_id for topic, facts in manifest.topics.items() if facts.topic_id is not None
             }
             client.commit_offsets(self.group, CommittedOffsets(ahead), topic_ids=topic_ids).raise_for_errors()
         kept = len(manifest.ranges) - len(ahead)
-        self.log.info("Group %s: committed %s partitions, %s were already further", self.group, len(ahead), kept)
+        self.log.info("Group %s: committed %s partitions, %s were already ahead", self.group, len(ahead), kept)
         return {"group": self.group, "committed": len(ahead), "kept": kept}
 
     def _commits(self, client: OffsetsClient, manifest: Manifest) -> dict[TopicPartition, int]:
-        """How far the group has committed, without the partitions where it hasn't."""
+        """The group's committed offsets; partitions without a commit are left out."""
         partitions = [TopicPartition(records.topic, records.partition) for records in manifest.ranges]
         commits = client.committed_offsets({self.group: partitions}).raise_for_errors()
-        # One of another log doesn't say how far the group has come in this one.
+        # A commit made in a log that has been replaced says nothing about the group's position in this one.
         extents = client.log_extents(partitions).raise_for_errors()
         marked = client.mark_cut(commits, extents).raise_for_errors()
         found = marked.lookup(self.group)
@@ -129,21 +129,21 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         if holes and self.on_hole == "fail":
             raise refusal(manifest.window, holes, loader)
         for hole in holes:
-            self.log.warning("Group %s is moved past offsets that no published window has: %s", self.group, hole)
+            self.log.warning("Group %s is moved past offsets that no published window covers: %s", self.group, hole)
         run = None if commits else loader.earlier_run()
         if run is None:
             return
-        said = f"Group {self.group} has no commits, and run {run} of this Dag, of an earlier window, isn't over"
+        said = f"Group {self.group} has no commits, and run {run} of this Dag, for an earlier window, hasn't finished"
         if self.on_hole == "fail":
             raise HoleError(
-                f"{said}: the group would begin past what that run loads. Once it is over, this task "
-                "succeeds when it is retried (retries=) or cleared. on_hole='warn' continues anyway."
+                f"{said}: the group would start past the records that it loads. When that run has finished, retry "
+                "(retries=) or clear this task. on_hole='warn' commits anyway."
             )
         self.log.warning("%s", said)
 
 
 def _ahead(manifest: Manifest, end: OffsetSnapshot, commits: dict[TopicPartition, int]) -> list[CommittedOffset]:
-    """What the group is to commit: the window's end, where it hasn't come so far."""
+    """The commits to make: the window's end on each partition where the group is behind it."""
     found = []
     for records in manifest.ranges:
         key = TopicPartition(records.topic, records.partition)

@@ -1,4 +1,4 @@
-"""What our operators share: the arguments that name a pipeline, how a window is pinned, which faults a retry mends."""
+"""What the operators share: the arguments that name a pipeline, pinning a window, and which errors are retried."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def failing_fast() -> Iterator[None]:
-    """Let transient faults fail the try, so that Airflow retries; let permanent ones fail the task.
+    """Fail the task without retries on a permanent error; pass transient errors on, so that Airflow retries.
 
     :raises AirflowFailException: for an error of this package that isn't ``retriable``.
     """
@@ -52,14 +52,14 @@ class KafkaPipelineOperator(BaseOperator):
     """
     Base of the operators that resolve offsets for a pipeline.
 
-    :param pipeline: names the ledger's folder. (templated)
-    :param topics: a topic or several. (templated)
-    :param topic_pattern: instead of ``topics``: a regular expression that whole names match. It is looked up by each
-        task; topics that are new in it begin like new partitions. (templated)
+    :param pipeline: name of the pipeline, and of its folder in the ledger root. (templated)
+    :param topics: one topic or a list. (templated)
+    :param topic_pattern: instead of ``topics``: a regular expression that the whole topic name must match. Each task
+        evaluates it again; newly matching topics start like new partitions. (templated)
     :param ledger_root: folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by default. (templated)
-    :param isolation_level: which records count; the load reads with the same. (templated)
-    :param on_future_record: what to do about a record from the future, more than an hour ahead of the clock, at a
-        snapshot's offset: all windows up to its time would be empty on its partition. ``fail`` (default), or ``warn``.
+    :param isolation_level: which records count; the load reads with the same level. (templated)
+    :param on_future_record: what to do when the record at a snapshot's offset has a timestamp more than an hour ahead
+        of the clock: until that time, all windows would be empty on its partition. ``fail`` (default), or ``warn``.
     :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
     """
 
@@ -91,30 +91,29 @@ class KafkaPipelineOperator(BaseOperator):
 
     @contextmanager
     def pinner(self) -> Iterator[WindowPinner]:
-        """A pinner with a client, closed afterwards."""
+        """A window pinner, whose client is closed afterwards."""
         topics, level = as_topics(self.topics, self.topic_pattern), IsolationLevel.of(self.isolation_level)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             ledger = open_ledger(self.ledger_root, self.pipeline)
             yield WindowPinner(client, ledger, topics, level, self.policies())
 
     def policies(self) -> Policies:
-        """What to do about what a log may have in store."""
+        """The policies that this task's arguments choose."""
         one_of("on_future_record", self.on_future_record, "fail", "warn")
         return Policies(on_future_record=self.on_future_record)
 
 
 class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
     """
-    Base of the operators that pin a window and hand on a reference to it.
+    Base of the operators that pin a window and return a reference to it.
 
-    :param on_data_loss: what to do when records of the window are gone already: ``fail`` (default), naming exact
-        counts, or ``load_rest``, which pins the rest and writes the loss into the manifest.
+    :param on_data_loss: what to do when records of the window are already deleted: ``fail`` (default), naming exact
+        counts, or ``load_rest``, which pins the rest and records the loss in the manifest.
     :param on_overlap: what to do when another window of the pipeline, pinned or published, has some of the window's
-        offsets: ``fail`` (default), naming it, or ``allow``. Their common records are then loaded by both, and verify
+        offsets: ``fail`` (default), naming it, or ``allow``. Both windows then load the shared records, and verify
         fails on both.
-    :param new_topics_from: where a topic begins that is added to the pipeline: at an instant in ISO-8601 with a zone,
-        which has passed and isn't after the end of the first window with the topic, or, by default, at its log start.
-        (templated)
+    :param new_topics_from: where a topic that is added to the pipeline starts: at a past instant, in ISO-8601 with a
+        time zone, not after the end of the first window with the topic; by default at its log start offset. (templated)
 
     The other arguments are those of :class:`KafkaPipelineOperator`.
     """

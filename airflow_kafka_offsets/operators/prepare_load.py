@@ -1,4 +1,4 @@
-"""Make a load ready for whatever submits Spark: EMR, Dataproc, Databricks, Livy, Kubernetes, Glue."""
+"""Prepare a load for any way of submitting Spark: EMR, Dataproc, Databricks, Livy, Kubernetes, Glue."""
 
 from __future__ import annotations
 
@@ -34,54 +34,54 @@ if TYPE_CHECKING:
 _PACKAGES = "spark.jars.packages"
 
 _SECRET_ENDINGS = ("password", "sasl.jaas.config", "ssl.keystore.key")
-"""Options of Kafka's Java client that hold one."""
+"""Endings of the Kafka Java client options that hold a secret."""
 _SECRETIVE = re.compile(r"secret|password|token|credential$|(access|account|private|shared)[._-]?key|[.]sas[.]")
 _OPEN = re.compile(
     r"access[._-]?key[._-]?id$|[.](file|path|location|provider[^.]*)$|token[.]endpoint[.]url$|redaction|"
     r"^spark[.]kubernetes[.](driver|executor)[.](secrets|secretkeyref)[.]"
 )
-"""Names in lower case: those of confs of stores, catalogs and Spark that hold a secret, and those among them that only
-say where it is."""
+"""Match lower-cased conf names of stores, catalogs and Spark: ``_SECRETIVE`` those that hold a secret, ``_OPEN`` the
+ones among them that only say where it is."""
 _REFERENCE = re.compile(r"[{][{]secrets/|EMR[.]secret@")
-"""How a value begins that names a secret of the cluster's store, on Databricks and on EMR."""
+"""How a value starts that refers to the cluster's secret store, on Databricks and on EMR."""
 
 
 class KafkaPrepareLoadOperator(BaseOperator):
     """
-    Makes the load of one pinned window ready for any operator that submits Spark. The next task submits it, and
-    ``KafkaVerifyWindowOperator`` with ``load=`` waits for what its driver counts, and publishes it.
+    Prepares the load of one pinned window for any operator that submits Spark. The next task submits it;
+    ``KafkaVerifyWindowOperator`` with ``load=`` then waits for the driver's counts and publishes the window.
 
-    It checks that every record of the window is still there, notes the load in the ledger, stores the application and
-    the part of this package that a driver needs where the cluster reads them, and returns what to submit. No secret is
-    among that: the cluster's own secret store brings credentials to the driver.
+    It checks that every record of the window is still there, records the load in the ledger, stores the application
+    and the driver's part of this package where the cluster can read them, and returns what to submit. That contains no
+    secret: the cluster's own secret store has to give credentials to the driver.
 
-    A retry prepares another load. A submitter's retry may submit the same one again: each driver is an attempt of its
-    own, and one of them is published.
+    A retry of this task prepares a new load. A retry of the submitting task may submit the same load again: each
+    driver is an attempt of its own, and only one of them is published.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
-    :param application: your application, a file on this worker or a URI that the cluster reads; by default the
+    :param application: your application, a file on this worker or a URI that the cluster can read; by default the
         ready-made load, which takes ``--output URI``. (templated)
-    :param application_args: its arguments. (templated)
-    :param py_files: more Python files for the driver, of the same kinds. (templated)
+    :param application_args: arguments of the application. (templated)
+    :param py_files: more Python files for the driver: files on this worker, or URIs. (templated)
     :param packages: more Maven coordinates. (templated)
-    :param conf: more confs of Spark; those that name the window can't be among them. (templated)
-    :param spark_version: the cluster's Spark, such as ``3.5.6``: adds its Kafka connector to the packages. None
-        (default) where the cluster has the connector, or ``packages`` name it. (templated)
-    :param scala_version: what that Spark is built with; by default 2.12 for Spark 3, and 2.13 for Spark 4.
-    :param files: folder that the cluster reads, for application and Python files; by default ``drivers`` in the
-        pipeline's ledger. Whoever may write there decides what the cluster runs. (templated)
-    :param s3_scheme: how the cluster spells S3: ``s3`` (default; EMR, Glue, Databricks) or ``s3a`` (plain Hadoop).
+    :param conf: more Spark confs; the ones that name the window aren't allowed. (templated)
+    :param spark_version: the cluster's Spark version, such as ``3.5.6``: adds its Kafka connector to the packages. None
+        (default) if the cluster has the connector, or ``packages`` names it. (templated)
+    :param scala_version: Scala version of that Spark; by default 2.12 for Spark 3, and 2.13 for Spark 4.
+    :param files: folder that the cluster can read, for application and Python files; by default ``drivers`` in the
+        pipeline's ledger. Anyone who can write there decides what the cluster runs. (templated)
+    :param s3_scheme: the cluster's S3 URI scheme: ``s3`` (default; EMR, Glue, Databricks) or ``s3a`` (plain Hadoop).
     :param kafka_conn_id: connection id for the check and for the reader. (templated)
     :param driver_has_credentials: the cluster gives the driver the connection's credentials, in the environment
-        variable ``KAFKA_OFFSETS_SECRETS``. Without it a connection that has some is refused.
-    :param on_data_loss: what to do when records of the window are gone: ``fail`` (default), or ``load_rest``.
-    :param allow_gaps: the topics may have offsets without a record, as transactions leave them.
+        variable ``KAFKA_OFFSETS_SECRETS``. Unless it is set, a connection with credentials is refused.
+    :param on_data_loss: what to do when records of the window are deleted: ``fail`` (default), or ``load_rest``.
+    :param allow_gaps: the topics may have offsets without a record, such as transactions leave.
 
     XCom: ``{"window", "ref", "load", "conf", "application", "py_files", "packages", "arguments", "conf_args",
-    "options", "options_text", "submit"}``. ``ref`` is the reference to the window in the revision that is to be loaded,
-    ``conf_args`` are the confs as words (``--conf``, ``name=value``), ``options`` all words before the application,
-    ``options_text`` the same as one string, and ``submit`` all that follows ``spark-submit``. ``conf`` has the packages
-    too, as ``spark.jars.packages``.
+    "options", "options_text", "submit"}``. ``ref`` is the reference to the window, in the revision to load.
+    ``conf_args`` holds the confs as words (``--conf``, ``name=value``), ``options`` all words before the application,
+    ``options_text`` the same as one string, and ``submit`` everything after ``spark-submit``. ``conf`` includes the
+    packages, as ``spark.jars.packages``.
     """
 
     template_fields: Sequence[str] = (
@@ -127,7 +127,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        """Check, store, note, and return what to submit."""
+        """Check the window, store the files, record the load, and return what to submit."""
         one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
         one_of("s3_scheme", self.s3_scheme, "s3", "s3a")
         ref, kafka = WindowRef.from_json(self.window), KafkaOffsetsHook(self.kafka_conn_id)
@@ -135,7 +135,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         if settings.secret and not self.driver_has_credentials:
             raise ConfigurationError(
                 f"Connection {self.kafka_conn_id} has credentials ({', '.join(sorted(settings.secret))}), which this "
-                "task writes nowhere. Have the cluster's secret store give them to the driver as "
+                "task never stores or returns. Have the cluster's secret store give them to the driver as "
                 f"{driver.SECRETS_VARIABLE}, then set driver_has_credentials=True."
             )
         folder = ledger.folder / "drivers" if self.files is None else ObjectStoragePath(self.files)
@@ -157,8 +157,8 @@ class KafkaPrepareLoadOperator(BaseOperator):
         return prepared.to_json()
 
     def _readable(self, ref: WindowRef, ledger: Ledger, kafka: KafkaOffsetsHook, asked: str) -> PinnedManifest:
-        """The revision to load. What an earlier load of the same has counted is published first: it may hold records
-        that retention has taken since, and its driver has only its rows to count then."""
+        """The revision to load. If an earlier load of the same kind was counted but not published, it is published
+        first: it may hold records that retention has deleted since, and the new driver then only counts its rows."""
         pinned, published = ref.loaded(ledger)
         if published is not None:
             return pinned
@@ -168,7 +168,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
                 return readable(client, ledger, pinned, self.on_data_loss)
             publish(client, ledger, left)
         self.log.info(
-            "Attempt %s of an earlier load had loaded and counted window %s: it is published now",
+            "Attempt %s of an earlier load had loaded and counted window %s: published it now",
             left.result.attempt,
             ref.window,
         )
@@ -180,12 +180,12 @@ class KafkaPrepareLoadOperator(BaseOperator):
         given = dict(self.conf or {})
         own = window_confs(pinned, {driver.LOAD: load}, allow_gaps=self.allow_gaps)
         if taken := sorted(given.keys() & {*own, driver.ATTEMPT, driver.NOTE_KEY}):
-            raise ConfigurationError(f"conf= can't have {', '.join(taken)}: this task sets them.")
+            raise ConfigurationError(f"conf= can't set {', '.join(taken)}: this task sets them.")
         if secret := sorted(name for name, value in given.items() if _holds_a_secret(name, str(value))):
             raise ConfigurationError(
-                f"conf= can't have {', '.join(secret)}: this task's XCom would show it. Have the cluster's secret "
-                f"store give Kafka's to the driver in {driver.SECRETS_VARIABLE}, and keep those of other systems in "
-                "the cluster's own configuration."
+                f"conf= can't set {', '.join(secret)}: this task's XCom would show the secret. Have the cluster's "
+                f"secret store give Kafka's secrets to the driver in {driver.SECRETS_VARIABLE}, and keep those of "
+                "other systems in the cluster's own configuration."
             )
         size = {} if driver.BYTES_PER_RECORD in given else record_size_conf(kafka, ledger, pinned.manifest)
         read_by = {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
@@ -206,7 +206,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
 
 
 def _holds_a_secret(name: str, value: str) -> bool:
-    """Whether a conf holds what the cluster's secret store should: one of the driver's, or another system's."""
+    """Whether a conf holds a secret, of Kafka or of another system, that belongs in the cluster's secret store."""
     own = name.removeprefix(driver.PREFIX).lower()
     if name.startswith(driver.PREFIX):
         return name == driver.SECRETS or own.endswith(_SECRET_ENDINGS)

@@ -1,4 +1,4 @@
-"""Turn what has come since the last run into exact offsets, kept in the ledger."""
+"""Resolve the records that arrived since the last run to exact offsets, kept in the ledger."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 class KafkaResolveIncrementOperator(KafkaResolvingOperator):
     """
-    Pins the run's increment: all records from where the last increment ended to the visible end of the logs now.
+    Pins the run's increment: all records from the end of the last increment to the current visible end of the logs.
 
-    No schedule is needed: increments follow each other in the order in which their runs resolve them, and tile. A
-    retry, or a run that is cleared, gets the increment that the run had. An increment whose load failed isn't taken
-    over by the next run: clear the failed one.
+    No schedule is needed: increments follow each other, without gaps, in the order in which their runs resolve them. A
+    retry or a cleared run gets its own increment again. If the load of an increment fails, the next run doesn't take
+    it over: clear the failed run.
 
     :param since: where the first increment starts: ``earliest`` (default), ``latest``, or an instant in ISO-8601 with a
-        zone. In a ledger that has windows already it starts at the end of the last one. (templated)
+        time zone. If the ledger already has windows, it starts at the end of the last one. (templated)
 
     The other arguments are those of :class:`~airflow_kafka_offsets.operators.pipeline_operator.KafkaResolvingOperator`.
 

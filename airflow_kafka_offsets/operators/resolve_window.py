@@ -1,4 +1,4 @@
-"""Turn the run's interval into exact offsets, kept in the ledger."""
+"""Resolve the run's interval to exact offsets, kept in the ledger."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
     """
     Pins the run's window: resolves its two instants to offsets, once, and writes the manifest.
 
-    The window comes from ``start`` and ``end``, else from the run's partition date, else from its data interval. Both
-    instants are shared with the neighbouring windows, so that windows tile in whatever order they run; a rerun returns
-    the same manifest.
+    The window comes from ``start`` and ``end``, else from the run's partition date, else from its data interval.
+    Neighboring windows share their instants, so that windows tile in any order of runs; a rerun returns the same
+    manifest.
 
-    :param start: explicit start, inclusive, ISO-8601 with a zone; or what ``KafkaOffsetSnapshotOperator`` returned (its
-        ``.output``), for a window between any two snapshots of the pipeline. (templated)
-    :param end: explicit end, exclusive; the same kind of thing as ``start``. (templated)
-    :param re_resolve: resolve the two instants anew, as the window's next revision. Instants that another window
-        shares stay as they are. (templated: ``"{{ dag_run.conf.get('re_resolve', '') }}"``)
+    :param start: explicit start, inclusive, ISO-8601 with a time zone; or what ``KafkaOffsetSnapshotOperator`` returned
+        (its ``.output``), for a window between any two snapshots of the pipeline. (templated)
+    :param end: explicit end, exclusive; an instant or a snapshot, like ``start``. (templated)
+    :param re_resolve: resolve the two instants again, as the window's next revision. Instants shared with another
+        window stay as they are. (templated: ``"{{ dag_run.conf.get('re_resolve', '') }}"``)
 
     The other arguments are those of :class:`~airflow_kafka_offsets.operators.pipeline_operator.KafkaResolvingOperator`.
 
@@ -58,7 +58,7 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
         if isinstance(self.start, Mapping) or isinstance(self.end, Mapping):
             if again:
                 raise ConfigurationError(
-                    "Only windows between two instants can be resolved again, not between snapshots."
+                    "re_resolve= works only for windows between two instants, not between snapshots."
                 )
             return pinner.window_between(
                 _stored(pinner.ledger, "start", self.start), _stored(pinner.ledger, "end", self.end)
@@ -71,12 +71,12 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
 
 
 def _stored(ledger: Ledger, argument: str, snapshot: Any) -> OffsetSnapshot:
-    """The stored snapshot that another task made."""
+    """The snapshot that another task stored."""
     ref = SnapshotRef.from_json(snapshot)
     if ref is not None and ref.ledger == ledger.uri:
         return ref.read(ledger)
     found = repr(snapshot) if ref is None else f"a snapshot of {ref.ledger}"
     raise ConfigurationError(
-        f"{argument}= is {found}. Between snapshots, start= and end= are both what KafkaOffsetSnapshotOperator "
-        f"returned for the pipeline at {ledger.uri}."
+        f"{argument}= is {found}. For a window between snapshots, start= and end= must both be what "
+        f"KafkaOffsetSnapshotOperator returned for the pipeline at {ledger.uri}."
     )

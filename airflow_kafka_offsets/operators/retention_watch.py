@@ -1,4 +1,4 @@
-"""Say which records that aren't loaded yet will be deleted, and when, before it happens."""
+"""Forecast which records retention will delete before they are loaded, and when."""
 
 from __future__ import annotations
 
@@ -29,20 +29,19 @@ class KafkaRetentionWatchOperator(BaseOperator):
     """
     Forecasts which records Kafka's retention will delete before they are loaded.
 
-    Looks at the windows that are pinned and not published, and at the backlog from the last window's end (without
-    windows: from the newest snapshot) to the end of the log. A window that is loaded is in no danger. The topics are
-    those that the ledger knows of the pipeline.
+    Covers the windows that are pinned but not published, and the backlog from the last window's end (without windows:
+    from the newest snapshot) to the end of the log. The topics are those that the ledger records for the pipeline.
 
-    :param pipeline: names the ledger's folder. (templated)
-    :param fail_within: fail the task when records are gone already, or may go within this time, as far as it can be
-        told; a timedelta or seconds. None never fails it.
+    :param pipeline: name of the pipeline, and of its folder in the ledger root. (templated)
+    :param fail_within: fail the task when records are already deleted, or may be within this time, as far as that can
+        be told; a timedelta or seconds. None never fails it.
     :param ledger_root: folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by default. (templated)
     :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
 
-    XCom: ``{"windows": [{"window", "loses_at", "by", "topic", "partition", "offsets", "lost", "unknown"}, ...]}``, what
-    has lost records first, then the next loss. ``loses_at`` (ISO-8601, None when no limit is known to apply), ``by``
-    (``time`` or ``size``), ``topic`` and ``partition`` are of the next loss; ``offsets`` and ``lost`` are totals of the
-    window, and ``unknown`` is how many of its partitions may lose records at a time that nobody knows.
+    XCom: ``{"windows": [{"window", "loses_at", "by", "topic", "partition", "offsets", "lost", "unknown"}, ...]}``,
+    windows that have lost records first, then by next loss. ``loses_at`` (ISO-8601, None when no limit is known to
+    apply), ``by`` (``time`` or ``size``), ``topic`` and ``partition`` describe the next loss; ``offsets`` and ``lost``
+    are totals of the window, and ``unknown`` counts its partitions that may lose records at an unknown time.
     """
 
     template_fields: Sequence[str] = ("pipeline", "ledger_root", "kafka_conn_id")
@@ -78,7 +77,7 @@ class KafkaRetentionWatchOperator(BaseOperator):
     def _forecasts(self, ledger: Ledger) -> list[WindowForecast]:
         end = last_end(ledger)
         if end is None:
-            self.log.warning("%s has neither windows nor snapshots: nothing is watched", ledger.uri)
+            self.log.warning("%s has no windows and no snapshots: there is nothing to watch", ledger.uri)
             return []
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client, telling_leftovers(ledger):
             look = Backlog(client, ledger, end)
@@ -89,7 +88,7 @@ class KafkaRetentionWatchOperator(BaseOperator):
 
 
 def _measures(pipeline: str, forecasts: Sequence[WindowForecast]) -> Iterator[Measure]:
-    """How many windows aren't loaded, and how long until retention takes some of their records."""
+    """How many windows aren't loaded, and how long until retention deletes some of their records."""
     tags = {"pipeline": pipeline}
     yield Measure("windows_behind", len(forecasts), tags)
     known = [forecast.ranges[0].loses_at_ms for forecast in forecasts]
@@ -104,7 +103,7 @@ def _refuse_loss(forecasts: Sequence[WindowForecast], within_ms: int) -> None:
     if losing:
         first = shorten(f"{forecast.window} on {forecast.ranges[0]}" for forecast in losing)
         raise AirflowFailException(
-            f"{len(losing)} of {len(forecasts)} windows that aren't loaded have lost records, or will lose "
+            f"{len(losing)} of {len(forecasts)} windows that aren't loaded have lost records, or may lose "
             f"some within {duration_text(within_ms / 1000)}: {first}. Load them now, or raise retention.ms "
             "or retention.bytes of the topic until they are loaded."
         )

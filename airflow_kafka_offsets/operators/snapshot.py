@@ -1,4 +1,4 @@
-"""Store where every partition stands, as of something."""
+"""Store an offset snapshot: one offset per partition, as of one moment."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
     """
     Stores an offset snapshot in the pipeline's ledger.
 
-    An instant is resolved once: run again, the task returns what is stored. ``latest``, ``earliest`` and a group's
-    commits are new snapshots each time.
+    An instant is resolved once: another run for it returns the stored snapshot. ``latest``, ``earliest`` and a group's
+    commits give a new snapshot each time.
 
-    :param at: ``latest`` (default), ``earliest``, or an instant in ISO-8601 with a zone. (templated)
-    :param group: snapshot this group's commits instead. (templated)
+    :param at: ``latest`` (default), ``earliest``, or an instant in ISO-8601 with a time zone. (templated)
+    :param group: snapshot this group's committed offsets instead. (templated)
 
     The other arguments are those of :class:`~airflow_kafka_offsets.operators.pipeline_operator.KafkaPipelineOperator`.
 
@@ -60,7 +60,7 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
 
 
 def as_of(moment: str | datetime) -> AsOf:
-    """What a snapshot is to be as of: ``latest``, ``earliest``, or an instant.
+    """``latest``, ``earliest`` or an instant, as the moment of a snapshot.
 
     :raises InstantError: when it is none of them.
     """

@@ -54,39 +54,40 @@ _TASKS_LOG = "the load's own task says why, in the log of that try"
 
 class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     """
-    A ``SparkSubmitOperator`` whose application loads one pinned window, and which publishes it once.
+    A ``SparkSubmitOperator`` whose application loads one pinned window, and that publishes the window once.
 
-    Before Spark starts it checks that every record of the window is still there. It then hands the application the
-    manifest's URI and hash, never the offsets, and the part of this package that a driver needs. Every argument of
-    ``SparkSubmitOperator`` works as it does there. When Spark has ended, it takes what the driver has counted, holds it
-    against the manifest, asks Kafka once more, and publishes the window.
+    Before Spark starts, it checks that every record of the window is still there. It gives the application the
+    manifest's URI and hash, never the offsets, and the driver's part of this package. All arguments of
+    ``SparkSubmitOperator`` work as usual. When Spark has ended, it compares the driver's counts with the manifest,
+    asks Kafka once more whether the topics are unchanged, and publishes the window.
 
-    A retry, or a second attempt beside the first, reads the same range, and only one of them is published. Where an
-    earlier try of the task died after its driver had counted, the retry publishes or reports that, without Spark. A
-    task that was cleared, or any other run of a window that is published already, counts the published rows again and
-    leaves them, and Kafka isn't asked.
+    Retries and parallel attempts read the same range, and only one of them is published. If an earlier try of the task
+    died after its driver had counted, the retry publishes or reports that attempt without Spark. If the window is
+    already published, a cleared task or another run counts the published rows again, leaves them as they are, and
+    doesn't ask Kafka.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
-    :param kafka_conn_id: connection id for the pre-flight and for the reader. (templated)
-    :param on_data_loss: what to do when records of the window are gone before Spark starts: ``fail`` (default), naming
-        exact counts, or ``load_rest``: load the rest, as the window's next revision, whose manifest says what is lost.
-    :param allow_gaps: the topics may have offsets without a record, as transactions leave them.
-    :param connector: ``auto`` adds Spark's Kafka connector to ``packages``, in the version of the ``spark-submit`` that
-        runs; None (default) leaves it to ``packages``, ``jars`` or the cluster.
-    :param deferrable: in cluster mode, wait for the driver on the triggerer instead of a worker: for what it notes in
-        the ledger, and for what the cluster says of it. On YARN it needs ``yarn_track_via_rm_api=True``, on Kubernetes
+    :param kafka_conn_id: connection id for the pre-flight check and for the reader. (templated)
+    :param on_data_loss: what to do when records of the window are deleted before Spark starts: ``fail`` (default),
+        naming exact counts, or ``load_rest``: load the rest as the window's next revision, whose manifest records the
+        loss.
+    :param allow_gaps: the topics may have offsets without a record, such as transactions leave.
+    :param connector: ``auto`` adds Spark's Kafka connector to ``packages``, in the version of the installed
+        ``spark-submit``; None (default) leaves it to ``packages``, ``jars`` or the cluster.
+    :param deferrable: in cluster mode, wait for the driver on the triggerer instead of a worker: for the driver's notes
+        in the ledger, and for its status on the cluster. On YARN it needs ``yarn_track_via_rm_api=True``, on Kubernetes
         ``track_driver_via_k8s_api=True``.
-    :param application: your own application, or by default the ready-made load, which takes ``--output URI`` among its
+    :param application: your own application; by default the ready-made load, which takes ``--output URI`` among its
         ``application_args``. (templated)
 
-    While Spark runs, the task's log tells how many tasks of its stage are done, and how long the rest will take,
-    wherever the worker reaches Spark's UI. Links lead to that UI and to the window's folder in the ledger.
+    While Spark runs, the task log reports how many tasks of the stage are done and the remaining time, if the worker
+    can reach Spark's UI. Links lead to that UI and to the window's folder in the ledger.
 
     XCom: ``{"window", "attempt", "published_attempt", "rows", "revision", "lost", "output", "outside", "further",
     "offsets", "read", "written", "gaps", "seconds", "records_a_second", "application_id"}``. ``seconds`` is the time
-    from reading to the count of what was written; ``gaps`` are offsets without a record. Where the window was published
-    before, nothing is read: ``seconds`` and ``records_a_second`` are None, and the counts those of the attempt that
-    published.
+    from the start of the read to the count of the written rows; ``gaps`` counts offsets without a record. If the window
+    was already published, nothing is read: ``seconds`` and ``records_a_second`` are None, and the counts are those of
+    the published attempt.
     """
 
     template_fields: Sequence[str] = (*FollowedDriver.template_fields, "window", "kafka_conn_id")
@@ -97,7 +98,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     _memory: DriverMemory | None = None
     _output: Callable[[], list[str]] | None = None
     _watched_for: tuple[PinnedManifest, str] | None = None
-    """The revision and the attempt that a driver is waited for."""
+    """The revision and the attempt whose driver this task waits for."""
 
     def __init__(
         self,
@@ -121,7 +122,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
-        """Pre-flight, submit, publish and report; or go on where an earlier try ended."""
+        """Check, submit, publish and report; or continue where an earlier try ended."""
         one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
         if self.connector is not None:
             one_of("connector", self.connector, "auto")
@@ -129,8 +130,8 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         ref = load.ref
         if self.deferrable and place is DriverPlace.HERE:
             self.log.warning(
-                "deferrable=True does nothing in deploy mode client: the driver runs on this worker, which has to "
-                "stay. Set deploy_mode='cluster' to free it."
+                "deferrable=True does nothing in deploy mode client: the driver runs on this worker and keeps it "
+                "busy. Set deploy_mode='cluster' to free it."
             )
         elif self.deferrable:
             require_deferrable(self, place)
@@ -143,12 +144,12 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         done = self._done_before(load, pinned, published)
         if done is not None:
             return self._report(load, *done)
-        # Of a published window Spark counts the output, and asks Kafka for nothing.
+        # If the window is published, Spark only counts its rows and doesn't read Kafka: no pre-flight check is needed.
         pinned = pinned if published else load.preflight(pinned)
         return self._run_anew(load, pinned, published)
 
     def _load(self, context: Context) -> tuple[WindowLoad, DriverPlace]:
-        """What this task loads with, and who starts its driver."""
+        """What this task loads and how, and where its driver runs."""
         ref = WindowRef.from_json(self.window)
         kafka, ledger, spark = KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self._get_hook()._connection
         place = DriverPlace.of(spark["master"], spark["deploy_mode"], self.conf or {})
@@ -158,7 +159,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         return WindowLoad(context, ref, ledger, kafka, self.on_data_loss, spark, place, tries), place
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
-        """Wait for the driver that was submitted: here, or on the triggerer."""
+        """Wait for the submitted driver, on this worker or on the triggerer."""
         if not self.deferrable or self._watched_for is None:
             super().poll_until_complete(external_id, context)
             return
@@ -183,9 +184,9 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     def driver_ended(
         self, context: Context, event: Mapping[str, Any], *, attempt: str, revision: int, job_id: str
     ) -> dict[str, Any]:
-        """Publish and report, once the triggerer has seen that the driver is over.
+        """Publish and report, once the triggerer has seen that the driver has ended.
 
-        :param event: of :class:`.driver_ended.KafkaDriverEndedTrigger`.
+        :param event: the event of :class:`.driver_ended.KafkaDriverEndedTrigger`.
         """
         load, _ = self._load(context)
         self._memory = DriverMemory(self, context)
@@ -205,17 +206,17 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     def _done_before(
         self, load: WindowLoad, pinned: PinnedManifest, published: Publication | None
     ) -> tuple[PinnedManifest, str] | None:
-        """The revision and the attempt that an earlier try of this task has loaded, and died before it could say so."""
+        """The revision and the attempt that an earlier try of this task loaded, but died before it reported them."""
         window = load.ref.window
         own = None if published is None else load.tries.published(load.ledger.folder_of(pinned), published)
         if own is not None:
-            self.log.info("Attempt %s of an earlier try has published window %s: Spark isn't run again", own, window)
+            self.log.info("Attempt %s of an earlier try has published window %s: not running Spark again", own, window)
             return pinned, own
         counted = load.tries.counted(load.ledger, pinned, None if self._memory is None else self._memory.failed)
         if counted is None:
             return None
         if published is not None and counts_over(published, pinned.manifest, written_ms=counted.written_ms):
-            return None  # Spark looks whether the published rows are there
+            return None  # Spark checks that the published rows are there
         self.log.info(
             "Attempt %s of an earlier try has loaded and counted window %s: publishing it now, without running Spark",
             counted.result.attempt,
@@ -232,7 +233,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
             self._watched(load, pinned, attempt, note_key, published),
             submission.arguments(self) as self._arguments,
         ):
-            self._hook = None  # the one that was asked for an earlier driver knows nothing of these arguments
+            self._hook = None  # the hook that was used for an earlier driver doesn't have these arguments
             try:
                 super().execute(load.context)
             except Exception as error:
@@ -258,7 +259,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         note_key: str | None,
         published: Publication | None,
     ) -> Iterator[None]:
-        """Tell how far the driver is while the block waits for it, and why it failed; forget it at its end."""
+        """Log the driver's progress while the block waits for it, and raise why it failed; forget the driver after."""
         self._see(load, pinned)
         self.log.info("Window %s is in %s", pinned.manifest.window, pinned.uri.rpartition("/")[0])
         folder, show = load.ledger.folder_of(pinned), partial(self._show_links, load.context)
@@ -269,7 +270,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
                 yield
         except Exception as error:
             failure = spark_failure(folder, attempt, self._printed(), error)
-            # The provider's own is a long command, and output that is in the log.
+            # The provider's own error repeats a long command, and output that the log has already.
             raise self._failure(load, pinned, attempt, published, failure) from None
         if self._memory is not None:
             self._memory.forget()
@@ -282,15 +283,15 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         published: Publication | None,
         failure: Exception,
     ) -> Exception:
-        """Note that an attempt has failed; what to raise, with what Kafka says of the window's records."""
-        with suppress(Exception):  # each store has its own; the failure itself must come through
+        """Record that an attempt has failed. Returns the error to raise, with what Kafka says about the window."""
+        with suppress(Exception):  # stores raise errors of their own; the failure itself must be raised
             load.ledger.folder_of(pinned).record_failure(
                 attempt, FailureNote(type(failure).__name__, _TASKS_LOG, now_ms())
             )
         return failure if published is not None else load.explain(pinned, failure)
 
     def _printed(self) -> list[str]:
-        """What ``spark-submit`` has printed, without secrets."""
+        """The output of ``spark-submit``, without secrets."""
         return self._output() if self._output else []
 
     def _get_hook(self) -> SparkSubmitHook:
@@ -299,7 +300,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         return hook
 
     def on_kill(self) -> None:
-        """End the driver, and forget it: the next try would see it running still for a while, and go on with it."""
+        """End the driver, and forget it: the next try could still see it running for a while, and wait for it."""
         super().on_kill()
         if self._memory is None:
             return
@@ -307,14 +308,14 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
             self._memory.forget()
         except Exception as error:  # the task ends anyway
             self.log.warning(
-                "The driver that was told to end can't be forgotten: the next try may wait for it: %r", error
+                "Couldn't forget the driver that was told to end, so the next try may wait for it: %r", error
             )
 
     def _see(self, load: WindowLoad, pinned: PinnedManifest) -> None:
         self.seen = SeenWindow(pinned, load.kafka.settings().bootstrap_servers)
 
     def _show_links(self, context: Context, application: SparkApplication | None = None) -> None:
-        """Have Airflow show them while Spark runs: by itself it asks for a link when the task has ended."""
+        """Show the links while Spark runs: Airflow by itself asks for them only when the task has ended."""
         pages: dict[str, str | None] = {WindowLink().xcom_key: window_page(self.seen.pinned)}
         if application is not None:
             self.application_id = application.id
@@ -336,7 +337,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         if counted is not None:
             published: Publication | None = load.publish(counted)
         else:
-            failed = attempt in tried.listing().failures  # the application may have gone on after it
+            failed = attempt in tried.listing().failures  # the application may have continued after its failure
             published = None if failed else load.published_over(pinned, note)
         if published is None:
             raise self._uncounted(tried, attempt)
@@ -352,9 +353,9 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         return report
 
     def _uncounted(self, folder: WindowFolder, attempt: str) -> KafkaOffsetsError:
-        """Why there is nothing to publish. The provider takes a driver pod that vanishes for one that ended well."""
+        """Why there is nothing to publish. The Spark provider treats a driver pod that vanished as a success."""
         note = noted_failure(folder, attempt)
-        if note is not None:  # the application went on without what it asked for
+        if note is not None:  # the application caught the error and continued
             return note.as_error()
         if self._memory is not None:
             return DriverGoneError(
@@ -363,12 +364,12 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
                 "the load again."
             )
         return LedgerError(
-            f"Spark ended well, but nothing of window {folder.id} was counted. Does {self.application} call write()?"
+            f"Spark succeeded, but nothing of window {folder.id} was counted. Does {self.application} call write()?"
         )
 
 
 def _note(folder: WindowFolder, attempt: str) -> SparkApplication | None:
-    """The driver's note; None where there is none, or it is half written."""
+    """The driver's note; None when there is none, or it is incomplete."""
     with suppress(LedgerCorruptError):
         return folder.application(attempt)
     return None

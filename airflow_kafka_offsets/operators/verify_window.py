@@ -45,47 +45,46 @@ if TYPE_CHECKING:
 
 class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     """
-    Publishes a window that was loaded and isn't published yet, and checks the published attempt against the manifest,
-    and the manifest against its neighbours.
+    Publishes a loaded window, unless it is published already; checks the published attempt against the manifest, and
+    the manifest against its neighbors.
 
-    ``KafkaSparkSubmitOperator`` publishes what it loads. Where something else submits Spark (the classic operator,
-    ``@task.pyspark``, a notebook), this one does, once the driver has counted: after the proof, and after Kafka was
-    asked whether its topics are still those that were resolved.
+    ``KafkaSparkSubmitOperator`` publishes what it loads. If something else submits Spark (the classic operator,
+    ``@task.pyspark``, a notebook), this operator publishes: after the driver has counted, the counts are proved, and
+    Kafka has confirmed that the topics are still those that were resolved.
 
-    Three claims: what was read fits the manifest, what was written is what was read, and the window meets the windows
-    before and after it without gap or overlap: those that touch it, and the nearest published ones on each side. The
-    verdict is recorded in the ledger.
+    It proves three claims: the rows read fit the manifest; the rows written are the rows read; and the window meets
+    its neighbors without gap or overlap, both the windows that touch it and the nearest published ones on each side.
+    The verdict is recorded in the ledger.
 
-    Offsets between the nearest published window before it and this one, which no published window has, are a hole.
-    What pinned windows have of it, and what Airflow has queued or running runs for, is being loaded: that is told, and
-    passes. A hole after this window is told too, and fails the later one.
+    Offsets between the nearest earlier published window and this one that no published window covers are a hole. The
+    parts of it that pinned windows cover, or that queued or running Dag runs will load, count as being loaded: they are
+    logged, and pass. A hole after this window is only logged; the later window fails on it.
 
-    Offsets without a record pass where the load was told to ``allow_gaps``, and on compacted topics. They can be
-    explained: the log is read again where rows are missing, all bytes of it, and as many records must have been written
-    as it holds there; the others must be markers, aborted or compacted records.
+    Offsets without a record pass if the load was given ``allow_gaps``, and on compacted topics. ``explain_gaps``
+    explains them: it reads the log again, with all its bytes, where rows are missing. The number of written rows must
+    equal the number of records there; all other offsets must be markers, aborted or compacted records.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
-    :param result: what ``PinnedWindow.write(...)`` returned, as JSON (``.to_json()``), where the driver doesn't reach
-        the ledger, as a client of Spark Connect; by default what the ledger has. (templated)
-    :param load: what ``KafkaPrepareLoadOperator`` returned, where that has made the load ready: a failure that a
-        driver has noted fails the try once all that have begun have ended, or the task where it doesn't pass; and what
-        a load has counted that was asked for something else isn't published. (templated)
+    :param result: what ``PinnedWindow.write(...)`` returned, as JSON (``.to_json()``), if the driver can't reach the
+        ledger, such as a Spark Connect client; by default the result in the ledger. (templated)
+    :param load: what ``KafkaPrepareLoadOperator`` returned, if it prepared the load. A failure that a driver recorded
+        then fails the try, once all drivers that started have ended, or fails the task if a retry can't help; and the
+        counts of a load that was asked for different rows are not published. (templated)
     :param explain_gaps: explain offsets without a record from the log, or fail. Needs the ACL Read on the topics, and
-        must run before retention comes to the window.
-    :param on_hole: what to do about a hole before this window that nobody loads: ``fail`` (default), naming it and the
-        command that loads it, so that a retry passes once it is loaded; or ``warn``.
-    :param kafka_conn_id: connection id, for that and to ask whether cluster, topic ids and leader epochs are what they
-        were; of type ``kafka`` or ``kafka_offsets``. (templated)
+        must run before retention reaches the window.
+    :param on_hole: what to do about a hole before this window that nobody is loading: ``fail`` (default), naming it and
+        the command that loads it, so that a retry succeeds once it is loaded; or ``warn``.
+    :param kafka_conn_id: connection id, to explain gaps and to check that the cluster, topic ids and leader epochs
+        haven't changed; of type ``kafka`` or ``kafka_offsets``. (templated)
     :param deferrable: wait on the triggerer for a window that isn't loaded yet, because its load runs elsewhere;
-        default ``[operators] default_deferrable``. Without it such a window fails the task.
-    :param poke_interval: time between two looks into the ledger, a timedelta or seconds.
-    :param timeout: how long to wait at most, a timedelta or seconds; the task fails then, and isn't tried again. None
-        to wait without end.
+        default ``[operators] default_deferrable``. Without it, such a window fails the task.
+    :param poke_interval: time between checks of the ledger, a timedelta or seconds.
+    :param timeout: longest wait, a timedelta or seconds; then the task fails without retries. None waits forever.
 
     XCom: ``{"window", "attempt", "output", "offsets", "lost", "read", "written", "further", "gaps", "explained",
-    "outside_window", "verdict", "source", "tiling"}``; ``source`` is ``"unchanged"``, or what has become of the topics
-    since they were loaded; ``explained`` is ``{"markers", "aborted", "compacted", "removed_since"}``, or ``None`` where
-    nobody asked for it.
+    "outside_window", "verdict", "source", "tiling"}``; ``source`` is ``"unchanged"``, or how the topics have changed
+    since they were loaded; ``explained`` is ``{"markers", "aborted", "compacted", "removed_since"}``, or ``None``
+    without ``explain_gaps``.
     """
 
     template_fields: Sequence[str] = ("window", "result", "load", "kafka_conn_id")
@@ -118,15 +117,16 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        """Judge, record, and fail unless proved; or wait first."""
+        """Verify the window, after waiting for it if necessary; fail unless it is proved."""
         one_of("on_hole", self.on_hole, "fail", "warn")
         return self._verify_loaded(context, None)
 
     def _verify_loaded(self, context: Context, until_ms: int | None) -> dict[str, Any]:
-        """Verify what is loaded, or wait; also where it turns out now that a driver has begun meanwhile, whose rows
-        take the place of those that were to be published.
+        """Verify the window if it is loaded, or wait for it. Wait too if verifying fails because another driver has
+        started meanwhile, whose rows replace the ones to publish.
 
-        :param until_ms: when the wait ends that has begun before, Unix milliseconds.
+        :param until_ms: when a wait that has already begun ends, Unix milliseconds; None when none has, or it has no
+            end.
         """
         asked = WindowRef.from_json(self.window)
         ledger = asked.ledger()
@@ -143,21 +143,21 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             self._wait(ref, load, until_ms)
 
     def _of_load(self, ref: WindowRef, ledger: Ledger) -> tuple[WindowRef, str | None]:
-        """The window, in the revision that a prepared load is of, and the name of that load."""
+        """The window, in the revision of the prepared load, and the load's name."""
         if self.load is None:
             return ref, None
         prepared = PreparedLoad.from_json(self.load)
         if not prepared.ref.is_same_window(ref):
             raise ConfigurationError(
-                f"load= is of window {prepared.ref.window} of {prepared.ref.pipeline}, and window= is {ref.window} of "
-                f"{ref.pipeline}: give both of one run."
+                f"load= is for window {prepared.ref.window} of {prepared.ref.pipeline}, but window= is {ref.window} of "
+                f"{ref.pipeline}: give both from the same run."
             )
         if prepared.ref.revision >= ref.revision:
             return prepared.ref, prepared.load
         if ref.loaded(ledger)[1] is None:
             raise ConfigurationError(
-                f"load= is of revision {prepared.ref.revision} of window {ref.window}, which was resolved anew since: "
-                f"window= is revision {ref.revision}. Clear the task that prepares the load too."
+                f"load= is for revision {prepared.ref.revision} of window {ref.window}, but the window has been "
+                f"resolved again since: window= is revision {ref.revision}. Clear the task that prepares the load too."
             )
         return ref, prepared.load
 
@@ -185,16 +185,19 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     def execute_complete(
         self, context: Context, event: Mapping[str, Any], until_ms: int | None = None
     ) -> dict[str, Any]:
-        """Look again: a driver may have begun since the trigger looked. What may pass fails the try, if it still is so.
+        """Check again, because a driver may have started since the trigger's check. A retriable failure that the
+        trigger reported fails the try only if it still holds.
 
-        :param until_ms: when the wait ends, Unix milliseconds; None where it doesn't.
+        :param until_ms: when the wait ends, Unix milliseconds; None when it has no end.
         """
         if event.get("status") != "done" and not event.get("retriable"):
-            raise AirflowFailException(event.get("message") or f"The trigger sent {event!r}: clear the task.")
+            raise AirflowFailException(
+                event.get("message") or f"The trigger sent an unexpected event, {event!r}: clear the task."
+            )
         return self._verify_loaded(context, until_ms)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Say what was waited for when the wait has taken too long."""
+        """Name the window that the task waited for when the wait times out."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout as error:
@@ -211,7 +214,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         pinned, publication = self._published(ref, ledger, load)
         folder, manifest = ledger.folder_of(pinned), pinned.manifest
         result = folder.published_result(publication)
-        ledger.file_lists.refresh(ref.window, files_of(result))  # which a crash may have left out
+        ledger.file_lists.refresh(ref.window, files_of(result))  # a crash may have skipped it
         verdict = self._explained(manifest, result, judge(manifest, result, publication))
         around = Surroundings(ledger, manifest)
         tiling = around.tiling()
@@ -236,7 +239,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             "Window %s: %s%s; %s; rows with a timestamp outside it: %s",
             ref.window,
             verdict,
-            "" if result.derived else f", {result.rows_written} rows",  # those of a job are in the verdict
+            "" if result.derived else f", {result.rows_written} rows",  # for a job, the verdict has them
             report["tiling"],
             _outside(manifest.timed, report["outside_window"]),
         )
@@ -245,9 +248,9 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         return report
 
     def _published(self, ref: WindowRef, ledger: Ledger, load: str | None) -> tuple[PinnedManifest, Publication]:
-        """The revision that counts, and what it published: as it is; or, where a driver has counted what nobody has
-        published, once that is. In a table its rows may have taken the place of those that count: so may what was
-        handed over, and whatever began later.
+        """The revision that counts, and its publication. If a driver's counts aren't published yet, they are published
+        first: in a table, its rows may have replaced the published ones. So may a result that was handed over, and any
+        attempt that started later.
 
         :raises UnprovenError: when nothing is published, and nothing can be.
         """
@@ -276,30 +279,30 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         return pinned, published
 
     def _source_now(self, ledger: Ledger, pinned: PinnedManifest) -> str | None:
-        """What has become of the window's topics since it was loaded. That it was loaded from them is in the verdict,
-        by what Kafka told the driver after the read: a topic that goes later takes nothing from it."""
+        """How the window's topics have changed since it was loaded; None if they haven't. This doesn't affect the
+        verdict: Kafka told the driver after the read that the window came from the resolved topics."""
         if not pinned.manifest.span:
             return None
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             changed = changed_since(client, ledger, pinned)
         if changed:
             self.log.warning(
-                "Window %s was read from the topics that were resolved, as Kafka told the driver. They have changed "
-                "since: %s",
+                "Window %s was read from the topics that were resolved, as Kafka confirmed to the driver. They have "
+                "changed since: %s",
                 pinned.manifest.window,
                 changed,
             )
         return changed
 
     def _explained(self, manifest: Manifest, result: RunResult, verdict: Verdict) -> Verdict:
-        """The verdict with what the logs say of its gaps, if that was asked for and nothing else is wrong."""
+        """The verdict, with its gaps explained from the logs if ``explain_gaps`` is set and the window is proved."""
         if not self.explain_gaps or not verdict.proved:
             return verdict
         ranges = ranges_with_gaps(manifest, result)
         if not ranges:
             return replace(verdict, explained=GapCauses())
         span = sum(gaps.end_offset - gaps.start_offset for gaps in ranges)
-        self.log.info("Explaining %s gaps: reading %s offsets of %s partitions", verdict.gaps, span, len(ranges))
+        self.log.info("Explaining %s gaps: reading %s offsets in %s partitions", verdict.gaps, span, len(ranges))
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             topics = client.topic_facts(sorted(manifest.topics))
             check_topics(manifest, client.cluster_id(), topics)
@@ -337,12 +340,12 @@ def _measures(manifest: Manifest, result: RunResult) -> Iterator[Measure]:
 
 
 def _outside(timed: bool, rows: int | None) -> str:
-    """How many rows have a timestamp outside the window, for a line of the log."""
+    """How many rows have a timestamp outside the window, for a log line."""
     if not timed:
-        return "none, as it isn't between two instants"
+        return "not applicable, as the window isn't between two instants"
     return "not counted" if rows is None else f"{rows:,}"
 
 
 def _describe(seen: SeenHoles) -> str:
-    """A window alone proves nothing of how it meets others."""
+    """How the window meets its neighbors, for the log and XCom."""
     return "; ".join(seen.told()) or ("no neighbour yet" if seen.alone else "tiles")

@@ -1,1 +1,1 @@
-"""Where the client and the ledger meet. Below the Airflow classes."""
+"""Combines the client and the ledger. Below the Airflow classes."""

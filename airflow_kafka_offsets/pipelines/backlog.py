@@ -1,4 +1,4 @@
-"""The backlog of a pipeline: what isn't loaded, and which of its records Kafka's retention deletes next."""
+"""The backlog of a pipeline: its offsets that aren't loaded, and which of those records retention deletes next."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnap
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 
 REST = "backlog"
-"""Instead of a window's name: what is after the last window."""
+"""Stands for a window's name: the offsets after the last window."""
 _APART_MS = 600_000
-"""How long a log is looked at to tell how fast it grows, at least: less shows its producers' rhythm."""
+"""Shortest time over which a log's growth is measured: over less, bursts of its producers distort it."""
 
 
 class Backlog:
-    """One look at what of a pipeline isn't loaded, and at what the cluster says of that.
+    """The offsets of a pipeline that aren't loaded, and their state in the cluster, at one moment.
 
-    :param end: where its last window ends.
+    :param end: where the pipeline's last window ends.
     """
 
     def __init__(self, client: OffsetsClient, ledger: Ledger, end: FixedOffsets) -> None:
@@ -51,13 +51,13 @@ class Backlog:
         )
         self._extents = self._survey.extents.raise_for_errors()
         self.warnings: list[str] = []
-        """What couldn't be asked for the forecasts, a line each."""
+        """What the forecasts lack because it couldn't be asked, one line each."""
 
     def forecasts(self) -> list[WindowForecast]:
-        """A forecast for every window that isn't loaded and holds something, and for the backlog.
+        """A forecast for each non-empty window that isn't loaded, and for the backlog.
 
-        :raises TopicChangedError: another cluster, or a topic that is missing or was re-created.
-        :raises LogTruncatedError: a log ends before one of them begins or ends.
+        :raises TopicChangedError: for another cluster, or a topic that is missing or was re-created.
+        :raises LogTruncatedError: when a log ends before the end of such a window, or the start of the backlog.
         """
         pending = self._pending()
         ranges = [unloaded for several in pending.values() for unloaded in several]
@@ -79,7 +79,7 @@ class Backlog:
         return pending | {REST: list(self._backlog())}
 
     def _backlog(self) -> Iterator[LogRange]:
-        """What is after the last window. A partition that it doesn't have is new, and all of it is in the next one."""
+        """The ranges after the last window. Partitions that it doesn't have are new, and belong to the next window."""
         ids = {topic: facts.topic_id for topic, facts in self._survey.facts.items()}
         self._end.refuse_other_source(self._survey.cluster_id, ids)
         self._end.refuse_truncated(self._extents)
@@ -92,28 +92,28 @@ class Backlog:
 
     def _extent(self, unloaded: LogRange) -> LogExtent:
         extent = self._extents.lookup(unloaded.topic, unloaded.partition)
-        assert extent is not None, "topics that are the same ones lose no partitions"
+        assert extent is not None, "a topic that wasn't re-created loses no partitions"
         return extent
 
     def _first_records(self, ranges: Iterable[LogRange]) -> FirstRecords:
-        """The first record of each range that has a limit. Retention doesn't ask whether a record was committed."""
+        """The first record of each range whose topic limits retention, committed or not: retention deletes both."""
         rests = [
             rest_of(unloaded, self._extent(unloaded))
             for unloaded in ranges
             if any(applies(limit, self._survey.facts[unloaded.topic]) for limit in Limit)
         ]
         records = self._client.first_records(rests, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-        self._note("What deletes records by time is unknown", records)
+        self._note("When retention deletes records by time is unknown", records)
         return records
 
     def _paces(self, ranges: Iterable[LogRange]) -> dict[TopicPartition, LogPace]:
-        """How those partitions grow whose size is limited."""
+        """How fast the partitions grow whose size is limited."""
         sized = [unloaded for unloaded in ranges if applies(Limit.SIZE, self._survey.facts[unloaded.topic])]
         if not sized:
             return {}
         pieces = {TopicPartition.of(unloaded): self._extent(unloaded) for unloaded in sized}
         sizes, local = self._client.log_sizes(pieces), self._client.list_offsets(pieces, OffsetSpec.EARLIEST_LOCAL)
-        self._note("What deletes records by size is unknown", sizes)
+        self._note("When retention deletes records by size is unknown", sizes)
         at_ms = now_ms()
         earlier = _snapshot_before(self._ledger, at_ms - _APART_MS)
         return {
@@ -128,7 +128,7 @@ class Backlog:
 
 
 def last_end(ledger: Ledger) -> FixedOffsets | None:
-    """Where the last window ends; without windows, where the newest snapshot stands, from which one may start."""
+    """Where the last window ends; without windows, the newest snapshot that a window may start from."""
     last = ledger.last_pinned()
     if last is not None:
         return FixedOffsets.of_window_end(last.manifest)
@@ -137,7 +137,7 @@ def last_end(ledger: Ledger) -> FixedOffsets | None:
 
 
 def _snapshot_before(ledger: Ledger, moment_ms: int) -> OffsetSnapshot | None:
-    """The newest snapshot that was resolved by then. Numbers are in order of resolving, so that few are read."""
+    """The newest snapshot resolved by a moment. Numbers follow the order of resolving, so that few are read."""
     log = ledger.snapshots
     numbers = sorted(entry.number for entry in log.entries())
     later = bisect_right(numbers, moment_ms, key=lambda number: log.read(number).resolved_at_ms)

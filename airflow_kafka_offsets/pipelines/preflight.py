@@ -1,4 +1,4 @@
-"""Pre-flight: asks Kafka, before a Spark cluster starts, whether a pinned window can still be read, exactly."""
+"""Pre-flight check: asks Kafka, before a Spark cluster starts, whether a pinned window can still be read exactly."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ log = logging.getLogger(__name__)
 def readable(
     client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, on_data_loss: DataLossPolicy = "fail"
 ) -> PinnedManifest:
-    """The window as it can be read: as it was pinned; or, where records are gone and the user takes that, as its next
-    revision, which begins where the logs do and says what is lost. A loss is noted in the ledger either way.
+    """The window in a revision that can be read: as pinned; or, if records are deleted and the user accepts that, its
+    next revision, which starts at the log start offsets and records the loss. The ledger notes a loss either way.
 
-    :raises TopicChangedError: another cluster, a topic that is missing or was re-created.
-    :raises DataLossError: records of the window are gone; names partitions and exact counts.
-    :raises LogTruncatedError: the window reaches past the end of the log, or the log was cut and has grown again.
-    :raises OffsetsError: a partition can't be asked.
+    :raises TopicChangedError: for another cluster, or a topic that is missing or was re-created.
+    :raises DataLossError: when records of the window are deleted; names partitions and exact counts.
+    :raises LogTruncatedError: when the window ends past the end of a log, or a log was truncated and has grown again.
+    :raises OffsetsError: when a partition can't be asked.
     """
     manifest = pinned.manifest
     with telling_leftovers(ledger):
@@ -51,7 +51,7 @@ def readable(
     if lost:
         ledger.folder_of(pinned).record_loss(lost, now_ms())
         if on_data_loss == "load_rest":
-            # What is left of the newest revision, which may have lost some of it before.
+            # Start from the newest revision, which may have lost records before.
             newest = (ledger.settled(manifest.window) or pinned).manifest
             extents = _extents(client, newest)
             pinned = ledger.window_folders.pin_again(without_lost(newest, extents))
@@ -61,11 +61,12 @@ def readable(
 
 
 def changed_since(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) -> str | None:
-    """What has become of a window's topics and logs since it was resolved, in words; None where they are as they were.
+    """How a window's topics and logs have changed since it was resolved, in words; None if they haven't.
 
-    Retention is no change. What was read before stays right: what was read is told by the result of the run alone.
+    Retention is no change. A change doesn't invalidate what was read before it; the run's result alone says what that
+    is.
 
-    :raises LogTruncatedError: when a log was cut below the window's start before its end was resolved.
+    :raises LogTruncatedError: when a log was truncated below the window's start before the window's end was resolved.
     :raises KafkaOffsetsError: when Kafka can't be asked.
     """
     manifest = pinned.manifest
@@ -80,11 +81,11 @@ def changed_since(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest)
 
 
 def refuse_changed(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) -> Mapping[str, TopicFacts]:
-    """Refuse a window whose topics and logs aren't those any more that it was resolved on. Retention is no change.
+    """Refuse a window whose topics or logs have changed since it was resolved. Retention is no change.
 
-    :returns: what Kafka says of the topics.
-    :raises TopicChangedError: another cluster, a topic that is missing or was re-created.
-    :raises LogTruncatedError: a log was cut below the window's start or end, though it may have grown again since.
+    :returns: the topics' current facts.
+    :raises TopicChangedError: for another cluster, or a topic that is missing or was re-created.
+    :raises LogTruncatedError: when a log was truncated below the window's start or end, even if it has grown again.
     :raises KafkaOffsetsError: when Kafka can't be asked.
     """
     manifest = pinned.manifest
@@ -96,7 +97,7 @@ def refuse_changed(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest
 
 
 def source_now(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) -> Source:
-    """Where a window is read from, as Kafka tells it at this moment.
+    """The cluster and topics that a window is read from, as Kafka describes them now.
 
     :raises WindowError: as :func:`refuse_changed`.
     :raises KafkaOffsetsError: when Kafka can't be asked.
@@ -108,8 +109,8 @@ def source_now(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) ->
 
 
 def refuse_rewritten_window(client: OffsetsClient, ledger: Ledger, manifest: Manifest) -> None:
-    """Refuse a window whose start or end is of a log that was cut below it. The start too: where the log was cut
-    between the two, the end is of the log as it is now.
+    """Refuse a window when a log was truncated below its start or its end since that was resolved. Both are checked: if
+    the log was truncated after the start was resolved but before the end was, only the start shows it.
 
     :raises: as :func:`refuse_rewritten`.
     """
@@ -118,9 +119,9 @@ def refuse_rewritten_window(client: OffsetsClient, ledger: Ledger, manifest: Man
 
 
 def _refuse_cut_between(client: OffsetsClient, ledger: Ledger, manifest: Manifest) -> None:
-    """Refuse a window whose start is of a log that was cut below it, and whose end isn't: that is of the log as it was
-    after the cut, so that what the log took in place of the records before the start is in no window. Where both are
-    cut, the log was cut after the window had been resolved."""
+    """Refuse a window when a log was truncated below its start, but not below its end. The end was then resolved after
+    the truncation, and the records that replaced those before the start are in no window. If the log was truncated
+    below both, that happened after the window was resolved."""
     cut, cut_since = (
         cut_below(seen_in(snapshot), _epoch_ends(client, snapshot))
         for snapshot in map(ledger.snapshots.read, (manifest.start_snapshot, manifest.end_snapshot))
@@ -128,29 +129,30 @@ def _refuse_cut_between(client: OffsetsClient, ledger: Ledger, manifest: Manifes
     between = [words for key, words in cut.items() if key not in cut_since]
     if between:
         raise LogTruncatedError(
-            f"Window {manifest.window} starts where logs were truncated before its end was resolved: "
-            f"{shorten(between)}. A replica that was behind leads now (unclean leader election), and the "
-            f"records it accepted up to there are in no window. Forget this window. {FORGET_PAST}"
+            f"Logs were truncated below the start of window {manifest.window} before its end was resolved: "
+            f"{shorten(between)}. A replica that was behind is the leader now (unclean leader election), and the "
+            f"records it accepted below that start are in no window. Forget this window. {FORGET_PAST}"
         )
 
 
 def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
-    """Refuse to go on from offsets that a log has given to other records since (S15): an unclean leader election cut it
-    below them, and it has grown again. Where the log still ends below, log ends tell; here leader epochs do (KIP-101).
+    """Refuse a snapshot whose offsets belong to other records now (S15): an unclean leader election truncated a log
+    below them, and it has grown again. Leader epochs show that (KIP-101); the log end shows it only while it is still
+    below the snapshot.
 
-    Where nobody can know, a warning says so: the brokers are too old to tell, or the snapshot or the log has no epoch,
-    as of records written before Kafka 0.11.
+    A warning is logged when it can't be known: the brokers are too old to answer, or the snapshot or the log has no
+    leader epoch, as with records written before Kafka 0.11.
 
-    :raises LogTruncatedError: naming partitions, and where they were cut.
-    :raises OffsetsError: naming partitions that couldn't be asked for another reason, or whose log hasn't come to the
-        snapshot's epoch; whether they were cut is open.
+    :raises LogTruncatedError: naming partitions, and where they were truncated.
+    :raises OffsetsError: naming partitions that couldn't be asked for another reason, or whose log hasn't reached the
+        snapshot's epoch; it is unknown whether they were truncated.
     """
     seen, ends = seen_in(snapshot), _epoch_ends(client, snapshot)
     cut = cut_below(seen, ends)
     if cut:
         raise LogTruncatedError(
             f"Logs were truncated after the snapshot at {snapshot.as_of} and hold other records now: "
-            f"{shorten(cut.values())}. A replica that was behind leads now (unclean leader election). "
+            f"{shorten(cut.values())}. A replica that was behind is the leader now (unclean leader election). "
             f"{FORGET_PAST}"
         )
     refuse_unanswered(ends)
@@ -161,7 +163,7 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     unknown = list(untold(seen, ends))
     if unknown:
         log.warning(
-            "Nobody can tell whether a log was truncated below the snapshot at %s and has grown again: %s",
+            "It is unknown whether a log was truncated below the snapshot at %s and has grown again: %s",
             snapshot.as_of,
             shorten(unknown),
         )
@@ -185,24 +187,25 @@ def check_ranges(manifest: Manifest, extents: LogExtents) -> None:
     """Refuse a window whose records aren't all there.
 
     :param extents: where the logs of the window's non-empty ranges start and end now.
-    :raises OffsetsError: a partition can't be asked, or an earlier leader answered than the one of the window's end.
-    :raises DataLossError: the log start has passed a range's start; names partitions and exact counts (S12).
-    :raises LogTruncatedError: a range ends past the end of the log (S15).
+    :raises OffsetsError: when a partition can't be asked, or its answer came from a leader before the one at the
+        window's end.
+    :raises DataLossError: when a log start offset is past a range's start; names partitions and exact counts (S12).
+    :raises LogTruncatedError: when a range ends past the end of the log (S15).
     """
     lost = lost_ranges(manifest, extents)
     if lost:
         raise DataLossError(
             f"{sum(loss.span for loss in lost)} of {manifest.span} offsets of window {manifest.window} are gone: "
             f"{shorten(map(str, lost))}. Retention or DeleteRecords removed them after the window was resolved. "
-            "Nothing was read. on_data_loss='load_rest' loads the remaining records and notes the loss."
+            "Nothing was read. on_data_loss='load_rest' loads the remaining records and records the loss."
         )
     _check_ends(manifest, extents)
 
 
 def lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LogRange]:
-    """What the log starts have passed of the ranges, exactly.
+    """The exact parts of the ranges below the log start offsets.
 
-    :raises OffsetsError: a partition can't be asked.
+    :raises OffsetsError: when a partition can't be asked.
     """
     extents.raise_for_errors()
     lost = []
@@ -216,7 +219,7 @@ def lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LogRange]:
 
 
 def without_lost(manifest: Manifest, extents: LogExtents) -> Manifest:
-    """What is left of a window, with the loss written into its ranges."""
+    """What is left of a window, with the loss recorded in its ranges."""
 
     def left(pinned: OffsetRange) -> OffsetRange:
         extent = extents.lookup(pinned.topic, pinned.partition)
@@ -238,8 +241,8 @@ def _check_ends(manifest: Manifest, extents: LogExtents) -> None:
     refuse_later_epochs(ends, extents.leader_epoch)
     if beyond:
         committed = manifest.isolation_level is IsolationLevel.READ_COMMITTED
-        hint = " or an open transaction holds the last stable offset" if committed else ""
+        hint = ", or an open transaction holds back its last stable offset" if committed else ""
         raise LogTruncatedError(
-            f"Window {manifest.window} reaches past the log: {shorten(beyond)}. The log was truncated{hint}. "
-            "Nothing was read."
+            f"Window {manifest.window} reaches past the end of the log: {shorten(beyond)}. The log was "
+            f"truncated{hint}. Nothing was read."
         )

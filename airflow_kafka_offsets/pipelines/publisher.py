@@ -1,8 +1,7 @@
-"""Publishing: what an attempt has counted becomes what counts of a window, by one exclusive creation in the ledger.
+"""Publishing: makes an attempt's result the one that counts for its window, by one exclusive creation in the ledger.
 
-Asked by the Spark operator when Spark has ended, by verify and by ``ledger publish``. All that it needs is in the
-ledger and in Kafka, so that whoever comes next may do it: a worker that died after its driver had counted leaves
-nothing undone.
+Called by the Spark operator after Spark has ended, by verify and by ``ledger publish``. All it needs is in the ledger
+and in Kafka, so that any of them can publish the result of a worker that died after its driver had counted.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class CountedAttempt:
 
     :param pinned: the revision that it loaded.
     :param result: its counts.
-    :param sha256: hash of the file that they are in.
+    :param sha256: hash of the result's file.
     """
 
     pinned: PinnedManifest
@@ -52,19 +51,19 @@ class CountedAttempt:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it is proved."""
+        """Whether the result is proved."""
         return judge(self.pinned.manifest, self.result)
 
     @property
     def written_ms(self) -> int | None:
-        """When it began, where its rows have taken the place of others'; None where they have a place of their own."""
+        """When the attempt started, if its rows replaced those of others; None if they are apart from all others."""
         return None if self.result.apart else self.result.started_ms
 
     def publication(self, number: int, replaces: Publication | None) -> Publication:
-        """What publishing it says.
+        """The publication of this attempt.
 
         :param number: its place in the window's sequence.
-        :param replaces: what counted before.
+        :param replaces: the publication that counted before.
         """
         manifest, result = self.pinned.manifest, self.result
         return Publication(
@@ -88,19 +87,19 @@ class CountedAttempt:
 
 
 def counted_attempt(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> CountedAttempt | None:
-    """What an attempt has counted; None when its driver hasn't come so far, or died while it wrote that down: not every
-    store shows a file as a whole or not at all."""
+    """An attempt's result; None when its driver hasn't counted yet, or died while it wrote the result: not every store
+    creates files atomically."""
     try:
         counted = ledger.folder_of(pinned).counted(attempt)
     except LedgerCorruptError as error:
-        log.warning("%s The file doesn't count.", error)
+        log.warning("%s The file is ignored.", error)
         return None
     return None if counted is None else CountedAttempt(pinned, *counted)
 
 
 def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttempt]:
-    """The attempts at a revision that may be published, the newest last: proved, not known to have failed since, nor
-    refused by another driver, and no other has begun since to write in their place."""
+    """The attempts at a revision that may be published, newest last. Each is proved and hasn't been refused by a
+    driver, and no later attempt has started to replace its rows."""
     folder = ledger.folder_of(pinned)
     found = (counted_attempt(ledger, pinned, attempt) for attempt in folder.listing().counted)
     proved = (
@@ -112,10 +111,10 @@ def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttem
 
 
 def proved_for(ledger: Ledger, pinned: PinnedManifest, load: str | None) -> list[CountedAttempt]:
-    """Those of :func:`proved_attempts` that were asked for the rows that a prepared load is to write: its own, and
-    those of earlier loads of the same. What was loaded before the Dag or a file was changed is no result of it.
+    """The :func:`proved_attempts` that were asked for the same rows as a prepared load: its own, and those of earlier
+    loads of the same program. An attempt from before the Dag or a file was changed isn't one of them.
 
-    :param load: its name; None for all.
+    :param load: the load's name; None for all attempts.
     """
     proved, folder = proved_attempts(ledger, pinned), ledger.folder_of(pinned)
     if load is None:
@@ -127,38 +126,38 @@ def proved_for(ledger: Ledger, pinned: PinnedManifest, load: str | None) -> list
 def left_to_publish(
     ledger: Ledger, pinned: PinnedManifest, is_meant: Callable[[WindowFolder, str], bool]
 ) -> CountedAttempt | None:
-    """What somebody has loaded and counted of a window, and hasn't published; None where there is none.
+    """A proved attempt at a window that isn't published yet; None when there is none.
 
-    :param pinned: the revision that is asked for. What was loaded of one that doesn't count beside it is no load of it.
+    :param pinned: the requested revision. Attempts at another one are left out if they wouldn't count over it.
     :param is_meant: whether an attempt at a revision was asked for the same rows.
     """
     found: list[CountedAttempt] = []
     for revision in ledger.revisions(pinned.manifest.window, pinned):
         folder = ledger.folder_of(revision)
         for proved in proved_attempts(ledger, revision):
-            # Whether what it would publish goes on counting beside the revision that is asked for.
+            # Whether its publication would count over the requested revision.
             publication, written_ms = proved.publication(1, None), proved.written_ms
             counts = counts_over(publication, pinned.manifest, written_ms=written_ms)
             if counts and is_meant(folder, proved.result.attempt):
                 found.append(proved)
-    # Of revisions of one window the first has most; in a table the last one's rows have taken its place.
+    # A window's first revision has the most records; but in a table, the last revision's rows have replaced them.
     return next((proved for proved in found if proved.result.apart), found[-1] if found else None)
 
 
 def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> Publication:
-    """Publish an attempt, unless something counts over it.
+    """Publish an attempt, unless another publication counts over it.
 
-    :returns: what counts: its own publication, or what was published before of the same revision or a newer one; of an
-        older one too where that has the whole of a window of which this one has what retention left.
-    :raises UnprovenError: when the attempt isn't proved, its rows were refused since by another driver, or they differ
-        from what is published of the same manifest. It is a :class:`CountedTwiceError` where another try may prove it.
-    :raises TopicChangedError: when Kafka has other topics by now than were resolved.
-    :raises LogTruncatedError: when a log was cut below the window's end.
+    :returns: the publication that counts: the attempt's own, or an earlier one of the same or a newer revision; or of
+        an older revision, if that has the whole window and this one only what retention left of it.
+    :raises UnprovenError: when the attempt isn't proved, another driver has since refused its rows, or they differ from
+        the published rows of the same manifest; a :class:`CountedTwiceError` if another try may prove it.
+    :raises TopicChangedError: when the topics aren't the ones that were resolved any more.
+    :raises LogTruncatedError: when a log was truncated below the window's end.
     :raises LedgerConflictError: when the revision was forgotten, or in a table a newer one was resolved.
-    :raises KafkaOffsetsError: when Kafka can't be asked; nothing is published then, and another try goes on here.
+    :raises KafkaOffsetsError: when Kafka can't be asked; nothing is published then, and a retry continues here.
     """
     _refuse_unproved(counted)
-    # What stands needs no Kafka, which may be away.
+    # If a publication already counts over it, Kafka needn't be asked, and may be down.
     _, stands = _next(ledger, counted)
     if not stands:
         _ask_again(client, ledger, counted)
@@ -166,11 +165,11 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> P
 
 
 def publish_next(ledger: Ledger, counted: CountedAttempt) -> Publication:
-    """The second half of :func:`publish`, once Kafka was asked: create the next publication, and look what counts then.
-    Returns and raises as that does."""
+    """The second half of :func:`publish`, after Kafka was asked: create the next publication, and return the one that
+    counts then. Returns and raises as :func:`publish`."""
     folder = ledger.folder_of(counted.pinned)
     for _ in range(_MOST_TRIES):
-        # Each time anew: somebody may have published meanwhile, forgotten the revision, or refused the rows.
+        # Looked up on every pass: another task may have published, forgotten the revision or refused the rows.
         found, stands = _next(ledger, counted)
         if stands:
             is_own = found.result_sha256 == counted.sha256
@@ -184,10 +183,10 @@ def publish_next(ledger: Ledger, counted: CountedAttempt) -> Publication:
 
 
 def handed_over(fields: Any, argument: str) -> RunResult:
-    """What a driver has counted, as it was handed over.
+    """Parse a driver's result that a user handed over.
 
     :param fields: the result's JSON.
-    :param argument: what it was given as.
+    :param argument: name of the argument or option, for the message.
     :raises ConfigurationError: when it is something else.
     """
     try:
@@ -199,24 +198,24 @@ def handed_over(fields: Any, argument: str) -> RunResult:
 
 
 def take_over(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result: RunResult) -> CountedAttempt:
-    """Keep what a driver has counted that doesn't reach the ledger, as a client of Spark Connect. Kafka is asked here
-    what such a driver couldn't ask it after its read.
+    """Store the result of a driver that can't reach the ledger, such as a Spark Connect client. If the driver couldn't
+    ask Kafka after its read whether the topics are unchanged, this does.
 
-    :param result: as the driver handed it over.
-    :raises LedgerConflictError: when the attempt has another result already, or read another manifest.
-    :raises WindowError: when Kafka has other topics by now than were resolved.
+    :param result: the result that was handed over.
+    :raises LedgerConflictError: when the attempt already has a different result, or read another manifest.
+    :raises WindowError: when the topics aren't the ones that were resolved any more.
     """
     if result.manifest_sha256 != pinned.sha256:
         raise LedgerConflictError(
             f"The result of attempt {result.attempt} belongs to another manifest ({result.manifest_sha256}) "
             f"than that of revision {pinned.manifest.revision} of window {pinned.manifest.window} "
-            f"({pinned.sha256})."
+            f"({pinned.sha256}). Give the result and the window of the same run."
         )
     stored = counted_attempt(ledger, pinned, result.attempt) or _kept(client, ledger, pinned, result)
-    # Of two that are given it at one time, one keeps what Kafka told it.
+    # If two tasks store it at the same time, one task's answer from Kafka is kept: so the sources may differ.
     if replace(stored.result, source=result.source) != result:
         raise LedgerConflictError(
-            f"Attempt {result.attempt} has another result in the ledger: an attempt can have only one."
+            f"Attempt {result.attempt} already has a different result in the ledger: an attempt can have only one."
         )
     return stored
 
@@ -226,7 +225,7 @@ def _kept(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result:
     source = source_now(client, ledger, pinned) if asked else result.source
     folder = ledger.folder_of(pinned)
     if result.attempt not in folder.listing().attempts:
-        folder.record_attempt(result.attempt, {"handed_over": True})  # the same, whoever notes it
+        folder.record_attempt(result.attempt, {"handed_over": True})  # the same content, whoever records it first
     folder.record_result(replace(result, source=source))
     stored = counted_attempt(ledger, pinned, result.attempt)
     if stored is None:
@@ -235,15 +234,16 @@ def _kept(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result:
 
 
 def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
-    """What counts over an attempt, or is its own, and True; else what is to be created for it, and False."""
+    """The publication that counts over an attempt, or its own, and True; else the publication to create, and False."""
     pinned, folder = counted.pinned, ledger.folder_of(counted.pinned)
-    # Before the revisions: whatever is resolved and published between these two looks takes the number that follows.
+    # Listed before the revisions. If another revision is resolved and published between these two reads, it takes the
+    # next number, so that creating ours fails and we look again.
     known = folder.publications.all()
     live = ledger.window_folders.live_numbers(folder.id)
     if folder.revision not in live:
         raise LedgerConflictError(
-            f"Revision {folder.revision} of window {folder.id} has been forgotten since it was resolved: "
-            "nothing of it is published. Clear the resolve task too."
+            f"Revision {folder.revision} of window {folder.id} has been forgotten since it was resolved, so it "
+            "isn't published. Clear the resolve task too."
         )
     current = counting(known, live)
     if current is not None and counts_over(current, pinned.manifest, written_ms=counted.written_ms):
@@ -252,7 +252,7 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
     if _is_refused(folder, counted):
         raise UnprovenError(
             f"The rows of attempt {counted.result.written_by} at window {folder.id} are not published: "
-            "another driver has since found them untrustworthy, as its own error says. Clear the load: it "
+            "another driver has since found them untrustworthy; its error says why. Clear the load task: it "
             "writes them again."
         )
     _refuse_overtaken(ledger, counted)
@@ -260,7 +260,7 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
     if later is not None:
         raise CommitConflictError(
             f"Attempt {counted.result.attempt} at window {folder.id} is not published: attempt {later} "
-            f"began later to write to {counted.result.output}, where its rows replace this attempt's. It "
+            f"started later to write to {counted.result.output}, where its rows replace this attempt's. It "
             "may still be running or may have died. Run the task again."
         )
     return counted.publication(1 + max((publication.number for publication in known), default=0), current), False
@@ -276,7 +276,7 @@ def _refuse_unproved(counted: CountedAttempt) -> None:
 
 
 def _ask_again(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> None:
-    """What Kafka told the driver after its read proves the read. Here Kafka is asked by Airflow's own connection."""
+    """Check with Airflow's own Kafka connection that nothing has changed. The driver asked Kafka after its read."""
     manifest = counted.pinned.manifest
     if not manifest.span:
         return
@@ -284,25 +284,25 @@ def _ask_again(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -
         refuse_changed(client, ledger, counted.pinned)
     except WindowError as error:
         raise type(error)(
-            f"{error} So window {manifest.window}, which attempt {counted.result.attempt} had loaded by then, is not "
+            f"{error} Therefore window {manifest.window}, which attempt {counted.result.attempt} has loaded, is not "
             "published."
         ) from error
 
 
 def _is_refused(folder: WindowFolder, counted: CountedAttempt) -> bool:
-    """Whether an attempt's rows, or those of an earlier one that it has kept, were refused after they were proved."""
+    """Whether an attempt's rows, which an earlier attempt may have written, were refused after they were proved."""
     return any(map(folder.is_refused, {counted.result.attempt, counted.result.written_by}))
 
 
 def _later_writer(folder: WindowFolder, counted: CountedAttempt) -> str | None:
-    """An attempt at the same revision that began later to write to the same place; None where there is none."""
+    """An attempt at the same revision that started later to write to the same place; None when there is none."""
     if counted.result.apart:
         return None
     writers = folder.writers()
     since = writers.get(counted.result.written_by, counted.result.started_ms)
     earlier = {counted.result.attempt, counted.result.written_by}
     if UNKNOWN_MS in writers.values():
-        # A driver that died with its note half written never says when it began; whoever found the note began later.
+        # A driver that died while writing its note has no known start time; a driver that found the note started later.
         found = folder.begun_before(counted.result.written_by)
         earlier.update(attempt for attempt in found if writers.get(attempt) == UNKNOWN_MS)
     return next(
@@ -311,8 +311,8 @@ def _later_writer(folder: WindowFolder, counted: CountedAttempt) -> str | None:
 
 
 def _refuse_overtaken(ledger: Ledger, counted: CountedAttempt) -> None:
-    """Where attempts have one place, don't publish rows that a newer revision takes the place of: the ledger need not
-    know whether it has, as a client of Spark Connect can't tell it that it has begun."""
+    """If attempts write to the same place, refuse rows that a newer revision's rows replace. The ledger may not know
+    whether they have: a Spark Connect client can't tell it that it has started."""
     if counted.result.apart:
         return
     manifest = counted.pinned.manifest
@@ -320,13 +320,13 @@ def _refuse_overtaken(ledger: Ledger, counted: CountedAttempt) -> None:
     if newest > manifest.revision:
         raise LedgerConflictError(
             f"Revision {newest} of window {manifest.window} has been resolved since, and in "
-            f"{counted.result.output} its rows replace those of revision {manifest.revision}, which is not "
-            "published. Clear the resolve task too: then the newest revision is loaded."
+            f"{counted.result.output} its rows replace those of revision {manifest.revision}, which is therefore "
+            "not published. Clear the resolve task too: then the newest revision is loaded."
         )
 
 
 def _refuse_different(ledger: Ledger, current: Publication, counted: CountedAttempt) -> None:
-    """Two attempts at one manifest must have written the same, and read it too."""
+    """Refuse an attempt that read or wrote something else than the published attempt at the same manifest."""
     pinned, ours = counted.pinned, counted.result
     if current.manifest_sha256 != pinned.sha256 or current.attempt == ours.attempt:
         return
@@ -336,7 +336,7 @@ def _refuse_different(ledger: Ledger, current: Publication, counted: CountedAtte
             f"Attempts {theirs.attempt} (published, {theirs.rows_written} rows) and {ours.attempt} "
             f"({ours.rows_written} rows) of window {pinned.manifest.window} differ, though both read the same offsets. "
             f"Compare the rows, which stay at {theirs.output} and {ours.output}. The published ones count."
-            + (" A job that isn't deterministic makes other rows each time." if ours.derived else "")
+            + (" A job that isn't deterministic writes different rows each time." if ours.derived else "")
         )
 
 

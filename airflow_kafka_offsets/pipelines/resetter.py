@@ -1,4 +1,4 @@
-"""The resetter: plans where a group's commits are to go, and writes them when asked to. Below the Airflow classes."""
+"""The resetter: plans a reset of a group's committed offsets, and executes it. Below the Airflow classes."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _PLACES = (SpecKind.EARLIEST, SpecKind.LATEST, SpecKind.TIMESTAMP)
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where to: just one of these.
+    """Where a group is reset to. Exactly one field is set.
 
     :param spec: earliest, latest, or the first record at or after an instant.
-    :param shift_by: so many offsets on from the commit; negative goes back.
-    :param offset: this offset on every partition.
-    :param snapshot: a stored snapshot.
-    :param nothing: forget the commits.
+    :param shift_by: offsets to move each commit by; negative moves back.
+    :param offset: the same offset on every partition.
+    :param snapshot: the offsets of a stored snapshot.
+    :param nothing: delete the commits.
     """
 
     spec: OffsetSpec | None = None
@@ -58,8 +58,8 @@ class Destination:
         given = [way for way in (self.spec, self.shift_by, self.offset, self.snapshot) if way is not None]
         if len(given) + self.nothing != 1:
             raise ConfigurationError(
-                "Give exactly one target for the group: to a moment or an end of the log, to an offset, by "
-                "a shift, to a snapshot, or to no commit at all."
+                "Give exactly one target for the group: an instant, earliest or latest, an offset, a shift, a "
+                "snapshot, or no commits at all."
             )
         if self.spec is not None and self.spec.kind not in _PLACES:
             raise ConfigurationError(f"A group can go to earliest, latest or an instant, not to {self.spec}.")
@@ -68,10 +68,10 @@ class Destination:
 class Resetter:
     """Resets one group.
 
-    :param topics: which topics, whole; None for those of the snapshot, or else those that the group has commits on. A
-        shift, and forgetting, is of the partitions with a commit alone when no topics are named.
-    :param numbers: which partitions of them; None for all.
-    :param isolation_level: which end ``latest`` is.
+    :param topics: topics to reset, with all their partitions. None for the topics of the snapshot, else those that the
+        group has commits on; a shift or a deletion then covers only the partitions with a commit.
+    :param numbers: partition numbers to reset in those topics; None for all.
+    :param isolation_level: decides which log end ``latest`` means.
     """
 
     def __init__(
@@ -89,18 +89,18 @@ class Resetter:
         self._numbers = numbers
         self._isolation_level = isolation_level
         self._topic_ids: dict[str, str] = {}
-        """Of the topics that were planned for, as they were then."""
+        """Topic ids at the time of the plan."""
 
     def plan(self, destination: Destination) -> ResetPlan:
-        """What would be done; nothing is.
+        """What a reset would write. Writes nothing.
 
-        :raises OffsetsError: when a topic or the group's commits can't be asked for.
-        :raises TopicChangedError: when a snapshot is of another cluster or topic.
-        :raises ConfigurationError: when there is no partition to reset, or a topic that the snapshot doesn't cover.
+        :raises OffsetsError: when a topic or the group's commits can't be fetched.
+        :raises TopicChangedError: when the snapshot belongs to another cluster, or a topic was re-created since.
+        :raises ConfigurationError: when there is no partition to reset, or the snapshot doesn't cover a topic.
         :raises InstantError: for an instant in the future.
         """
         if destination.spec is not None and destination.spec.timestamp_ms is not None:
-            refuse_future(destination.spec.timestamp_ms, now_ms(), "Name one that has passed, or go to latest.")
+            refuse_future(destination.spec.timestamp_ms, now_ms(), "Name a past instant, or reset to latest.")
         partitions = self._partitions(destination)
         self._topic_ids = self._ids_of({partition.topic for partition in partitions})
         found = self._client.committed_offsets({self._group: partitions})
@@ -117,7 +117,7 @@ class Resetter:
         return plan_reset(partitions, commits.offsets, extents, self._aim(destination, partitions, doubts))
 
     def _ids_of(self, topics: Collection[str]) -> dict[str, str]:
-        """The topics' ids; without those that are gone, or whose brokers know none."""
+        """The topics' ids; topics that are gone, or whose brokers don't support topic ids, are left out."""
         found = self._client.topics(sorted(topics))
         return {topic.topic: topic.topic_id for topic in found if topic.error is None and topic.topic_id is not None}
 
@@ -131,7 +131,7 @@ class Resetter:
         elif destination.spec is not None or destination.offset is not None:
             partitions = self._client.partitions_of(sorted({partition.topic for partition in self._committed()}))
         else:
-            partitions = self._committed()  # a shift and a forgotten commit need one; its topic may be gone
+            partitions = self._committed()  # a shift or a deletion needs a commit, whose topic may be gone
         if self._numbers is None:
             return partitions
         missing = set(self._numbers) - {partition.partition for partition in partitions}
@@ -144,7 +144,7 @@ class Resetter:
         (found,) = self._client.committed_offsets({self._group: None}).raise_for_errors()
         if not len(found.offsets):
             self._refuse_unknown(self.describe())
-            raise ConfigurationError(f"Group {self._group} has no commits: name the topics to reset it on.")
+            raise ConfigurationError(f"Group {self._group} has no commits: name the topics to reset.")
         return found.offsets.partitions()
 
     def _aim(
@@ -179,7 +179,7 @@ class Resetter:
         commits, forgotten = plan.commits(), plan.forgotten()
         if len(commits):
             self._refuse_other_topics()
-            # Brokers that know topic ids make sure once more.
+            # Brokers that support topic ids check them once more.
             self._client.commit_offsets(self._group, commits, topic_ids=self._topic_ids).raise_for_errors()
         if forgotten:
             self._client.delete_offsets(self._group, forgotten).raise_for_errors()
@@ -187,7 +187,7 @@ class Resetter:
     def _refuse_other_topics(self) -> None:
         if not self._topic_ids:
             return
-        # Where a topic can't be described, that is the error.
+        # A topic that can't be described raises an error here.
         found = self._client.topics(sorted(self._topic_ids)).raise_for_errors()
         now = {topic.topic: topic.topic_id for topic in found if topic.topic_id is not None}
         changed = [topic for topic, topic_id in self._topic_ids.items() if now.get(topic, topic_id) != topic_id]
@@ -225,5 +225,5 @@ class Resetter:
 
     def _refuse_unknown(self, described: GroupDescription) -> None:
         if described.is_unknown:
-            error = ResponseError("GROUP_ID_NOT_FOUND", 69, False, "no such group; is it misspelt, or a new one")
+            error = ResponseError("GROUP_ID_NOT_FOUND", 69, False, "no such group; is it misspelled, or a new one")
             raise OffsetsError("Resetting offsets", [(f"group {self._group}", error)])

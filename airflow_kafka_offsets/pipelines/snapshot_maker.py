@@ -1,4 +1,4 @@
-"""The snapshot maker: asks Kafka, and remembers in the ledger what it said."""
+"""The snapshot maker: asks Kafka for offsets, and stores them in the ledger as snapshots."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ from airflow_kafka_offsets.offsets.windows.snapshots import (
 
 FuturePolicy = Literal["fail", "warn"]
 _AT_A_TIME = 48
-"""Instants that are held in memory at a time."""
+"""Instants held in memory at a time."""
 _LOOK_UPS = 50_000
-"""Instants times partitions that are looked up by one call, which has one deadline."""
+"""Most instants times partitions that one call looks up; each call has one deadline."""
 _MOST_READ = 2_000
-"""Matched boundaries whose records are read to tell markers from records, of snapshots that are made together: two of a
-thousand partitions are, and a backfill's aren't."""
+"""Most boundaries, over snapshots made together, whose records are read to tell markers from records. Two snapshots of
+a thousand partitions are within it; a backfill's aren't."""
 _MOST_SURVEYS = 1_000
-"""So many other tasks may store a snapshot in between before asking Kafka again is given up."""
+"""How many times Kafka is asked again, because another task stored a snapshot meanwhile, before giving up."""
 _PAUSE_S = 0.5
-"""The longest pause before Kafka is asked again: whoever comes last waits about as long as the others take."""
+"""Longest pause before Kafka is asked again: the last of several tasks waits about as long as the others take."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What Kafka said, and what the ledger held before.
+    """Kafka's answer, and what the ledger held before.
 
-    :param known: number of the newest snapshot that was stored before Kafka was asked: only it and earlier ones can
-        prove that a log was cut or a topic changed.
-    :param survey: what Kafka said.
-    :param asked_ms: when it was asked, Unix milliseconds by this machine's clock.
+    :param known: number of the newest snapshot that was stored before Kafka was asked: only that and earlier ones can
+        prove that a log was truncated or a topic changed.
+    :param survey: Kafka's answer.
+    :param asked_ms: when Kafka was asked, Unix milliseconds by this machine's clock.
     """
 
     known: int
@@ -74,12 +74,12 @@ class _Asked:
 class SnapshotMaker:
     """Makes snapshots of a pipeline's topics, each instant once.
 
-    :param ledger: where the answers are kept.
-    :param topics: the pipeline's topics; or a pattern that whole names match, looked up again for each snapshot, which
-        takes in every such topic that may be described and isn't Kafka's own.
+    :param ledger: where the snapshots are stored.
+    :param topics: the pipeline's topics; or a pattern, evaluated again for each snapshot, that selects topics by their
+        whole names, among those that this connection may describe and that aren't internal.
     :param isolation_level: which records count as visible.
-    :param on_future_record: a record from the future would leave all windows up to its time empty on its partition, and
-        put what comes meanwhile into the window of that time: ``fail``, or ``warn``.
+    :param on_future_record: what to do about a record from the future, ``fail`` or ``warn``. It leaves all windows up
+        to its timestamp empty on its partition, and records that arrive meanwhile go into the window of that timestamp.
     """
 
     def __init__(
@@ -98,15 +98,15 @@ class SnapshotMaker:
         self._isolation_level = isolation_level
         self._on_future_record = on_future_record
         self._together: set[int | None] = set()
-        """Numbers of the snapshots that were made of the newest survey: between them, no log was seen to change."""
+        """Numbers of the snapshots made from the newest survey: no log changes between them."""
 
     def snapshot(self, as_of: AsOf) -> OffsetSnapshot:
-        """The stored snapshot as of something: resolved now, unless it is an instant that was resolved before.
+        """The stored snapshot as of a moment: resolved now, unless it is an instant that was resolved before.
 
         :raises InstantError: when the instant lies in the future.
         :raises OffsetsError: when a topic is unknown or a partition can't be asked.
-        :raises TopicChangedError: when the ledger was written by another cluster or topic.
-        :raises FutureRecordError: when a record from the future stands there, and that is to fail.
+        :raises TopicChangedError: when the ledger was written for another cluster, or a topic was re-created.
+        :raises FutureRecordError: when the snapshot is at a record from the future, and the policy is ``fail``.
         """
         if as_of.timestamp_ms is not None:
             (found,) = self.snapshots([as_of.timestamp_ms])
@@ -117,11 +117,11 @@ class SnapshotMaker:
         return stored
 
     def snapshots(self, instants: Sequence[int], revising: Collection[str] = ()) -> Iterator[OffsetSnapshot]:
-        """The stored snapshots at some instants, in their order. Topics and log ends are asked once for all of them.
+        """The stored snapshots at some instants, in the given order. Topics and log ends are asked once for all.
 
-        :param instants: Unix milliseconds. In order of time they are stored faster.
-        :param revising: windows that are being resolved anew, and don't hold their instants.
-        :raises: as :meth:`snapshot`, once the instant's turn has come.
+        :param instants: Unix milliseconds. Storing is faster in order of time.
+        :param revising: windows that are being resolved again, and don't keep their instants from changing.
+        :raises: as :meth:`snapshot`, when iteration reaches the instant.
         """
         refuse_future(max(instants), now_ms())
         asked: _Asked | None = None
@@ -137,28 +137,28 @@ class SnapshotMaker:
                 found, asked = self._store(partial(self._look_up, missing), asked or self._ask(), revising)
                 if asked is not before:
                     self._together.clear()
-                # What another task had stored before is of its own survey; so is what was forgotten and got its offsets
-                # back, whatever its number is now.
+                # A snapshot that another task stored comes from that task's survey. So does one that was forgotten and
+                # then got its old offsets back, whatever its number is now.
                 fresh = (snapshot for snapshot in found if snapshot.resolved_at_ms >= asked.asked_ms)
                 self._together |= {snapshot.number for snapshot in fresh if (snapshot.number or 0) > asked.known}
                 stored |= zip(missing, found, strict=True)
             yield from (stored[instant] for instant in part)
 
     def made_together(self, *snapshots: OffsetSnapshot) -> bool:
-        """Whether some snapshots were made here of one survey, so that no log was seen to change between them."""
+        """Whether this maker made the snapshots from one survey, so that no log changes between them."""
         return {snapshot.number for snapshot in snapshots} <= self._together
 
     def check_ledger(self) -> None:
-        """Check that the ledger is this cluster's and covers these topics, where Kafka isn't asked for more."""
+        """Check that the ledger belongs to this cluster and covers these topics, when no snapshot has to be made."""
         self._ledger.open(self._topics(), self._client.cluster_id(), self._isolation_level)
 
     def future_record(self, snapshot: OffsetSnapshot) -> FutureRecordError | None:
-        """Why a snapshot is refused, at which a record from the future stands; None where none does, or may."""
+        """The error for a snapshot at a record from the future; None if there is no such record, or only a warning."""
         warning = future_warning(snapshot)
         if not warning or self._on_future_record != "fail":
             return None
         return FutureRecordError(
-            f"{warning} on_future_record='warn' continues: then what comes in the meantime is in a "
+            f"{warning} on_future_record='warn' continues: records that arrive in the meantime are then in a "
             "later window. message.timestamp.after.max.ms makes brokers refuse such records (KIP-937)."
         )
 
@@ -169,9 +169,9 @@ class SnapshotMaker:
         matching = TopicsMetadata(topic for topic in found if self._wanted.fullmatch(topic.topic))
         if not len(matching):
             raise ConfigurationError(
-                f"Of {len(found)} topics that this connection may describe, none matches {self._wanted.pattern!r}."
+                f"None of the {len(found)} topics that this connection may describe matches {self._wanted.pattern!r}."
             )
-        # Without a topic that can't be described just now, a snapshot would be of fewer topics.
+        # Leaving out a topic that can't be described right now would make a snapshot of fewer topics.
         return [topic.topic for topic in matching.raise_for_errors()]
 
     def _ask(self) -> _Asked:
@@ -180,21 +180,21 @@ class SnapshotMaker:
             asked_ms = now_ms()
             return _Asked(known, self._client.survey(self._topics()), asked_ms)
         except (ConfigurationError, OffsetsError):
-            self._ledger.require_cluster(self._client.cluster_id())  # which would explain it
+            self._ledger.require_cluster(self._client.cluster_id())  # another cluster would explain the error
             raise
 
     def _store(
         self, made: Callable[[Survey], list[OffsetSnapshot]], asked: _Asked, revising: Collection[str] = ()
     ) -> tuple[list[OffsetSnapshot], _Asked]:
-        """Store snapshots that are made of a survey; where another task has stored what Kafka said later, of another
-        survey, until nobody has. Each time that somebody has, one task more is done: all of them come to an end.
+        """Make snapshots from a survey and store them. If another task has stored snapshots of a later survey
+        meanwhile, ask Kafka again and repeat. Each repetition means that another task has finished, so all of them do.
 
-        :returns: what is stored, and what it was made of.
+        :returns: the stored snapshots, and the answer that they were made from.
         :raises OutdatedSurveyError: when a thousand tasks came in between.
         """
         for tries in range(1, _MOST_SURVEYS + 1):
             snapshots = made(asked.survey)
-            # Not before: a misspelt topic would be the pipeline's for good.
+            # Only after the survey: otherwise a misspelled topic would belong to the pipeline for good.
             self._ledger.open(asked.survey.facts, asked.survey.cluster_id, self._isolation_level)
             try:
                 return self._ledger.append(snapshots, revising, asked.known), asked
@@ -237,7 +237,7 @@ class SnapshotMaker:
         if as_of.group is not None:
             partitions = survey.extents.partitions()
             found = self._client.committed_offsets({as_of.group: partitions}).raise_for_errors()
-            # The logs again: what was committed since the survey may lie past their ends of then.
+            # Ask for the log ends again: offsets committed since the survey may be past the old ones.
             extents = self._client.log_extents(partitions)
             commits = self._client.mark_cut(found, extents).lookup(as_of.group)
             assert commits is not None
@@ -247,8 +247,8 @@ class SnapshotMaker:
         return at_latest(survey.extents, self._isolation_level)
 
     def _tell_markers(self, boundaries: Boundaries, facts: Mapping[str, TopicFacts]) -> Boundaries:
-        """Note where a look-up matched a transaction marker or an aborted record (E41): brokers stamp markers with
-        their own clock, which is the records' only on LogAppendTime topics."""
+        """Mark the boundaries whose look-up matched a transaction marker or an aborted record (E41). Brokers stamp
+        markers with their own clock, which stamps the records only on LogAppendTime topics."""
         matched = [
             ReadPosition(boundary.topic, boundary.partition, boundary.offset)
             for boundary in boundaries.values()

@@ -1,4 +1,4 @@
-"""The window pinner: from instants, or stored snapshots, to pinned windows in the ledger."""
+"""The window pinner: turns instants, or stored snapshots, into pinned windows in the ledger."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ _MOST_TRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What to do about what a log may have in store.
+    """What to do in special cases.
 
-    :param on_data_loss: records of a window are gone: ``fail``, or ``load_rest`` (load the rest, note the loss).
-    :param on_future_record: a record from the future would leave all windows up to its time empty on its partition,
-        and put what comes meanwhile into the window of that time: ``fail``, or ``warn``.
-    :param on_overlap: another window of the pipeline has some of a window's offsets: ``fail``, or ``allow``.
-    :param new_topics_from_ms: where a topic begins that is added to a pipeline: at this instant, Unix milliseconds, up
-        to the end of the first window that has it; None for the log start.
+    :param on_data_loss: when records of a window are deleted: ``fail``, or ``load_rest`` (load the rest, record the
+        loss).
+    :param on_future_record: about a record from the future: ``fail``, or ``warn``. It leaves all windows up to its
+        timestamp empty on its partition, and records that arrive meanwhile go into the window of that timestamp.
+    :param on_overlap: when another window of the pipeline has some of a window's offsets: ``fail``, or ``allow``.
+    :param new_topics_from_ms: where a topic that is added to a pipeline starts: at this instant, Unix milliseconds, at
+        most the end of the first window that has the topic; None for the log start offset.
     """
 
     on_data_loss: DataLossPolicy = "fail"
@@ -48,10 +49,10 @@ class Policies:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedWindow:
-    """A pinned window, and what a person should know of it.
+    """A pinned window, with warnings for the user.
 
     :param pinned: the stored manifest.
-    :param warnings: what may be unexpected, a line each; empty for an ordinary window.
+    :param warnings: what may be unexpected, one line each; empty for an ordinary window.
     """
 
     pinned: PinnedManifest
@@ -73,7 +74,7 @@ class WindowPinner:
         ledger: Ledger,
         topics: Sequence[str] | re.Pattern[str],
         isolation_level: IsolationLevel,
-        policies: Policies = Policies(),  # it is immutable
+        policies: Policies = Policies(),  # immutable, so safe as a default
     ) -> None:
         self.maker = SnapshotMaker(client, ledger, topics, isolation_level, policies.on_future_record)
         self._client = client
@@ -84,17 +85,17 @@ class WindowPinner:
     def window(self, start_ms: int, end_ms: int, revising: Collection[str] = ()) -> ResolvedWindow:
         """The pinned window between two instants.
 
-        :param revising: windows that are being resolved anew, and don't hold their instants.
+        :param revising: windows that are being resolved again, and don't keep their instants from changing.
         :raises IntervalError: when the end isn't after the start.
-        :raises DataLossError: when records of the window were gone already when its end was resolved.
+        :raises DataLossError: when records of the window were already deleted when its end was resolved.
         :raises WindowOverlapError: when another window of the pipeline has some of its offsets.
-        :raises InstantError: when topics that are added would begin after its end.
+        :raises InstantError: when added topics would start after its end.
         """
         name = window_id(start_ms, end_ms)
         for _ in range(_MOST_TRIES):
             try:
                 start, end = self.maker.snapshots([start_ms, end_ms], revising)
-                # Which another task may have stored, with a warning. What is pinned stays as it is.
+                # Another task, which only warns, may have stored this end. A pinned window stays as it is.
                 refused = self.maker.future_record(end)
                 if refused is not None and self.ledger.window(name).pinned() is None:
                     raise refused
@@ -108,11 +109,11 @@ class WindowPinner:
     ) -> ResolvedWindow:
         """The pinned window between two stored snapshots of any kind.
 
-        :param pinning: what pins it among many others: it counts once that is settled.
+        :param pinning: pins the window as one of many; it counts once the pinning is settled.
         :raises: as :meth:`window`.
         """
         if not self.maker.made_together(start, end):
-            # However new the start is: what replaced its records since would be in no window.
+            # However new the start is: records that have replaced those before it would be in no window.
             refuse_rewritten(self._client, start)
         on_data_loss, added = self._policies.on_data_loss, self._added(start, end)
         if pinning is not None:
@@ -124,8 +125,8 @@ class WindowPinner:
         return ResolvedWindow(pinned, lines)
 
     def re_resolve(self, *windows: tuple[int, int]) -> list[ResolvedWindow]:
-        """Windows between two instants each, resolved anew as their next revisions. An instant that any other window
-        shares stays, so that all go on tiling; when both of a window do, it is what it was.
+        """Resolve windows between two instants again, as their next revisions. An instant that another window shares
+        stays as it is, so that windows still tile; a window whose two instants are both shared doesn't change.
 
         :raises: as :meth:`window`.
         :raises ConfigurationError: when a window isn't between two instants.
@@ -133,21 +134,21 @@ class WindowPinner:
         names = [window_id(*window) for window in windows]
         others = sorted(set(names) - set(self.ledger.between_instants(names)))
         if others:
-            # An instant looked up at the time of another kind of snapshot would lie within the next window.
+            # Looking up the time of a snapshot of another kind would give an offset within the next window.
             raise ConfigurationError(
-                f"Window {others[0]} is an increment, or between snapshots that a task made: only windows "
-                "between instants can be resolved again."
+                f"Window {others[0]} is an increment, or a window between snapshots that a task made. Only windows "
+                "between two instants can be resolved again."
             )
         self.ledger.forget_instants(names)
         return [self.window(*window, names) for window in windows]
 
     def increment(self, run: str, since: AsOf) -> ResolvedWindow:
-        """What has come since the last increment: the window from its end to the visible end of the logs now. The same
-        run gets the same increment again, and runs side by side get one after the other.
+        """The window from the end of the last increment to the current visible end of the logs. A run always gets the
+        same increment; runs in parallel get consecutive ones.
 
-        :param run: names the run: letters and digits.
-        :param since: where the first increment starts, in a ledger that has no window yet; otherwise it starts where
-            the last window ends.
+        :param run: the run's name, letters and digits.
+        :param since: where the first increment starts, if the ledger has no window yet; otherwise it starts where the
+            last window ends.
         :raises: as :meth:`window`.
         """
         log = self.ledger.snapshots
@@ -169,9 +170,10 @@ class WindowPinner:
         return number
 
     def _added(self, start: OffsetSnapshot, end: OffsetSnapshot) -> dict[TopicPartition, int]:
-        """Where the topics begin that the start doesn't have.
+        """Start offsets of the topics that the start snapshot doesn't have.
 
-        :raises InstantError: after the end: what the window left out would be in the next one all the same.
+        :raises InstantError: when they would start after the end: the next window would contain the records that this
+            one leaves out.
         :raises OffsetsError: when a partition is in error, or answered with an older record (E37).
         """
         at_ms = self._policies.new_topics_from_ms
@@ -183,8 +185,9 @@ class WindowPinner:
             topics = shorten(sorted({partition.topic for partition in partitions}))
             raise InstantError(
                 f"new_topics_from={iso_instant(at_ms)} is after the end of window {name} at "
-                f"{iso_instant(end.timestamp_ms)}, the first one with {topics}: the next one would have what this one "
-                "left out. Give an instant up to that end, or leave the topics out of this window."
+                f"{iso_instant(end.timestamp_ms)}, the first window with {topics}: the next window would contain the "
+                "records that this one leaves out. Give an instant up to that end, or leave the topics out of this "
+                "window."
             )
         listed = self._client.list_offsets(
             partitions, OffsetSpec.at(to_datetime(at_ms)), isolation_level=self._isolation_level
@@ -192,11 +195,11 @@ class WindowPinner:
         offsets = {
             TopicPartition.of(answer): answer.offset for answer in listed.raise_for_errors().refuse_older_answers()
         }
-        # No record that late: nothing of the topic up to the window's end.
+        # Without a record at or after the instant, the window has none of the topic's records.
         return {key: found if (found := offsets[key]) is not None else end.boundaries[key].offset for key in partitions}
 
     def _open_transactions(self, end: OffsetSnapshot) -> list[str]:
-        """Who holds the end of a window back (S10)."""
+        """The open transactions that hold back the end of a window (S10)."""
         held = [
             key
             for key, boundary in end.boundaries.items()

@@ -127,7 +127,7 @@ class TestDryRun:
         code, _, err = run("reset", group, "--to", "2126-11-20T06:00:00Z")
         assert code == 2
         assert "lies in the future" in err
-        assert "Name one that has passed, or go to latest." in err
+        assert "Name a past instant, or reset to latest." in err
         assert "task" not in err
 
     def test_an_unknown_group_is_named_as_such(self, run: Run, flights: str) -> None:

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.operators.verify_window import _outside
         (True, 1_200, "1,200"),
         (True, 0, "0"),
         (True, None, "not counted"),
-        (False, None, "none, as it isn't between two instants"),
+        (False, None, "not applicable, as the window isn't between two instants"),
     ],
 )
 def test_rows_outside_the_window_are_told_in_words(timed: bool, rows: int | None, words: str) -> None:

@@ -154,7 +154,7 @@ class TestForgetting:
 
         task._memory = DriverMemory(task, {"task_state_store": OutOfReach()})  # type: ignore[typeddict-item,typeddict-unknown-key]
         task.on_kill()
-        assert "can't be forgotten: the next try may wait for it" in capsys.readouterr().out
+        assert "so the next try may wait for it" in capsys.readouterr().out
 
     def test_without_durable_nothing_is_remembered(self, context: Any) -> None:
         task = KafkaSparkSubmitOperator(task_id="t", window={}, durable=False)

@@ -86,7 +86,7 @@ def test_a_new_group_does_not_begin_past_an_earlier_run_that_goes_on(
     dag = dag_from("commit_late", COMMIT_FILE.format(dag_id="commit_late", window=window))
     queue("commit_late", T0 + timedelta(hours=1))
     assert state_of(dag.test(logical_date=T0 + timedelta(hours=2))) in ("failed", "up_for_retry")
-    assert "would begin past what that run loads" in "".join(capfd.readouterr())
+    assert "would start past the records that it loads" in "".join(capfd.readouterr())
     end_queued("commit_late")
     assert state_of(dag.test(logical_date=T0 + timedelta(hours=2))) == "success"
 

@@ -94,7 +94,7 @@ class TestOneAttempt:
         counted = count(pinned)
         (topic,) = pinned.manifest.topics
         recreate(admin, topic)
-        with pytest.raises(TopicChangedError, match=r"re-created.* which attempt a-1 had loaded by then, is not publ"):
+        with pytest.raises(TopicChangedError, match=r"re-created.* which attempt a-1 has loaded, is not publ"):
             publish(client, ledger, counted)
         assert published(ledger, pinned) == []
 
@@ -329,7 +329,7 @@ class TestTakingOver:
         self, client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, handed: RunResult
     ) -> None:
         take_over(client, ledger, pinned, handed)
-        with pytest.raises(LedgerConflictError, match="has another result in the ledger"):
+        with pytest.raises(LedgerConflictError, match="already has a different result in the ledger"):
             take_over(client, ledger, pinned, replace(handed, seconds=1.5))
 
 
