@@ -1,1 +1,1 @@
-"""Several requests that make one answer."""
+"""Lookups: combine several requests into one answer."""

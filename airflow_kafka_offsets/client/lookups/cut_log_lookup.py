@@ -1,10 +1,10 @@
-"""Cut logs: which commits of groups lie above a place where an unclean election has cut the log since (KIP-320).
+"""Cut logs: finds committed offsets past the point where an unclean leader election truncated the log (KIP-320).
 
-A log that has grown again ends past such a commit, as if nothing had happened; the leader epoch that was committed ends
-where the log was cut (:mod:`.offset_for_leader_epoch`). While the newest epoch of a log is still the one that was
-committed, nobody can have cut it, so that nothing is asked: it takes a round more, of a request for each leader, only
-while commits are of an earlier epoch than their log. Epochs never run backwards, so that a commit of a
-later epoch than its log is of another log of that name, or a leader answered that has been replaced.
+If the log has grown again, its end is past such a commit, as if nothing had happened. But the committed leader epoch
+ends where the log was truncated (:mod:`.offset_for_leader_epoch`). If the log's current epoch is still the committed
+one, the log can't have been truncated since, and nothing is asked. Only while commits have an earlier epoch than their
+log does this take another round, with one request per leader. Epochs never decrease. So if a commit has a later epoch
+than its log, it belongs to another log of the same name, or the leader that answered has since been replaced.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ _RESET = "use kafka-offsets reset to move the group"
 
 
 async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
-    """The commits, with ``cut_at`` where a log was cut below one. Where a leader can't say for a reason that may pass,
-    that is the commit's error, and so is an epoch that the log hasn't come to: whether it means anything is open. Where
-    brokers can't say by design, or a leader doesn't know the epoch, the commit stays as it is, and the group's
-    ``untold`` says so.
+    """The commits, with ``cut_at`` if the log was truncated below a commit.
 
-    :param extents: the logs as they are now, asked after the commits.
+    If a leader can't answer for a transient reason, or the commit's epoch is later than the log's, the commit is in
+    error, because it can't be judged. If brokers can't answer by design, or the leader doesn't know the epoch, the
+    commit stays as it is, and the group's ``untold`` says why.
+
+    :param extents: the logs' extents, asked after the commits.
     """
     doubtful = {group.group: list(_doubtful(group, extents)) for group in commits}
     asked = {
@@ -60,14 +61,14 @@ async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents
 
 
 def _doubtful(commits: GroupOffsets, extents: LogExtents) -> Iterable[tuple[CommittedOffset, LogEpoch, int | None]]:
-    """The commits whose log has another epoch by now, or one that isn't known; their own epoch, and the log's."""
+    """The commits whose log now has another epoch, or an unknown one, each with its own epoch and the log's."""
     for commit, extent in with_extents(commits.offsets, extents):
         if commit.leader_epoch is not None and commit.leader_epoch != extent.leader_epoch:
             yield commit, LogEpoch(commit.topic, commit.partition, commit.leader_epoch), extent.leader_epoch
 
 
 def _untold(end: EpochEnd) -> str | None:
-    """Why a leader doesn't say where an epoch ends, and never will; None where it says, or may later."""
+    """Why a leader will never say where an epoch ends; None if it did, or still may."""
     if end.error is not None:
         return UNTOLD.get(end.error.name)
     return "its leader doesn't know the epoch" if end.end_offset is None else None
@@ -76,9 +77,9 @@ def _untold(end: EpochEnd) -> str | None:
 def _judged(
     commit: CommittedOffset, epoch: LogEpoch, newest: int | None, ends: Mapping[LogEpoch, EpochEnd]
 ) -> CommittedOffset:
-    """What a commit is, by where its epoch ends.
+    """The commit, marked by where its epoch ends.
 
-    :param newest: the epoch of its log; None when it isn't known.
+    :param newest: the log's epoch; None if unknown.
     """
     if newest is not None and newest < epoch.leader_epoch:
         seen = f"offset {commit.offset} was committed under epoch {epoch.leader_epoch}"

@@ -1,12 +1,12 @@
-"""Group lags: three rounds of requests for any number of groups, and the rules of :mod:`.lag` on top.
+"""Group lags: three rounds of requests for any number of groups, then the rules of :mod:`.lag`.
 
-Commits are asked before the ends of the logs, so that an ordinary race can't make lag negative (E16). Rounds:
-coordinators with the topics' metadata alongside; commits; ends. Each is one request a broker, and one more a leader for
-the log starts, without which a commit on deleted records can't be told from a good one. Which topics a group touches is
-only known from its commits and members, unless the caller names topics or partitions: the first look at a group takes a
-metadata round more, later ones ask alongside.
+The rounds are: coordinators along with the topics' metadata; commits; log ends. Commits are asked before ends, so that
+an ordinary race can't make lag negative (E16). Each round takes one request per broker. The last takes one more per
+leader, for the log starts, because without them a commit on deleted records looks like a valid one. Unless the caller
+names topics or partitions, a group's topics are only known from its commits and members. The first look at a group then
+takes another round for metadata; later looks request it along with the commits.
 
-Everywhere here ``isolation_level`` is which end counts, and ``both_ends`` asks for the other one too.
+Throughout, ``isolation_level`` says which end counts, and ``both_ends`` asks for the other end too.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 _NEVER_COMMITTED = ResponseError(
     "NO_COMMIT", -1, True, "the group exists but has committed nothing; name the topics to count from their log starts"
 )
-"""The error of a group without commits and members whose topics nobody named: a sum over no partitions would be 0."""
+"""The error of a group without commits or members when no topics are named. Lag over no partitions would add up to 0.
+"""
 _NOT_LISTED = named_error(
     Code.COORDINATOR_LOAD_IN_PROGRESS,
-    "the group has committed offsets, and its coordinator neither describes nor lists it, so that it isn't known what "
-    "else it reads; wait, or name the topics (topics=, --topics)",
+    "the group has committed offsets, but its coordinator neither describes nor lists it, so it isn't known what else "
+    "it reads; wait, or name the topics (topics=, --topics)",
 )
-"""The error of a group with commits of which nobody says that it has no members: a coordinator has just taken over."""
+"""The error of a group that has commits but whose coordinator doesn't know it yet, so it may have members: the
+coordinator has just taken over."""
 _HIGH_WATERMARK = IsolationLevel.READ_UNCOMMITTED
 
 
@@ -50,8 +52,8 @@ async def lags_on_topics(
     isolation_level: IsolationLevel,
     both_ends: bool,
 ) -> GroupLags:
-    """Lag on all partitions of these topics, and on no others. Each partition is named to the coordinator, so that
-    a missing permission is an error and not a gap (E32).
+    """Lag on all partitions of these topics, and no others. The request names each partition, so that a missing
+    permission is an error and not a gap (E32).
 
     :raises OffsetsError: naming every topic that is unknown or may not be described.
     """
@@ -69,10 +71,10 @@ async def lags_on_partitions(
     isolation_level: IsolationLevel,
     both_ends: bool,
 ) -> GroupLags:
-    """Lag of each group on exactly its partitions, each of which may be in error alone. Metadata is asked only for
-    topics with a partition whose leader isn't known.
+    """Lag of each group on exactly its given partitions, each with its own error. Metadata is requested only for topics
+    with a partition whose leader isn't known.
 
-    :param wanted: partitions by group, none of them twice.
+    :param wanted: partitions by group, without duplicates.
     """
     everything = list(_all_of(wanted))
     await session.beside(
@@ -88,7 +90,7 @@ async def _judge(
     isolation_level: IsolationLevel,
     both_ends: bool,
 ) -> GroupLags:
-    """The rounds after the look-up of leaders and coordinators: commits, then ends."""
+    """The rounds after leaders and coordinators are known: commits, then ends."""
     everything = _all_of(wanted)
     commits = await fetch_offsets(session.half(), wanted)
     doubtful = [group.group for group in commits if not group.has_commits]
@@ -106,12 +108,13 @@ async def _judge(
 async def lags_on_committed(
     session: Session, groups: Collection[str], isolation_level: IsolationLevel, both_ends: bool
 ) -> GroupLags:
-    """Lag on all partitions of every topic that each group has commits on, or that its members read. One that can't be
-    described has partitions that nobody knows: what is known of it is in error, so that the total is unknown. So is the
-    total while members haven't told all their topics, or nobody has told of the members.
+    """Lag on all partitions of every topic that each group has commits on, or that its members read.
+
+    A topic that can't be described may have unknown partitions: its known partitions are in error, so the total is
+    unknown. The total is also unknown while not all members' topics are known, or the members themselves aren't.
     """
     expected = set().union(*(session.touched.get(group, set()) for group in groups))
-    await session.coordinators.locate(groups, session.deadline)  # once, not by each of the next two
+    await session.coordinators.locate(groups, session.deadline)  # once, for both of the next requests to them
     half = session.half()
     commits, described, metadata = await session.beside(
         partial(fetch_offsets, half, dict.fromkeys(groups)),
@@ -124,7 +127,7 @@ async def lags_on_committed(
     everything = set().union(*touched.values())
     metadata = metadata.updated(await _describe_topics(session, everything - expected))
     partitions = partitions_of(metadata)
-    # Whatever was committed on or is assigned is judged, even where the topic is gone (E25).
+    # Every partition with a commit or an assigned member is judged, even if its topic is gone (E25).
     partitions += [key for group in commits for key in group.offsets.partitions()]
     partitions += [key for group in described for key in group.assignment()]
     judged = [key for key in dict.fromkeys(partitions) if key.topic in everything]
@@ -156,8 +159,8 @@ def _hidden(
     undescribed: Mapping[str, ResponseError],
     description: GroupDescription,
 ) -> ResponseError | None:
-    """The error of a topic that a group's members read, and of which nobody can name a single partition; else why they
-    may read more topics.
+    """The error of a topic that the group's members read if none of its partitions is known; else why the members may
+    read further topics; None if neither applies.
     """
     hidden = sorted(set(undescribed).intersection(touched).difference(key.topic for key in judged))
     if not hidden:
@@ -173,7 +176,7 @@ async def _ends(
     isolation_level: IsolationLevel,
     both_ends: bool,
 ) -> LogExtents:
-    """Where the logs start and end. The high watermark is asked too where a commit lies past the stable offset."""
+    """Where logs start and end. If a commit is past the last stable offset, the high watermark is asked for too."""
     levels = BOTH_ENDS if both_ends else (isolation_level,)
     extents = await fetch_extents(session, partitions, levels)
     if _HIGH_WATERMARK in levels:
@@ -198,7 +201,7 @@ async def _ends(
 
 
 def _all_of(wanted: Mapping[str, Collection[TopicPartition]]) -> Collection[TopicPartition]:
-    """All partitions, each once. A list that a thousand groups share is gone through once."""
+    """All partitions, without duplicates. A list that a thousand groups share is traversed once."""
     lists = {id(partitions): partitions for partitions in wanted.values()}
     return dict.fromkeys(chain.from_iterable(lists.values()))
 
@@ -215,14 +218,14 @@ def _lag(
     hidden: ResponseError | None = None,
 ) -> GroupLag:
     if description is not None and description.error is not None:
-        if not commits.has_commits:  # nobody knows whether there is such a group
+        if not commits.has_commits:  # whether the group exists is unknown
             commits = GroupOffsets(commits.group, error=description.error)
-        elif description.error.code != Code.UNSUPPORTED_VERSION:  # its members may read more than it has committed on
+        elif description.error.code != Code.UNSUPPORTED_VERSION:  # its members may read more topics than have commits
             hidden = hidden or description.error
     has_offsets = any(commit.offset is not None for commit in commits.offsets.unordered())
     if description is not None and description.is_unknown and has_offsets:
         hidden = hidden or (None if description.listed is None else _NOT_LISTED)
-        description = None  # it is there, whatever it is
+        description = None  # it has commits, so it exists
     unknown = description is not None and description.is_unknown
     if not unknown and not len(extents):
         hidden = hidden or _NEVER_COMMITTED

@@ -1,16 +1,16 @@
-"""Instants: the first record at or after a moment, per partition, and where there is none, why (E1); and surveys.
+"""Instants: the first record at or after an instant, per partition, or why there is none (E1). Also surveys.
 
-A leader says "no such record" of an empty log, of a log whose records are all older, and of a record that isn't visible
-yet. Which of them it is takes the log's extent and its newest timestamp, asked once for all instants, and of those
-partitions alone.
+A leader answers "no such record" for an empty log, for a log whose records are all older, and for a record that isn't
+visible yet. To tell these apart, we need the log's extent and its newest timestamp. They are asked once for all
+instants, and only for the partitions with such an answer.
 
-Kafka (4.3.0 at least) says it wrongly, too: a segment that lies before the log start as a whole, and isn't removed yet
-(after DeleteRecords or retention, for some minutes), hides the segments behind it when one of its records is late
-enough. The answer contradicts the newest timestamp then, and the log is read from its start instead.
+Kafka (at least 4.3.0) can also be wrong: a segment that lies entirely before the log start, but isn't removed yet (for
+some minutes after DeleteRecords or retention), hides the segments after it if one of its records is late enough. The
+answer then contradicts the newest timestamp, and the log is read from its start instead.
 
-A survey is everything that snapshots of some topics are made from, in two rounds; then come two for all instants. The
-ends come before the instants: a record that arrives in between is then found by the look-up or lies behind the end, and
-is never skipped (E2). An end that is older than it need be is as right, so that one survey serves a whole backfill.
+A survey contains everything that snapshots of some topics are made from. It takes two rounds, and then all instants
+take two more. Log ends are asked before the instants: a record that arrives in between is either found by the look-up
+or lies past the end, and is never skipped (E2). An older end is just as correct, so one survey serves a whole backfill.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 async def look_up(
     session: Session, wanted: Mapping[OffsetSpec, Collection[TopicPartition]], isolation_level: IsolationLevel
 ) -> dict[OffsetSpec, ListedOffsets]:
-    """Ask for several specs at the same time, and once more where an instant has no record.
+    """Ask for several specs concurrently, then find out why an instant has no record on some partitions.
 
     :param wanted: partitions by spec.
     """
@@ -56,7 +56,7 @@ async def look_up(
         return found
     unmatched = set().union(*(listed.unmatched() for listed in instants.values()))
     level = IsolationLevel.READ_UNCOMMITTED
-    # The newest record first: the end, which a leader tells after it, isn't before it then on a busy log.
+    # The newest record first: the leader then gives the end later, so that it can't be before that record.
     newest, extents = await session.beside(
         partial(fetch_list_offsets, session, unmatched, OffsetSpec.MAX_TIMESTAMP, level),
         partial(fetch_extents, session, unmatched, {level, isolation_level}),
@@ -66,7 +66,7 @@ async def look_up(
         doubtful = contradicted(listed, extents, newest, isolation_level)
         if doubtful:
             again = await fetch_list_offsets(session, doubtful, spec, isolation_level)
-            listed = ListedOffsets([*listed, *again])  # mostly a record has just come
+            listed = ListedOffsets([*listed, *again])  # usually a record has just arrived
             starts = extents.of_keys(again.unmatched())
             read = [ReadPosition(extent.topic, extent.partition, extent.log_start_offset or 0) for extent in starts]
             records = await find_records(session, read, isolation_level, spec.timestamp_ms)
@@ -79,9 +79,8 @@ async def look_up(
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Some topics at one time.
+    """The state of some topics at one time.
 
-    :param cluster_id: the cluster's id.
     :param facts: id, partition count and settings by topic.
     :param extents: where the logs start and end; an element for every partition.
     """
@@ -94,7 +93,7 @@ class Survey:
 def cluster_id_of(cluster_id: str | None) -> str:
     """The cluster's id.
 
-    :raises ClusterError: when its brokers are too old to have one.
+    :raises ClusterError: when there is none, because the brokers are too old.
     """
     if cluster_id is None:
         raise ClusterError("The cluster has no id: its brokers are older than Kafka 0.10.1.")
@@ -102,7 +101,7 @@ def cluster_id_of(cluster_id: str | None) -> str:
 
 
 async def fetch_survey(session: Session, topics: Iterable[str]) -> Survey:
-    """Ask the cluster.
+    """Survey the topics.
 
     :raises OffsetsError: naming every topic that is unknown or may not be described.
     :raises ClusterError: when the cluster has no id.
@@ -117,9 +116,9 @@ async def fetch_survey(session: Session, topics: Iterable[str]) -> Survey:
 async def look_up_instants(
     session: Session, extents: LogExtents, instants: Iterable[OffsetSpec], isolation_level: IsolationLevel
 ) -> dict[OffsetSpec, ListedOffsets]:
-    """The first records at or after some instants. Where an extent is in error, that is the answer to each of them.
+    """The first records at or after some instants. If a partition's extent is in error, so are all its elements.
 
-    :param extents: where the logs start and end, asked before.
+    :param extents: where the logs start and end, asked earlier.
     """
     wanted = dict.fromkeys(instants, extents.ok().partitions())
     found = await look_up(session, wanted, isolation_level)

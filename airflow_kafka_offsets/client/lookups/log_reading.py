@@ -1,7 +1,7 @@
-"""Log reading: record batches of all leaders at once (Fetch, key 1), round by round, until each reader has its answer.
+"""Log reading: fetches record batches from all leaders at once (Fetch, key 1), in rounds, until every reader is done.
 
-Here is who is asked, in which requests, how often, and what it means when no batch comes. What a reader takes from
-batches is its own: :mod:`.record_search` looks for the first record, :mod:`.record_count` counts them all.
+This module decides which leader to ask, in which requests and how often, and what an answer without a batch means. Each
+reader decides what to take from batches: :mod:`.record_search` finds the first record, :mod:`.record_count` counts all.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
 _REMOTE_STORAGE_MS = 5_000
-"""How long a broker may read from remote storage for one answer. Kafka's own bound is 500 ms by default (KIP-1018)."""
+"""How long a broker may read from remote storage for one answer. Kafka's own limit is 500 ms by default (KIP-1018)."""
 _GROWTH = 4
-"""How much more is asked for, after a batch that didn't fit."""
+"""Factor by which a reader's limit grows after a batch that didn't fit."""
 
 
 class LogReader(ABC):
-    """How far the reading from one position has come.
+    """Reads the log from one position, and keeps track of its progress.
 
-    :param position: where it began.
-    :param limit_bytes: about so much is to come at a time.
+    :param position: where reading starts.
+    :param limit_bytes: approximate number of bytes to fetch at a time.
     """
 
     def __init__(self, position: ReadPosition, limit_bytes: int) -> None:
@@ -59,60 +59,63 @@ class LogReader(ABC):
 
     @property
     def is_done(self) -> bool:
-        """Nothing more is to be read, for now."""
+        """Whether there is nothing more to read for now."""
         return self.is_settled or self.error is not None
 
     @property
     @abstractmethod
     def is_settled(self) -> bool:
-        """It has its answer."""
+        """Whether it has its answer."""
 
     @abstractmethod
     def read(self, records: bytes, aborted: Iterable[AbortedTransaction]) -> None:
-        """Take in what batches tell, and go on behind them, or note why they can't be read."""
+        """Process batches and move past them, or record why they can't be read."""
 
     @abstractmethod
     def start_at(self, start: int) -> None:
-        """The log starts here, past the offset."""
+        """Handle a log that starts past the current offset."""
 
     @abstractmethod
     def end_at(self, end: int) -> None:
-        """The visible log ends here, and has nothing from the offset on."""
+        """Handle a visible log that ends here, with nothing at or after the current offset."""
 
     def recall(self) -> None:  # noqa: B027 - not every kind remembers
-        """Go on where an earlier reading stopped, if that is known."""
+        """Continue where an earlier reader stopped, if that is known."""
 
     def follow(self, other: Self) -> None:
-        """Take over what another reader found that went on from the same offset."""
+        """Adopt the result of another reader that continued from the same offset."""
         self.offset, self.limit_bytes, self.error = other.offset, other.limit_bytes, other.error
 
     def leave_out(self, room_bytes: int) -> None:
-        """The answer had none of its batches: they were too large, or others took the room."""
+        """Handle an answer without a batch for this reader: it was too large, or other partitions used up the space.
+
+        :param room_bytes: space that was left in the answer.
+        """
         self.times_left_out += 1
         if self.limit_bytes <= room_bytes:
             self.limit_bytes = min(self.limit_bytes * _GROWTH, ANSWER_BYTES)
 
 
 Plan = Callable[[Sequence[LogReader]], Iterable[Sequence[LogReader]]]
-"""From the readers that one leader has something for, to those of each request that is sent next."""
+"""Chooses, from one leader's unfinished readers, the readers for each of the next requests."""
 
 
 async def read_logs(
     session: Session, readers: Iterable[LogReader], isolation_level: IsolationLevel, plan: Plan
 ) -> None:
-    """Read until each reader is done, or the deadline comes.
+    """Read until every reader is done, or until the deadline.
 
     :param readers: no two with the same position.
-    :raises ClusterUnreachableError: when no broker at all could say where to ask.
+    :raises ClusterUnreachableError: when no broker could say which brokers to ask.
     """
     reading = _Reading(session, {reader.position: reader for reader in readers}, isolation_level, plan)
     await FanOut(session, session.leaders, reading.ask, lambda error: error, reading.fail).run(reading.readers)
 
 
 def lanes(readers: Iterable[LogReader]) -> list[list[LogReader]]:
-    """Readers in as few requests as may be, none of which names a partition twice, lowest offsets first.
+    """Group readers into as few requests as possible, lowest offsets first, with each partition once per request.
 
-    Who was left out most often is first of a request, where it can't be left out (KIP-74).
+    The reader left out most often comes first in its request, because the first partition is never left out (KIP-74).
     """
     by_piece: dict[TopicPartition, list[LogReader]] = defaultdict(list)
     for reader in sorted(readers, key=lambda reader: reader.offset):
@@ -121,13 +124,13 @@ def lanes(readers: Iterable[LogReader]) -> list[list[LogReader]]:
 
 
 def _in_order(lane: list[LogReader]) -> list[LogReader]:
-    """As a request names them: the first one, others of its topic, the rest."""
+    """Order the readers for a request: the one left out most often, then others of its topic, then the rest."""
     first = max(lane, key=lambda reader: reader.times_left_out)
     return sorted(lane, key=lambda reader: (reader.piece.topic != first.piece.topic, reader is not first, reader.piece))
 
 
 class _Reading:
-    """One reading for all readers. Each leader's go their own way, as fan-outs do."""
+    """Reads for all readers. Each leader's readers proceed independently, as in any fan-out."""
 
     def __init__(
         self, session: Session, readers: Mapping[ReadPosition, LogReader], isolation_level: IsolationLevel, plan: Plan
@@ -138,7 +141,7 @@ class _Reading:
         self._plan = plan
 
     def fail(self, position: ReadPosition, error: ResponseError) -> ResponseError | None:
-        """Where there is only an error, what was read before stays."""
+        """Record an error, unless the reader already has its answer."""
         reader = self.readers[position]
         if not reader.is_settled:
             reader.error = error
@@ -147,7 +150,7 @@ class _Reading:
     async def ask(
         self, node: NodeId, positions: list[ReadPosition], attempt: Deadline
     ) -> Mapping[ReadPosition, ResponseError | None]:
-        """Read until each reader is done. Each request is an attempt of its own."""
+        """Read until every reader is done. Each request is an attempt of its own."""
         version = await self._session.transport.version(
             node, FetchRequest, attempt, at_least=FIRST_VERSION, at_most=LAST_VERSION
         )
@@ -157,13 +160,13 @@ class _Reading:
         while waiting := [reader for reader in readers if not reader.is_done]:
             if not self._session.deadline.allows(0):
                 for reader in waiting:
-                    reader.error = named_error(Code.REQUEST_TIMED_OUT, f"read up to offset {reader.offset} by then")
+                    reader.error = named_error(Code.REQUEST_TIMED_OUT, f"only read up to offset {reader.offset}")
                 break
             await self._read_on(node, waiting, version)
         return {reader.position: reader.error for reader in readers}
 
     async def _read_on(self, node: NodeId, waiting: Sequence[LogReader], version: int) -> None:
-        """One round of requests. Readers at the same offset of a partition share one."""
+        """Send one round of requests. Readers at the same offset of a partition share one."""
         groups: dict[tuple[TopicPartition, int], list[LogReader]] = defaultdict(list)
         for reader in waiting:
             reader.recall()
@@ -176,13 +179,13 @@ class _Reading:
                 other.follow(first)
 
     async def _read(self, node: NodeId, lane: Sequence[LogReader], version: int) -> None:
-        """One request, and what its answer leaves open asked in others."""
+        """Send one request, then ask further for readers whose result it leaves open."""
         answers = await self._fetch(node, lane, version)
         room_bytes = ANSWER_BYTES - sum(len(answer.records) for answer in answers.values())
         nobody_read, lost, empty = True, list[LogReader](), dict[LogReader, int | None]()
         for reader in lane:
             if not self._session.deadline.allows(0):
-                break  # who hasn't been read by now has no answer in time
+                break  # the remaining readers get no answer in time
             answer = answers.get(reader.piece) or Fetched(error=left_out(f"broker {node}"))
             end = self._take_in(reader, answer)
             if answer.error is not None and answer.error.code == Code.OFFSET_OUT_OF_RANGE:
@@ -201,9 +204,9 @@ class _Reading:
                 reader.error = named_error(Code.REQUEST_TIMED_OUT, str(error))
 
     def _take_in(self, reader: LogReader, answer: Fetched) -> int | None:
-        """What an answer tells of one partition: batches, and perhaps that the visible log ends here.
+        """Process the answer for one partition: its batches, and the end of the visible log if the reader is there.
 
-        :returns: where the visible log ends; None when the answer doesn't say it.
+        :returns: where the visible log ends; None if the answer doesn't say.
         """
         reader.error, end = answer.error, answer.end_offset(self._isolation_level)
         if answer.error is None and answer.records:
@@ -229,7 +232,7 @@ class _Reading:
             return dict.fromkeys(asked, Fetched(error=failure_of(error, f"broker {node}")))
 
     async def _find_again(self, lost: Sequence[LogReader]) -> None:
-        """Ask where the logs start and end of readers whose offset is in none of them: the answer doesn't say it."""
+        """Ask where logs start and end, for readers whose offset is out of range. The Fetch answer doesn't say."""
         if not lost:
             return
         extents = await fetch_extents(self._session, [reader.piece for reader in lost], [self._isolation_level])
@@ -247,8 +250,8 @@ class _Reading:
                 reader.error = named_error(Code.OFFSET_NOT_AVAILABLE, "the leader gives two different ends of the log")
 
     async def _end_in_a_gap(self, empty: Mapping[LogReader, int | None]) -> None:
-        """Believe that there is no batch up to the end of the log, when a leader had every reason to send one: the
-        cleaner may have removed them all. Remote storage that is slow looks the same (KIP-405).
+        """Conclude that there is no batch up to the end of the log if the leader sent none although it could have: the
+        log cleaner may have removed them all. Slow remote storage looks the same (KIP-405), so it is ruled out first.
         """
         if not empty:
             return

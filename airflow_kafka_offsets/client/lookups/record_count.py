@@ -1,7 +1,7 @@
-"""Record count: what ranges of logs hold, counted on all leaders at once in as many rounds as it takes.
+"""Record count: counts what ranges of logs contain, on all leaders at once, in as many rounds as it takes.
 
-Kafka can't send headers without records, so that all bytes of the ranges are read. A few MiB of each leader's are held
-at a time; fetching them is :mod:`.log_reading`'s job, counting them :mod:`.record_batches`'s.
+Kafka can't send batch headers without records, so all bytes of the ranges are read, a few MiB per leader at a time.
+Fetching is :mod:`.log_reading`'s job, counting :mod:`.record_batches`'s.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 log = logging.getLogger(__name__)
 
 _ANSWER_BYTES = 4 * 1024 * 1024
-"""About so much of a leader's logs comes at a time."""
+"""Approximate number of bytes fetched from a leader at a time."""
 _MOST_PARTITIONS = 4
-"""So many share an answer: each gets room for the largest batch that brokers take by default, 1 MiB."""
+"""Maximum number of partitions per answer. Each gets space for the largest batch that brokers accept by default, 1 MiB.
+"""
 
 
 class LogCount:
-    """The counting of some ranges, which goes on from round to round.
+    """Counts some ranges, continuing from round to round.
 
-    :param ranges: no partition twice.
-    :param isolation_level: whether records of aborted transactions are counted apart.
-    :raises ConfigurationError: for a partition that is named twice, and for a range that ends before it starts.
+    :param ranges: at most one per partition.
+    :param isolation_level: whether records of aborted transactions are counted separately.
+    :raises ConfigurationError: for a second range of a partition, a negative offset, or a range that ends before it
+        starts.
     """
 
     def __init__(self, ranges: Iterable[LogRange], isolation_level: IsolationLevel) -> None:
@@ -41,7 +43,7 @@ class LogCount:
             piece = TopicPartition.of(log_range)
             if piece in readers or not 0 <= log_range.start_offset <= log_range.end_offset:
                 raise ConfigurationError(
-                    f"Offsets are counted in one range per partition, from 0 on: {log_range} isn't one."
+                    f"Can't count {log_range}: give one range per partition, with 0 <= start <= end."
                 )
             readers[piece] = _RangeReader(LogContent(*log_range))
         self._readers = tuple(readers.values())
@@ -49,23 +51,23 @@ class LogCount:
         self._counted = -1
 
     def contents(self) -> LogContents:
-        """What was counted: an element for every range."""
+        """The counts: an element for every range."""
         return LogContents(reader.content._replace(error=reader.error) for reader in self._readers)
 
     @property
     def is_over(self) -> bool:
-        """Whether another round has nothing left to count, or can't be hoped to get further than the last one."""
+        """Whether nothing is left to count, or the last round made no progress."""
         stands_still = self._so_far() == self._counted
         return stands_still or not self._left()
 
     async def go_on(self, session: Session) -> None:
-        """Count until all is counted, or the deadline comes.
+        """Count until everything is counted, or until the deadline.
 
-        :raises ClusterUnreachableError: when no broker at all could say where to ask.
+        :raises ClusterUnreachableError: when no broker could say which brokers to ask.
         """
         self._counted = self._so_far()
         await read_logs(session, self._left(), self._isolation_level, _next_request)
-        log.info("Counted what is at %s of %s offsets", self._so_far(), self._span)
+        log.info("Counted records at %s of %s offsets", self._so_far(), self._span)
 
     def _so_far(self) -> int:
         return sum(reader.offset - reader.position.offset for reader in self._readers)
@@ -79,7 +81,7 @@ class LogCount:
 
 
 def _next_request(waiting: Sequence[LogReader]) -> list[list[LogReader]]:
-    """One at a time, whose partitions share the room."""
+    """A single request, whose partitions share the space in the answer."""
     asked = waiting[:_MOST_PARTITIONS]
     for reader in asked:
         reader.limit_bytes = _ANSWER_BYTES // len(asked)
@@ -87,7 +89,7 @@ def _next_request(waiting: Sequence[LogReader]) -> list[list[LogReader]]:
 
 
 class _RangeReader(LogReader):
-    """The counting of one range; :attr:`content` has no error of its own."""
+    """Counts one range. :attr:`content` never carries an error; :attr:`error` does."""
 
     def __init__(self, content: LogContent) -> None:
         super().__init__(ReadPosition(content.topic, content.partition, content.start_offset), _ANSWER_BYTES)
@@ -100,7 +102,7 @@ class _RangeReader(LogReader):
     def read(self, records: bytes, aborted: Iterable[AbortedTransaction]) -> None:
         counted = count_batches(records, aborted, self.content)
         if counted == self.content:
-            self.error = named_error(Code.CORRUPT_MESSAGE, f"no whole batch came from offset {self.offset} on")
+            self.error = named_error(Code.CORRUPT_MESSAGE, f"no complete batch came from offset {self.offset} on")
             return
         self.error, self.times_left_out = counted.error, 0
         self._take(counted._replace(error=None))
@@ -109,7 +111,8 @@ class _RangeReader(LogReader):
         self.error = named_error(Code.OFFSET_OUT_OF_RANGE, f"the log starts at {start}, past offset {self.offset}")
 
     def end_at(self, end: int) -> None:
-        """What nothing came of is missing, or not there yet: the leader may not have caught up (E27)."""
+        """Count the rest of the range as missing, unless the log ends before the range does: then the leader may not
+        have caught up yet (E27), which is an error."""
         if end < self.content.end_offset:
             what = f"the visible log ends at {end}, before offset {self.content.end_offset}"
             self.error = named_error(Code.OFFSET_NOT_AVAILABLE, what)

@@ -1,9 +1,9 @@
-"""Record search: the first visible record at or after some positions, looked for in the logs of all leaders at once.
+"""Record search: the first visible record at or after some positions, in the logs of all leaders at once.
 
-Each leader is asked for all of its positions, and again for those where nothing but markers, aborted records and gaps
-came, until there is a record or the end of the visible log. Little is read at first: a batch is enough where readers
-are behind; a tail of markers takes larger pieces. What was found is remembered: :mod:`.record_findings`. Fetching is
-:mod:`.log_reading`'s job.
+Each leader is asked for all of its positions, and asked again for positions where it sent only markers, aborted records
+or gaps, until there is a record or the end of the visible log. The first read is small, since one batch is enough for a
+position behind the tail; a tail of markers takes larger reads. Findings are cached in :mod:`.record_findings`. Fetching
+is :mod:`.log_reading`'s job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstReco
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 _AT_ONCE = 8
-"""Requests in flight to one leader, whose answers may be as large as ``ANSWER_BYTES`` each."""
+"""Requests in flight to one leader. Each answer may be as large as ``ANSWER_BYTES``."""
 _FIRST_READ_BYTES = 16 * 1024
 _TAIL_READ_BYTES = 1024 * 1024
 
@@ -34,7 +34,7 @@ _TAIL_READ_BYTES = 1024 * 1024
 async def find_records_by(
     session: Session, wanted: Mapping[int | None, Collection[ReadPosition]], isolation_level: IsolationLevel
 ) -> dict[int | None, FirstRecords]:
-    """:func:`find_records` for several timestamps, all of them at the same time."""
+    """:func:`find_records` for several timestamps concurrently."""
     works = [partial(find_records, session, positions, isolation_level, at_ms) for at_ms, positions in wanted.items()]
     return dict(zip(wanted, await session.beside(*works), strict=True))
 
@@ -45,7 +45,7 @@ async def find_records(
     """An element for every position, by the deadline.
 
     :param at_or_after_ms: look for records with this timestamp or a later one, Unix milliseconds; None for any.
-    :raises ClusterUnreachableError: when no broker at all could say where to ask.
+    :raises ClusterUnreachableError: when no broker could say which brokers to ask.
     """
     readers = [_RecordReader(position, session, isolation_level, at_or_after_ms) for position in sorted(set(positions))]
     for reader in readers:
@@ -75,7 +75,7 @@ class _RecordReader(LogReader):
     def read(self, records: bytes, aborted: Iterable[AbortedTransaction]) -> None:
         found = read_first_record(records, aborted, self.offset, self._at_or_after_ms)
         if found == BatchesRead(None, self.offset):
-            self.leave_out(ANSWER_BYTES)  # not one whole batch came: only brokers that aren't Kafka do that
+            self.leave_out(ANSWER_BYTES)  # no complete batch came: only brokers other than Kafka do that
             return
         self.offset, self._record, self.error = found.read_to, found.record, found.error
         self.limit_bytes = max(self.limit_bytes, _TAIL_READ_BYTES)
@@ -110,6 +110,6 @@ class _RecordReader(LogReader):
         self._record, self._end = other._record, other._end
 
     def element(self) -> FirstRecord:
-        """The answer."""
+        """The result."""
         offset, timestamp_ms, missing_codec = self._record or (None, None, "")
         return FirstRecord(*self.position, offset, timestamp_ms, self._end, self.error, missing_codec)

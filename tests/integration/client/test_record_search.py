@@ -227,7 +227,7 @@ class TestBrokers:
         assert time.monotonic() - started < 2 + GRACE_S
         assert found.error is not None
         assert (found.error.name, found.error.retriable) == ("REQUEST_TIMED_OUT", True)
-        assert "read up to offset" in found.error.message
+        assert "only read up to offset" in found.error.message
 
     def test_that_are_too_old_say_so(self) -> None:
         """Before Kafka 0.11 there is no isolation level."""
