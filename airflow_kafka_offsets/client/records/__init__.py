@@ -1,1 +1,1 @@
-"""What the bytes of a log hold: batches, and the records in them."""
+"""Reading a log's bytes: record batches and the records in them."""

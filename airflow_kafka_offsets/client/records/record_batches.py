@@ -1,10 +1,9 @@
-"""Record batches: what the bytes of a Fetch answer hold, told from the headers of its batches where they tell it.
+"""Record batches: finds the first visible record, or counts a range, in the bytes of a Fetch answer.
 
-Either the first visible record, or a count of a range. What is skipped is what the Java consumer skips
-(``CompletedFetch``): control batches, batches of aborted transactions, records before the position. From Kafka 0.11 on
-a batch's header says how many records it has and how many offsets it takes. Batches are compressed as a whole: one is
-unpacked only where its header isn't enough, and then no further than is needed (:mod:`.record_heads`). CRCs are not
-checked. Fetching is :mod:`.log_reading`'s job.
+Skips what the Java consumer skips (``CompletedFetch``): control batches, batches of aborted transactions, and records
+before the position. From Kafka 0.11 on, a batch's header says how many records it has and how many offsets it covers.
+Batches are compressed as a whole, so a batch is decompressed only if its header isn't enough, and only as far as needed
+(:mod:`.record_heads`). CRCs are not checked. Fetching is :mod:`.log_reading`'s job.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.records import LogContent
 
 _LONGEST_S = 0.5
-"""An answer is read for so long, and to the end of the batch that is being read then: its batches may be megabytes that
-unpack to gigabytes, and everything that a client asks is read by one thread."""
+"""How long one answer is read before stopping at the end of a batch. Megabytes may decompress to gigabytes, and a
+single thread reads all of a client's answers."""
 _CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 
 
 class FoundRecord(NamedTuple):
-    """A record that a reader gets.
+    """A visible record.
 
-    :param timestamp_ms: Unix milliseconds; None when it has none, its codec isn't installed, or it stands behind more
-        than is unpacked of a batch.
-    :param missing_codec: the codec that would tell the timestamp, and isn't installed; empty otherwise.
+    :param timestamp_ms: Unix milliseconds; None if it has none, if its codec isn't installed, or if it lies past the
+        part of the batch that is decompressed.
+    :param missing_codec: the codec that is needed for the timestamp but isn't installed; empty otherwise.
     """
 
     offset: int
@@ -49,7 +48,7 @@ class FoundRecord(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction that overlaps what was fetched.
+    """An aborted transaction that overlaps the fetched offsets.
 
     :param first_offset: its first offset in this partition.
     """
@@ -59,11 +58,11 @@ class AbortedTransaction(NamedTuple):
 
 
 class BatchesRead(NamedTuple):
-    """What the batches of an answer tell.
+    """The result of searching an answer's batches.
 
-    :param record: the first visible record; None when there is none in these batches.
-    :param read_to: one past the last offset that was looked at; the position when no batch reaches it. The record's
-        offset when there is one.
+    :param record: the first visible record; None if these batches contain none.
+    :param read_to: the record's offset, or without a record: one past the last offset that was read; the position, if
+        no batch reaches it.
     :param error: why batches from ``read_to`` on can't be read.
     """
 
@@ -80,9 +79,9 @@ def read_first_record(
 ) -> BatchesRead:
     """The first visible record at or after a position.
 
-    :param records: whole batches in order of offsets, from the one that contains the position; the last may be cut off.
-    :param aborted: what the answer says of aborted transactions; nothing under read_uncommitted.
-    :param at_or_after_ms: of records with this timestamp or a later one, Unix milliseconds.
+    :param records: batches in offset order, starting with the one that contains the position; the last may be cut off.
+    :param aborted: aborted transactions in the answer; empty under read_uncommitted.
+    :param at_or_after_ms: only records with this timestamp or a later one, Unix milliseconds; None for any record.
     """
     read_to, transactions, started_s = position, _Transactions(aborted), time.monotonic()
     batch: Any = None
@@ -96,25 +95,25 @@ def read_first_record(
                 if record is not None:
                     return BatchesRead(record, record.offset)
             read_to = max(read_to, last_offset + 1)
-    except Exception as error:  # each codec has its own for bytes that aren't its own, and some are plain Exceptions
+    except Exception as error:  # each codec has its own errors for malformed bytes, some of them plain Exceptions
         return BatchesRead(None, read_to, _why_unreadable(error, batch, read_to))
     return BatchesRead(None, read_to)
 
 
 def _is_long_enough(started_s: float) -> bool:
-    """Whether others come first now: what is left of an answer is asked for again, if the call's deadline allows it."""
+    """Whether to let others go first. The rest of the answer is requested again if the call's deadline allows it."""
     return time.monotonic() - started_s > _LONGEST_S
 
 
 class _Transactions:
-    """Which transactions are aborted where the reading is, batch by batch (KIP-98)."""
+    """Tracks which producers' transactions are aborted at the current batch (KIP-98)."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._to_come = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
         self._aborted: set[int] = set()
 
     def show(self, batch: Any) -> bool:
-        """Whether a reader gets the records of the next batch."""
+        """Whether the records of the next batch are visible."""
         if batch.magic < HEADERS_OF_BATCHES:
             return True
         while self._to_come and self._to_come[0].first_offset <= batch.last_offset:
@@ -127,18 +126,18 @@ class _Transactions:
 
 
 def _last_offset_of(batch: Any) -> int:
-    """The offset of a batch's last record; the cleaner may have removed the record."""
+    """The last offset of a batch; the log cleaner may have removed its record."""
     return int(batch.base_offset if batch.magic < HEADERS_OF_BATCHES else batch.last_offset)
 
 
 def _first_of(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRecord | None:
-    """The first record of a visible batch that reaches the position."""
+    """The first record at or after the position, in a visible batch that reaches it."""
     if batch.magic < HEADERS_OF_BATCHES:
         return _decoded(batch, position, at_or_after_ms)
-    # A batch that the cleaner emptied keeps its header.
+    # A batch that the log cleaner emptied keeps its header.
     if not batch.records_count or (at_or_after_ms is not None and batch.max_timestamp < at_or_after_ms):
         return None
-    # Without gaps there is a record at each offset. The first offset alone says nothing: the cleaner lets it be.
+    # Without gaps, every offset has a record. The base offset alone proves nothing: the cleaner never changes it.
     has_gaps = batch.records_count != batch.last_offset_delta + 1
     offset = max(position, batch.base_offset)
     if not has_gaps and (batch.timestamp_type == batch.LOG_APPEND_TIME or batch.records_count == 1):
@@ -167,7 +166,7 @@ def _codec_of(batch: Any) -> str:
 def _why_unreadable(error: Exception, batch: Any, offset: int) -> ResponseError:
     """The error of a batch that can't be read.
 
-    :param offset: what was read up to.
+    :param offset: one past the last offset that was read.
     """
     if isinstance(error, UnsupportedCodecError):
         return named_error(
@@ -180,17 +179,17 @@ def _why_unreadable(error: Exception, batch: Any, offset: int) -> ResponseError:
             Code.MESSAGE_TOO_LARGE,
             f"the batch up to offset {_last_offset_of(batch)} unpacks to more than {MOST_BYTES // 1024 // 1024} MiB or "
             f"{MOST_RECORDS} records, more than this client reads: find out who writes to the topic, and "
-            "delete its records up to there if they aren't wanted",
+            "delete its records up to that offset if nobody needs them",
         )
     return named_error(Code.CORRUPT_MESSAGE, f"at offset {offset} or later: {error}")
 
 
 def count_batches(records: bytes, aborted: Iterable[AbortedTransaction], so_far: LogContent) -> LogContent:
-    """What was counted of a range, and what one more answer holds of it.
+    """The counts of a range, with one more answer's batches added.
 
-    :param records: whole batches in order of offsets, from the one on that contains ``so_far.counted_to`` or comes
-        after it; the last may be cut off.
-    :param aborted: what the answer says of aborted transactions; nothing under read_uncommitted.
+    :param records: batches in offset order, starting with the one that contains ``so_far.counted_to`` or comes after
+        it; the last may be cut off.
+    :param aborted: aborted transactions in the answer; empty under read_uncommitted.
     """
     content, transactions, started_s = so_far, _Transactions(aborted), time.monotonic()
     batch: Any = None
@@ -207,9 +206,9 @@ def count_batches(records: bytes, aborted: Iterable[AbortedTransaction], so_far:
 
 
 def _with_batch(content: LogContent, batch: Any, is_visible: bool) -> LogContent:
-    """The offsets up to the batch's end, as far as the range goes."""
+    """The counts with the offsets up to the batch's end added, within the range."""
     at = content.counted_to
-    # The offset of a batch of before is that of its last record.
+    # An older batch's offset is that of its last record.
     base = at if batch.magic < HEADERS_OF_BATCHES else batch.base_offset
     first = min(max(base, at), content.end_offset)
     stop = max(first, min(_last_offset_of(batch) + 1, content.end_offset))
@@ -227,7 +226,7 @@ def _with_batch(content: LogContent, batch: Any, is_visible: bool) -> LogContent
 
 
 def _records_between(batch: Any, first: int, stop: int) -> tuple[int, int | None]:
-    """How many records a batch has from one offset to another, and the sum of their offsets, where it is known."""
+    """Number of a batch's records in ``[first, stop)``, and the sum of their offsets; None if that isn't known."""
     if first == stop:
         return 0, 0
     if batch.magic >= HEADERS_OF_BATCHES:

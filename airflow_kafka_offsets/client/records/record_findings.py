@@ -1,7 +1,7 @@
-"""Record findings: what earlier reads of a log have found, so that a poll doesn't read the same tail again.
+"""Record findings: caches what earlier reads of a log found, so that a poll doesn't read the same tail again.
 
-That a record is there holds for a while only: it may be deleted. That none is there holds as long as the log is the
-same one, and for a while where old brokers don't tell.
+That a record exists is only valid for a while, because it may be deleted. That none exists is valid as long as the log
+is the same one, or for a while if old brokers can't say whether it is.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _MOST_PER_LOG = 32
 
 
 class ReadLog(NamedTuple):
-    """What was read, and for which question.
+    """The cache key: which log was read, and for which query.
 
-    :param incarnation: topic id and leader epoch: of a re-created topic and of a truncated log nothing is known.
+    :param incarnation: topic id and leader epoch, so that findings don't apply to a re-created topic or truncated log.
     :param isolation_level: which records are visible.
-    :param at_or_after_ms: which of them count; None for all.
+    :param at_or_after_ms: earliest timestamp of records that count, Unix milliseconds; None for any record.
     """
 
     topic: str
@@ -34,12 +34,12 @@ class ReadLog(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """No visible record lies in ``[start, end)``.
+    """The fact that ``[start, end)`` contains no visible record.
 
-    :param start: first offset that was looked at.
-    :param end: one past the last one.
-    :param record: the record at ``end``; None when nobody has looked there.
-    :param read_at_s: when the oldest part of it was read, on the monotonic clock.
+    :param start: first offset that was read.
+    :param end: one past the last.
+    :param record: the record at ``end``; None if it hasn't been read.
+    :param read_at_s: when the oldest part was read, in seconds on the monotonic clock.
     """
 
     start: int
@@ -49,14 +49,14 @@ class Finding(NamedTuple):
 
 
 class RecordFindings:
-    """Findings of the last minute, in bounded number."""
+    """A bounded cache of findings from the last minute."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self.now_s = now_s
         self._logs: dict[ReadLog, list[Finding]] = {}
 
     def lookup(self, log: ReadLog, offset: int) -> Finding | None:
-        """The finding that reaches furthest from this offset; None when nothing is known of it."""
+        """The finding that reaches furthest from this offset; None if there is none."""
         known = [
             known
             for known in self._logs.get(log, ())
@@ -67,12 +67,12 @@ class RecordFindings:
         return max(known, key=lambda finding: finding.end, default=None)
 
     def _holds(self, log: ReadLog, finding: Finding) -> bool:
-        """A record may be deleted; where none is, none will be, as long as it is the same topic."""
+        """Whether a finding is still valid. A record may be deleted, but a gap stays a gap while the topic is the same."""
         lasts = finding.record is None and log.incarnation[0] is not None
         return lasts or finding.read_at_s >= self.now_s() - _LASTS_S
 
     def note(self, log: ReadLog, finding: Finding) -> None:
-        """Keep a finding in place of those that it covers."""
+        """Store a finding, replacing those that it covers."""
         kept = [
             earlier
             for earlier in self._logs.pop(log, ())

@@ -1,8 +1,8 @@
-"""Record heads: offset and timestamp of each record of a batch, one after the other; keys and values are passed over.
+"""Record heads: offset and timestamp of each record in a batch, in order; keys and values are skipped.
 
-Rests on Kafka's record formats: batches with a header (version 2, Kafka 0.11), and the messages of before (versions 0
-and 1), where a compressed batch is a message with messages within. kafka-python reads the headers of batches
-(``MemoryRecords``) and would unpack each batch as a whole to read its records; :mod:`.unpacking` doesn't.
+Covers Kafka's record formats: batches with a header (version 2, Kafka 0.11), and the earlier messages (versions 0 and
+1), where a compressed batch is a message that contains messages. kafka-python reads the headers of batches
+(``MemoryRecords``), but would decompress each batch as a whole to read its records; :mod:`.unpacking` doesn't.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from kafka.record.default_records import DefaultRecordBatch
 from airflow_kafka_offsets.client.records.unpacking import TooLargeError, Unpacked
 
 HEADERS_OF_BATCHES = 2
-"""The magic number from which on a batch has a header of its own (Kafka 0.11). Before, a batch is a message, and its
-offset that of the last record within."""
+"""First magic number with a header per batch (Kafka 0.11). An earlier batch is a message, whose offset is that of the
+last record inside."""
 MOST_RECORDS = 1024 * 1024
-"""A batch is read up to here: seven times as many records as the megabyte holds that Java's producer puts into one."""
+"""Maximum number of records read from a batch: seven times as many as fit into the megabyte of a Java producer's batch.
+"""
 _MESSAGE = (struct.Struct(">qiIbb"), struct.Struct(">qiIbbq"))
 """By magic number: offset, length, CRC, magic number, attributes, timestamp."""
 _AFTER_LENGTH = 12
@@ -30,9 +31,9 @@ _LONGEST_KEY = 4
 
 
 class RecordHead(NamedTuple):
-    """What is read of a record.
+    """The part of a record that is read.
 
-    :param timestamp: as it is stored; None before Kafka 0.10.
+    :param timestamp: as stored; None before Kafka 0.10.
     """
 
     offset: int
@@ -40,11 +41,11 @@ class RecordHead(NamedTuple):
 
 
 def record_heads(batch: Any) -> Iterator[RecordHead]:
-    """The records of one of kafka-python's batches, in order.
+    """The records in a kafka-python batch, in order.
 
-    :raises UnsupportedCodecError: when the library of its codec isn't installed.
-    :raises TooLargeError: where it unpacks to more than is read of one batch. What came before it is right.
-    :raises ValueError: where the bytes are no records.
+    :raises UnsupportedCodecError: when the library for its codec isn't installed.
+    :raises TooLargeError: when it exceeds the limits for one batch. Records yielded before that are valid.
+    :raises ValueError: when the bytes aren't valid records.
     """
     if batch.magic >= HEADERS_OF_BATCHES:
         return _records(batch)
@@ -54,7 +55,7 @@ def record_heads(batch: Any) -> Iterator[RecordHead]:
 
 
 def is_abort_marker(batch: Any) -> bool:
-    """Whether a control batch ends a transaction by an abort. The cleaner leaves markers without a record."""
+    """Whether a control batch aborts a transaction. The log cleaner can leave marker batches without a record."""
     if batch.records_count <= 0:
         return False
     unpacked = Unpacked(batch.compression_type, _after_header(batch))
@@ -71,7 +72,7 @@ def _after_header(batch: Any) -> memoryview:
 
 def _records(batch: Any) -> Iterator[RecordHead]:
     if batch.records_count < 0:
-        raise ValueError(f"a batch that claims {batch.records_count} records")
+        raise ValueError(f"a batch claims {batch.records_count} records")
     unpacked = Unpacked(batch.compression_type, _after_header(batch))
     base, first, at_append = batch.base_offset, batch.first_timestamp, batch.timestamp_type == batch.LOG_APPEND_TIME
     for number in range(batch.records_count):
@@ -79,27 +80,28 @@ def _records(batch: Any) -> Iterator[RecordHead]:
             raise TooLargeError
         length = unpacked.varint()
         end = unpacked.position + length
-        unpacked.skip(1)  # attributes, which nobody uses yet
+        unpacked.skip(1)  # attributes, which are still unused
         timestamp = first + unpacked.varint()
         offset = base + unpacked.varint()
         if unpacked.position > end:
-            raise ValueError(f"a record that claims {length} bytes")
+            raise ValueError(f"a record claims {length} bytes")
         yield RecordHead(offset, batch.max_timestamp if at_append else timestamp)
-        unpacked.skip(end - unpacked.position)  # by whoever wants the next one too
+        unpacked.skip(end - unpacked.position)  # after the yield: only if the caller wants the next record
     if not unpacked.is_over:
-        raise ValueError("a batch with bytes after its last record")
+        raise ValueError("a batch has bytes after its last record")
 
 
 def _message(message: memoryview, magic: int) -> tuple[int, int, int, int, int | None]:
     """Offset, length, magic number, attributes and timestamp of a message."""
     offset, length, _, found, attributes, *timestamp = _MESSAGE[magic].unpack_from(message)
     if found != magic:
-        raise ValueError(f"a message of version {found} where one of version {magic} belongs")
+        raise ValueError(f"a message has version {found} instead of {magic}")
     return offset, length, found, attributes, timestamp[0] if timestamp else None
 
 
 def _messages_within(batch: Any) -> Iterator[RecordHead]:
-    """The offsets within a message of version 1 count from its first one, which its last one tells."""
+    """The messages in a compressed message. In version 1 their offsets are relative; the outer message has the absolute
+    offset of the last."""
     before = 0
     if batch.magic:
         last = deque(_messages(batch), maxlen=1)
@@ -123,6 +125,6 @@ def _messages(batch: Any) -> Iterator[RecordHead]:
         number += 1
         offset, length, _, attributes, timestamp = _message(memoryview(unpacked.take(header.size)), batch.magic)
         if attributes & _CODEC:
-            raise ValueError(f"a message at offset {offset} that is compressed within a compressed one")
+            raise ValueError(f"a message at offset {offset} is compressed inside a compressed message")
         unpacked.skip(length - (header.size - _AFTER_LENGTH))
         yield RecordHead(offset, outer[4] if outer[3] & _LOG_APPEND_TIME else timestamp)

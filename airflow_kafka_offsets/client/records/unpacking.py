@@ -1,8 +1,8 @@
-"""Unpacking: the bytes of a compressed batch piece by piece, in memory that doesn't grow with what they unpack to.
+"""Unpacking: decompresses a batch piece by piece, in memory that doesn't grow with the decompressed size.
 
-Brokers limit a batch as it is compressed (``max.message.bytes``), and a kilobyte may unpack to a megabyte: whoever may
-write to a topic would decide how much memory its readers need. So nothing is ever unpacked as a whole, and no batch
-further than :data:`MOST_BYTES`. The codecs are those of Kafka's record batches; their libraries are kafka-python's.
+Brokers only limit the compressed size of a batch (``max.message.bytes``), and a kilobyte may unpack to a megabyte.
+Anyone who may write to a topic could then exhaust its readers' memory. So no batch is unpacked as a whole, or beyond
+:data:`MOST_BYTES`. The codecs are those of Kafka's record batches, with the same libraries that kafka-python uses.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from kafka.errors import UnsupportedCodecError
 from kafka.record.util import decode_varint
 
 MOST_BYTES = 64 * 1024 * 1024
-"""A batch is unpacked up to here: 64 times what brokers take of one by default (``max.message.bytes``, compressed), and
-what Java's producer puts into one by default, not compressed (``max.request.size``)."""
+"""Maximum decompressed size of a batch: 64 times what brokers accept (``max.message.bytes``, compressed) and what a Java
+producer puts into a batch (``max.request.size``, uncompressed), by default."""
 _PIECE_BYTES = 64 * 1024
 _ZSTD_WINDOW_BYTES = 32 * 1024 * 1024
-"""The window of zstd's level 20. A frame may name one of gigabytes, all of which a reader would have to keep."""
+"""The window size of zstd's level 20. A frame may ask for gigabytes, which a reader would have to keep in memory."""
 _XERIAL = b"\x82SNAPPY\0"
 _XERIAL_HEADER_BYTES = 16
 _SNAPPY_RATIO = 64
-"""Snappy's densest element writes 64 bytes from 3: a block that says that it unpacks to more than this is a lie."""
+"""Snappy's densest element turns 3 bytes into 64, so a block that claims a higher ratio than this is corrupt."""
 _LONGEST_VARINT = 10
 
 
 class TooLargeError(Exception):
-    """A batch unpacks to more than is read of one; stays within the client."""
+    """A batch exceeds the limits on what is read from one batch. Never leaves the client."""
 
 
 class Unpacked:
-    """What a batch holds, read from its beginning. All methods raise ValueError, or an error of the codec's,
-    where it ends early.
+    """The decompressed content of a batch, read from the start. All methods raise ValueError, or an error of the codec,
+    if the content ends early.
 
-    :param codec: Kafka's number of the codec.
+    :param codec: Kafka's number for the codec.
     :param packed: the batch without its header.
-    :raises UnsupportedCodecError: when the library of the codec isn't installed.
+    :raises UnsupportedCodecError: when the library for the codec isn't installed.
     """
 
     __slots__ = ("_at", "_passed", "_piece", "_pieces")
@@ -53,11 +53,11 @@ class Unpacked:
 
     @property
     def position(self) -> int:
-        """How many bytes were read or skipped."""
+        """How many bytes have been read or skipped."""
         return self._passed + self._at
 
     def _fill(self, size: int) -> None:
-        """Have so many bytes at hand, or all that are left."""
+        """Buffer at least this many bytes, or all that are left."""
         while len(self._piece) - self._at < size:
             piece = next(self._pieces, None)
             if piece is None:
@@ -78,26 +78,26 @@ class Unpacked:
         try:
             number, self._at = decode_varint(self._piece, self._at)
         except IndexError:
-            raise ValueError("a batch that ends in the middle of a number") from None
+            raise ValueError("a batch ends in the middle of a number") from None
         return int(number)
 
     def take(self, size: int) -> bytes:
-        """So many bytes: few."""
+        """The next ``size`` bytes; for small sizes."""
         self._fill(size)
         if not 0 <= size <= len(self._piece) - self._at:
-            raise ValueError(f"a batch that ends early, or claims that {size} bytes follow")
+            raise ValueError(f"a batch ends early, or claims that {size} bytes follow")
         self._at += size
         return self._piece[self._at - size : self._at]
 
     def skip(self, size: int) -> None:
-        """Pass over so many bytes, without keeping them."""
+        """Skip bytes without buffering them."""
         if size < 0:
-            raise ValueError(f"a batch that claims that {size} bytes follow")
+            raise ValueError(f"a batch claims that {size} bytes follow")
         left = size - (len(self._piece) - self._at)
         while left > 0:
             piece = next(self._pieces, None)
             if piece is None:
-                raise ValueError(f"a batch that ends {left} bytes early")
+                raise ValueError(f"a batch ends {left} bytes early")
             self._passed += len(self._piece)
             self._piece = piece
             left -= len(piece)
@@ -148,7 +148,7 @@ def _snappy(packed: memoryview) -> Iterator[bytes]:
 
 
 def _blocks(packed: memoryview) -> Iterator[bytes]:
-    """One block, or several of the Java library's stream, each after its length."""
+    """The decompressed blocks: one, or several with length prefixes if the Java library wrote them."""
     if not codecs.has_snappy():
         raise UnsupportedCodecError("snappy")
     if packed[: len(_XERIAL)] != _XERIAL:
@@ -159,13 +159,13 @@ def _blocks(packed: memoryview) -> Iterator[bytes]:
         (size,) = struct.unpack_from(">i", packed, at)
         at += 4
         if not 0 < size <= len(packed) - at:
-            raise ValueError(f"a block of {size} bytes where {len(packed) - at} are left")
+            raise ValueError(f"a block claims {size} bytes, but {len(packed) - at} are left")
         yield _block(packed[at : at + size])
         at += size
 
 
 def _block(packed: memoryview) -> bytes:
-    """A block is unpacked as a whole; it begins with how large it will be."""
+    """One decompressed block. It can only be decompressed as a whole, but starts with its decompressed size."""
     size = 0
     for shift, byte in zip(range(0, 35, 7), packed, strict=False):
         size |= (byte & 0x7F) << shift
@@ -174,7 +174,7 @@ def _block(packed: memoryview) -> bytes:
     if size > MOST_BYTES:
         raise TooLargeError
     if size > len(packed) * _SNAPPY_RATIO:
-        raise ValueError(f"a block of {len(packed)} bytes that claims to unpack to {size}")
+        raise ValueError(f"a block of {len(packed)} bytes claims to unpack to {size}")
     unpacked: bytes = codecs.snappy.decompress(packed.tobytes())
     return unpacked
 
