@@ -67,7 +67,7 @@ class RecordFindings:
         return max(known, key=lambda finding: finding.end, default=None)
 
     def _holds(self, log: ReadLog, finding: Finding) -> bool:
-        """Whether a finding is still valid. A record may be deleted, but a gap stays a gap while the topic is the same."""
+        """Whether a finding is still valid. A record may be deleted; a gap stays a gap while the topic is the same."""
         lasts = finding.record is None and log.incarnation[0] is not None
         return lasts or finding.read_at_s >= self.now_s() - _LASTS_S
 

@@ -18,8 +18,8 @@ from kafka.errors import UnsupportedCodecError
 from kafka.record.util import decode_varint
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Maximum decompressed size of a batch: 64 times what brokers accept (``max.message.bytes``, compressed) and what a Java
-producer puts into a batch (``max.request.size``, uncompressed), by default."""
+"""Maximum decompressed size of a batch: 64 times the defaults of the brokers' limit (``max.message.bytes``, compressed)
+and of the Java producer's (``max.request.size``, uncompressed)."""
 _PIECE_BYTES = 64 * 1024
 _ZSTD_WINDOW_BYTES = 32 * 1024 * 1024
 """The window size of zstd's level 20. A frame may ask for gigabytes, which a reader would have to keep in memory."""

@@ -1,1 +1,1 @@
-"""One module for each Kafka API, by its name."""
+"""One module per Kafka API, named after it."""

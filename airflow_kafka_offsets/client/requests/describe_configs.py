@@ -1,7 +1,7 @@
 """Topic configs: retention, cleanup and timestamp type of topics (DescribeConfigs, key 32), as :class:`TopicFacts`.
 
-Describing configs needs a permission of its own (DescribeConfigs on the topic). Without it the facts are unknown, which
-is no error: windows can be pinned without them. A passing error is asked again.
+Describing configs needs its own permission (DescribeConfigs on the topic). Without it the settings are unknown, which
+isn't an error, because windows can be pinned without them. Transient errors are retried.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 
 _TOPIC = 2
-"""Kafka's number for the resource type."""
+"""Kafka's resource type for topics."""
 _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
 
 
@@ -31,9 +31,9 @@ def topic_configs_request(topics: Iterable[str], version: int) -> Any:
 
 
 def parse_topic_configs(response: Any) -> dict[str, dict[str, str]]:
-    """Settings by topic; a topic whose settings may not be described is absent.
+    """Settings by topic; topics whose settings may not be described are left out.
 
-    :raises RequestFailedError: when they can't be described at the moment.
+    :raises RequestFailedError: when a topic has a transient error.
     """
     for topic in response.results:
         error = response_error(topic.error_code)
@@ -62,9 +62,9 @@ def topic_facts(topic: TopicMetadata, configs: Mapping[str, str]) -> TopicFacts:
 
 
 async def facts_of(session: Session, topics: Iterable[TopicMetadata]) -> dict[str, TopicFacts]:
-    """Facts of topics that exist. Any broker is asked; brokers before 0.11 tell no settings.
+    """Facts of existing topics, from any broker. Brokers before 0.11 can't be asked; settings are then None.
 
-    :raises ClusterUnreachableError: when no broker answers by the deadline, or none without a passing error.
+    :raises ClusterUnreachableError: when no broker answers without a transient error by the deadline.
     """
     found = {topic.topic: topic for topic in topics}
 
@@ -83,10 +83,10 @@ async def facts_of(session: Session, topics: Iterable[TopicMetadata]) -> dict[st
 
 
 async def fetch_topic_facts(session: Session, topics: Iterable[str]) -> dict[str, TopicFacts]:
-    """Facts by topic; one that doesn't exist is absent. That takes two answers: a broker that has just started may not
-    know a topic yet, and what is held against these facts fails for good.
+    """Facts by topic; topics that don't exist are left out. Only a second answer confirms that a topic doesn't exist: a
+    broker that has just started may not know it yet, and callers fail for good on a missing topic.
 
-    :raises OffsetsError: naming the topics that are in error for another reason.
+    :raises OffsetsError: naming the topics with any other error.
     """
     metadata = await session.leaders.describe_all(topics, session.deadline)
     unknown = [topic.topic for topic in metadata.errors() if _is_unknown(topic)]

@@ -1,10 +1,10 @@
-"""Group descriptions: DescribeGroups (key 15) and ConsumerGroupDescribe (key 69, KIP-848), asked of the coordinators.
+"""Group descriptions: DescribeGroups (key 15) and ConsumerGroupDescribe (key 69, KIP-848), sent to the coordinators.
 
-A classic group is known to the first request alone, a KIP-848 group to the second, and each calls the other's groups
-dead or not found (E33). Both are asked at the same time. Who is known to neither may be of a kind that has a request of
-its own, which isn't asked here: streams (KIP-1071) or share (KIP-932). So it is looked up in its coordinator's list
-(:mod:`.list_groups`), and is unknown when it isn't there either (E19). Before version 6 (Kafka 4.0, KIP-1043),
-DescribeGroups says Dead of unknown groups as well as of those that are being removed.
+The first request only knows classic groups and the second only KIP-848 groups; each answers "dead" or "not found" for
+the other's groups (E33). So both are sent at the same time. A group that neither knows may be of a kind with its own
+request, which isn't sent here: streams (KIP-1071) or share (KIP-932). It is looked up in its coordinator's list
+(:mod:`.list_groups`), and is unknown if it isn't there either (E19). Before version 6 (Kafka 4.0, KIP-1043),
+DescribeGroups answers Dead both for unknown groups and for groups that are being removed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _JUST_TAKEN_OVER = named_error(Code.COORDINATOR_LOAD_IN_PROGRESS, "the coordinat
 
 
 def parse_describe_groups(response: Any) -> dict[str, GroupDescription]:
-    """Classic groups by group id; the others are unknown."""
+    """Classic groups by group id; all other groups are unknown."""
     version = response.API_VERSION
     return {group.group_id: _classic(group, version) for group in response.groups}
 
@@ -57,7 +57,7 @@ def _classic(answer: Any, version: int) -> GroupDescription:
     try:
         members = tuple(map(read, answer.members))
     except (ValueError, struct.error) as unreadable:
-        why = f"a member wrote something other than the consumer protocol into its assignment ({unreadable})"
+        why = f"a member's metadata or assignment is not in the consumer protocol ({unreadable})"
         return GroupDescription(answer.group_id, error=named_error(Code.INCONSISTENT_GROUP_PROTOCOL, why))
     return _described(answer.group_id, answer.group_state, GroupKind.CLASSIC, answer.protocol_type, members)
 
@@ -74,8 +74,8 @@ def _foreign_member(answer: Any) -> GroupMember:
 
 
 def _classic_member(answer: Any) -> GroupMember:
-    """A member that speaks the consumer protocol. While a group rebalances, its metadata is empty (Kafka's
-    ``describeNoMetadata``), and before Kafka 4.0 its assignment too.
+    """A member that uses the consumer protocol. While a group rebalances, its members' metadata is empty (Kafka's
+    ``describeNoMetadata``); before Kafka 4.0, so is their assignment.
     """
     assignment: list[TopicPartition] = []
     topics: list[str] = []
@@ -94,12 +94,12 @@ def _member(answer: Any, assignment: Iterable[TopicPartition], topics: Iterable[
 
 
 def parse_consumer_group_describe(response: Any) -> dict[str, GroupDescription]:
-    """KIP-848 groups by group id; the others are unknown."""
+    """KIP-848 groups by group id; all other groups are unknown."""
     return {group.group_id: _consumer(group) for group in response.groups}
 
 
 def _consumer(answer: Any) -> GroupDescription:
-    # A broker in ZooKeeper mode knows the request, and answers that it has no such groups.
+    # A broker in ZooKeeper mode supports the request, but answers UNSUPPORTED_VERSION because it has no such groups.
     if answer.error_code in (Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION):
         return GroupDescription(answer.group_id)
     error = response_error(answer.error_code, answer.error_message)
@@ -122,7 +122,7 @@ def _assigned(assignment: Any) -> list[TopicPartition]:
 
 
 def join_descriptions(classic: GroupDescription, consumer: GroupDescription | None) -> GroupDescription:
-    """What both requests together say of a group: the one that knows it, else the one that couldn't say."""
+    """Combine both answers about a group: the one that knows the group, else the one in error, else unknown."""
     answers = [classic] if consumer is None else [classic, consumer]
     return next(
         (answer for answer in answers if answer.kind), next((answer for answer in answers if answer.error), classic)
@@ -130,8 +130,8 @@ def join_descriptions(classic: GroupDescription, consumer: GroupDescription | No
 
 
 async def fetch_descriptions(session: Session, groups: Collection[str]) -> GroupDescriptions:
-    """Ask all coordinators at the same time; an element for every group, by the deadline. Groups that come back unknown
-    take one round more."""
+    """Ask all coordinators concurrently; returns an element for every group, by the deadline. Groups that come back
+    unknown take one more round."""
 
     async def classic(node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
         version = await session.transport.version(node, DescribeGroupsRequest, attempt)
@@ -156,7 +156,8 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
     doubted: set[str] = set()
 
     def passing(found: GroupDescription) -> ResponseError | None:
-        """Unknown is believed the second time: a coordinator that has just taken over may say it of its own groups."""
+        """The error to retry. The first "unknown" counts as one, because a coordinator that has just taken over may not
+        know its own groups yet; the second is believed."""
         if not found.is_unknown or found.group in doubted:
             return found.error
         doubted.add(found.group)

@@ -1,6 +1,6 @@
-"""DescribeLogDirs (key 35, KIP-113, Kafka 1.0): how large logs are on a broker's disks, asked of the leaders.
+"""DescribeLogDirs (key 35, KIP-113, Kafka 1.0): sizes of logs on brokers' disks, from the partition leaders.
 
-A broker tells of its own replicas, and retention by size goes by the leader's.
+Each broker reports its own replicas. The leader's size matters, because retention by size is based on it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def describe_log_dirs_request(partitions: Iterable[TopicPartition], version: int
 
 
 def parse_describe_log_dirs(response: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, LogSize]:
-    """The answer of one broker, with an element for each partition that it was asked for.
+    """One broker's answer, with an element for each partition that it was asked about.
 
-    Logs that are still being copied to another directory of the broker don't count.
+    Ignores copies that are still being moved to another directory of the broker.
     """
     sizes = {
         TopicPartition(topic.name, answer.partition_index): answer.partition_size
@@ -51,9 +51,9 @@ def parse_describe_log_dirs(response: Any, asked: Iterable[TopicPartition]) -> d
 
 
 def _why_missing(response: Any) -> ResponseError:
-    """Why a partition is in none of the directories: the broker's error, that of a directory, or another leader.
+    """Why a partition is in none of the directories: the broker's error, a directory's error, or another leader.
 
-    Before version 3, who may not ask gets an answer without directories; a broker has some.
+    Before version 3, a missing permission gives an answer without directories; otherwise there is always one.
     """
     codes = (response.error_code, *(directory.error_code for directory in response.results))
     silent = Code.NOT_LEADER_OR_FOLLOWER if response.results else Code.CLUSTER_AUTHORIZATION_FAILED
@@ -62,7 +62,7 @@ def _why_missing(response: Any) -> ResponseError:
 
 
 async def fetch_log_sizes(session: Session, partitions: Iterable[TopicPartition]) -> LogSizes:
-    """Ask all leaders at the same time; an element for every partition, by the deadline."""
+    """Ask all leaders concurrently; returns an element for every partition, by the deadline."""
 
     async def ask(node: NodeId, pieces: list[TopicPartition], attempt: Deadline) -> Mapping[TopicPartition, LogSize]:
         version = await session.transport.version(node, DescribeLogDirsRequest, attempt)

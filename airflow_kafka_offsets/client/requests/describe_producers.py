@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61, KIP-664, Kafka 2.8): who writes to a partition, and whose transaction is open there."""
+"""DescribeProducers (key 61, KIP-664, Kafka 2.8): producers that write to a partition, and their open transactions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _producer(state: Any) -> ActiveProducer:
 
 
 async def fetch_producers(session: Session, partitions: Iterable[TopicPartition]) -> Producers:
-    """Ask all leaders at the same time; an element for every partition, by the deadline."""
+    """Ask all leaders concurrently; returns an element for every partition, by the deadline."""
     found = await ask_leaders(
         session,
         partitions,

@@ -1,10 +1,10 @@
-"""Fetch (key 1): the record batches of some partitions from some offsets on, asked of one leader without a session.
+"""Fetch (key 1): record batches of some partitions, each from an offset on, from one leader without a fetch session.
 
-Versions: 4 brings isolation levels and aborted transactions (KIP-98, Kafka 0.11), 5 log start offsets, 9 leader epochs
-(KIP-320), 10 zstd (KIP-110). From 11 on a leader may send a reader to a follower instead of an answer (KIP-392).
+Versions: 4 adds isolation levels and aborted transactions (KIP-98, Kafka 0.11), 5 log start offsets, 9 leader epochs
+(KIP-320), 10 zstd (KIP-110). From 11 on, a leader may redirect a reader to a follower instead of answering (KIP-392).
 
-Partitions come in the order of the request. However small the limits are, the first one that has any batch at its
-offset gets at least that batch (KIP-74); the others get what fits, which may be nothing.
+Partitions are answered in the order of the request. However small the limits are, the first partition with a batch at
+its offset gets at least that batch (KIP-74); the others get what fits, which may be nothing.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 FIRST_VERSION, LAST_VERSION = 4, 10
-"""What is spoken."""
+"""The supported versions."""
 ANSWER_BYTES = 16 * 1024 * 1024
-"""What one answer is to hold at most. A batch that is larger comes nevertheless."""
+"""Maximum size of one answer. A single larger batch is still sent."""
 
 
 class Fetched(NamedTuple):
-    """What a leader answered for one partition.
+    """A leader's answer for one partition.
 
-    :param records: batches as bytes, the last may be cut off; empty when there are none, or none that fit.
-    :param aborted: aborted transactions that overlap them; none under read_uncommitted.
-    :param high_watermark: one past the last replicated record; None when unknown.
-    :param last_stable_offset: one past the last record with no open transaction before it; None when unknown.
+    :param records: batches as bytes, the last may be cut off; empty if there are none, or none fit.
+    :param aborted: aborted transactions that overlap them; empty under read_uncommitted.
+    :param high_watermark: one past the last replicated record; None if unknown.
+    :param last_stable_offset: one past the last record with no open transaction before it; None if unknown.
     :param error: Kafka's error for this partition alone.
     """
 
@@ -46,7 +46,8 @@ class Fetched(NamedTuple):
     error: ResponseError | None = None
 
     def end_offset(self, isolation_level: IsolationLevel) -> int | None:
-        """One past the last visible record. Logs of before Kafka 0.11 have no transactions, and no stable offset."""
+        """One past the last visible offset. Without a last stable offset (logs from before Kafka 0.11, which have no
+        transactions), the high watermark."""
         if isolation_level is IsolationLevel.READ_COMMITTED and self.last_stable_offset is not None:
             return self.last_stable_offset
         return self.high_watermark
@@ -60,11 +61,11 @@ def fetch_request(
     max_wait_ms: int,
     version: int,
 ) -> Any:
-    """A request for one leader, with partitions in order as far as their topics allow.
+    """A request for one leader. Partitions keep their order, except that those of one topic are grouped.
 
-    :param wanted: by partition, from which offset on, and about how many bytes.
-    :param epochs: the current leader epoch of a partition; None when it isn't known, which skips the broker's check.
-    :param max_wait_ms: how long the broker may read from remote storage. It waits for nothing else.
+    :param wanted: start offset and approximate maximum size in bytes, by partition.
+    :param epochs: the current leader epoch of a partition; None if unknown, which skips the broker's check.
+    :param max_wait_ms: how long the broker may read from remote storage; it waits for nothing else.
     """
     topic_class = FetchRequest.FetchTopic
     topics: dict[str, list[Any]] = defaultdict(list)
@@ -86,9 +87,10 @@ def fetch_request(
 
 
 def parse_fetch(response: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Fetched]:
-    """The answers of one leader, in the order of the answer.
+    """One leader's answers, in the order of the response.
 
-    A broker that enforces a quota answers without any partition; an error of the request is that of each partition.
+    An error of the whole request becomes the error of each partition. So does a response without any partition, which
+    a broker sends when it enforces a quota.
     """
     error = response_error(response.error_code or 0)
     if error is None and not response.responses and response.throttle_time_ms:

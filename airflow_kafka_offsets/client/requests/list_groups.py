@@ -1,8 +1,8 @@
-"""Groups: which consumer groups there are (ListGroups, key 16).
+"""Groups: lists the existing consumer groups (ListGroups, key 16).
 
-A broker lists the groups that it coordinates, so that all groups are the lists of all brokers together. Versions: 4
-knows states (KIP-518), 5 types (KIP-848). What is in a group is :mod:`.describe_groups`; of one that isn't described,
-its list says whether there is such a group, and of which kind.
+Each broker lists the groups that it coordinates, so all brokers' lists together contain all groups. Versions: 4 adds
+states (KIP-518), 5 types (KIP-848). Group details come from :mod:`.describe_groups`. For a group that it can't
+describe, the coordinator's list says whether the group exists, and its kind.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import UNKNOWN, GroupDescription, GroupKind
 
 _CONSUMER_PROTOCOLS = ("consumer", "")
-"""Groups of consumers, and groups that only commit; Kafka Connect's and others' name their own."""
+"""Protocol types of consumer groups, and of groups that only commit. Others, such as Kafka Connect, have their own."""
 _CONSUMER_TYPES = ("classic", "consumer")
-"""``consumer`` is KIP-848's. Brokers before 3.8 know no others, and don't tell."""
+"""``consumer`` means KIP-848. Brokers before 3.8 only have these two types, and don't report them."""
 _TELLS_TYPES = 5
 _OFFSETS_TOPIC = "__consumer_offsets"
-"""Kafka's own topic of commits. The leader of a partition coordinates the groups that it holds."""
+"""Kafka's internal topic for commits. A partition's leader coordinates the groups in that partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerGroups:
     """The consumer groups that one broker coordinates.
 
-    :param groups: their ids; empty when in error.
-    :param error: why it couldn't list them.
+    :param groups: group ids; empty if in error.
+    :param error: why the broker couldn't list them.
     """
 
     groups: frozenset[str]
@@ -43,7 +43,7 @@ class BrokerGroups:
 
 
 def parse_list_groups(response: Any) -> BrokerGroups:
-    """The groups of one broker that are of consumers which commit offsets."""
+    """One broker's consumer groups, and its groups that only commit offsets."""
     consuming = frozenset(
         group.group_id
         for group in response.groups
@@ -53,7 +53,7 @@ def parse_list_groups(response: Any) -> BrokerGroups:
 
 
 def parse_listed(response: Any, groups: Iterable[str]) -> dict[str, GroupDescription]:
-    """What the list of their coordinator says of some groups, of whatever kind they are.
+    """What the coordinator's list says about some groups, of any kind.
 
     :param response: of version 5 or later.
     """
@@ -88,8 +88,8 @@ def undescribed(group: str, error: ResponseError) -> GroupDescription:
 
 
 async def look_up_listed(session: Session, groups: Collection[str]) -> dict[str, GroupDescription]:
-    """What coordinators list of groups that nobody describes; an element for every group, by the deadline. Brokers that
-    don't tell types (before Kafka 3.8) have no groups but those that are described, and aren't asked.
+    """Look up groups that can't be described in their coordinators' lists; returns an element for every group, by the
+    deadline. Brokers that don't report types (before Kafka 3.8) aren't asked: all their groups can be described.
     """
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:
@@ -106,10 +106,10 @@ async def look_up_listed(session: Session, groups: Collection[str]) -> dict[str,
 
 
 async def fetch_groups(session: Session) -> list[str]:
-    """Ids of all consumer groups, in order; all brokers are asked at the same time.
+    """Ids of all consumer groups, in order. Asks all brokers concurrently.
 
-    :raises OffsetsError: naming the brokers that could not list theirs, and the partitions of the offsets topic whose
-        groups nobody lists, for want of a leader.
+    :raises OffsetsError: naming the brokers that couldn't list their groups, and the leaderless partitions of the
+        offsets topic, whose groups no broker lists.
     """
     offsets_topic = await session.describe([_OFFSETS_TOPIC])
 
@@ -123,7 +123,7 @@ async def fetch_groups(session: Session) -> list[str]:
         session, places, ask, lambda groups: groups.error, lambda _, error: BrokerGroups(frozenset(), error)
     ).run(session.transport.brokers())
     failures = [(f"broker {broker}", groups.error) for broker, groups in listed.items() if groups.error is not None]
-    # Without groups there is no such topic yet, and not everybody may describe it: then the brokers' word counts.
+    # The topic doesn't exist before the first group, and may not be describable: then the brokers' lists are trusted.
     failures += [
         (f"{topic.topic}-{partition.partition}", partition.error)
         for topic in offsets_topic

@@ -1,9 +1,9 @@
-"""ListOffsets (key 2): the offset that satisfies a spec, asked of all partitions' leaders at the same time.
+"""ListOffsets (key 2): the offset that satisfies a spec, from all partitions' leaders concurrently.
 
-Versions: 0 lists segments, 1 looks up timestamps, 2 knows isolation levels (KIP-98) and tells throttle times, 4 knows
-leader epochs (KIP-320), 5 OFFSET_NOT_AVAILABLE (KIP-207), 7 max-timestamp (KIP-734), 8 earliest-local (KIP-405), 9
-latest-tiered (KIP-1005), 10 a timeout for remote storage (KIP-1075). A request carries one spec and no partition twice,
-which brokers refuse as INVALID_REQUEST (E40). Where logs start and end are two or three of them at once.
+Versions: 0 lists segments, 1 looks up timestamps, 2 adds isolation levels (KIP-98) and throttle times, 4 leader epochs
+(KIP-320), 5 OFFSET_NOT_AVAILABLE (KIP-207), 7 max-timestamp (KIP-734), 8 earliest-local (KIP-405), 9 latest-tiered
+(KIP-1005), 10 a timeout for remote storage (KIP-1075). Each request contains one spec and each partition at most once,
+because brokers refuse duplicates as INVALID_REQUEST (E40). Log extents take two or three requests at once.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _WIRE_TIMESTAMPS = {
     SpecKind.LATEST_TIERED: -5,
 }
 _FLOORS = {
-    # Version 0 answers a timestamp with the start of a log segment, which is another question's answer.
+    # Version 0 answers a timestamp with the start of a log segment, which isn't what we ask for.
     SpecKind.TIMESTAMP: 1,
     SpecKind.MAX_TIMESTAMP: 7,
     SpecKind.EARLIEST_LOCAL: 8,
     SpecKind.LATEST_TIERED: 9,
 }
-"""The first version that knows a kind. ``read_committed`` needs no floor: brokers that are too old for isolation levels
-are too old for transactions, and their last stable offset is the high watermark."""
+"""The first version that supports each kind of spec. ``read_committed`` needs no minimum: brokers too old for isolation
+levels are also too old for transactions, and their last stable offset is the high watermark."""
 BOTH_ENDS = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
 """High watermark and last stable offset."""
 _NO_OFFSET = named_error(Code.UNKNOWN_SERVER_ERROR, "the broker gave no offset for the start or end of the log")
@@ -61,13 +61,14 @@ def list_offsets_request(
 ) -> Any:
     """A request for one leader.
 
-    :param timeout_ms: what the broker may spend on remote storage (v10+); 0 would mean its own default.
-    :param epochs: the current leader epoch of a partition; None when it isn't known, which skips the broker's check.
-    :param max_segments: of how many segments version 0 tells.
+    :param timeout_ms: how long the broker may read from remote storage (v10+). At least 1 is sent, because 0 would mean
+        the broker's default.
+    :param epochs: the current leader epoch of a partition; None if unknown, which skips the broker's check.
+    :param max_segments: maximum number of segments that version 0 lists.
     """
     timestamp = _WIRE_TIMESTAMPS[spec.kind] if spec.timestamp_ms is None else spec.timestamp_ms
 
-    # Rows, not kafka-python's objects: making ten thousand of those takes longer than the rest of the request.
+    # Rows instead of kafka-python's objects: creating ten thousand objects takes longer than the rest of the request.
     def row(piece: TopicPartition) -> tuple[int, ...]:
         if version >= _FIRST_WITH_EPOCHS:
             return piece.partition, or_minus_one(epochs(piece)), timestamp
@@ -124,7 +125,7 @@ async def fetch_list_offsets(
 
 
 def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffsets]) -> LogExtents:
-    """One extent for each partition: complete, or in error when any of its answers is.
+    """One extent per partition: complete, or in error if any of its answers is.
 
     :param ends: the answers to ``latest`` by isolation level.
     """
@@ -143,8 +144,8 @@ def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffs
 
 
 def _epoch_of(ends: Iterable[ListedOffset]) -> int | None:
-    """The epoch that all answers came under. None where the leader changed between them: each is right by its own, and
-    under another one's a log would look as if it had been cut, or a cut one as if it hadn't."""
+    """The leader epoch of all answers; None if the leader changed in between. Each answer is only valid under its own
+    epoch: under another, an intact log may look truncated, or a truncated one intact."""
     epochs = {end.leader_epoch for end in ends}
     return epochs.pop() if len(epochs) == 1 else None
 
@@ -152,12 +153,12 @@ def _epoch_of(ends: Iterable[ListedOffset]) -> int | None:
 async def fetch_extents(
     session: Session, partitions: Iterable[TopicPartition], isolation_levels: Iterable[IsolationLevel] = BOTH_ENDS
 ) -> LogExtents:
-    """Ask all leaders all questions at the same time; an element for every partition, by the deadline.
+    """Ask all leaders for starts and ends concurrently; returns an element for every partition, by the deadline.
 
     :param isolation_levels: which ends to ask for.
     """
     wanted, levels = list(partitions), list(isolation_levels)
-    await session.leaders.locate(wanted, session.deadline)  # once, not by each question
+    await session.leaders.locate(wanted, session.deadline)  # once, for all of the requests below
     asked = [(OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED), *((OffsetSpec.LATEST, level) for level in levels)]
     works = [partial(fetch_list_offsets, session, wanted, *question) for question in asked]
     starts, *ends = await session.beside(*works)
@@ -165,13 +166,13 @@ async def fetch_extents(
 
 
 def refuse_segments_of(before: OffsetSpec, max_offsets: int) -> None:
-    """Refuse what version 0 takes for something else: a broker answers "at most 0" with none, as if there were none.
+    """Refuse arguments that version 0 would misunderstand: for example, "at most 0" gives none, as if there were none.
 
     :raises ConfigurationError: naming the argument.
     """
     if not isinstance(before, OffsetSpec) or before.kind not in _SEGMENT_KINDS:
         raise ConfigurationError(
-            f"before= must be {', '.join(_SEGMENT_KINDS)} (an instant) as an OffsetSpec, not {before!r}."
+            f"before= must be an OffsetSpec of kind {', '.join(_SEGMENT_KINDS)} (an instant), not {before!r}."
         )
     if isinstance(max_offsets, bool) or not isinstance(max_offsets, int) or not 1 <= max_offsets <= _MOST_SEGMENTS:
         raise ConfigurationError(f"max_offsets must be a number from 1 to {_MOST_SEGMENTS}, not {max_offsets!r}.")
@@ -191,8 +192,8 @@ def parse_segment_offsets(response: Any) -> dict[TopicPartition, SegmentOffsets]
 async def fetch_segment_offsets(
     session: Session, partitions: Iterable[TopicPartition], before: OffsetSpec, max_offsets: int
 ) -> SegmentsOffsets:
-    """Where segments start that were written before a moment: what version 0 asks, and no later one. Brokers speak it
-    until Kafka 3.9. An element for every partition, by the deadline.
+    """Start offsets of the segments written before an instant. Only version 0 can ask for this, and brokers support it
+    up to Kafka 3.9. Returns an element for every partition, by the deadline.
     """
     segments = await ask_leaders(
         session,

@@ -1,10 +1,10 @@
-"""OffsetCommit (key 8) and OffsetDelete (key 47, KIP-496): change a group's offsets, asked of its coordinator.
+"""OffsetCommit (key 8) and OffsetDelete (key 47, KIP-496): change a group's offsets, through its coordinator.
 
-Asked as an administrator asks: without a member id and generation, which Kafka takes only while the group has no active
-members (of a deletion: none that subscribe to the topics). Asking twice does no harm, and forgetting what isn't there
-is no error. Versions of OffsetCommit: 2 is the first without timestamps of the client's own, 6 knows leader epochs
-(KIP-320), 10 takes topic ids instead of names: it is spoken when the caller knows the ids, and then refuses to commit
-offsets of a topic that was re-created since.
+Requests are sent as an administrator's, without a member id and generation. Kafka accepts these only while the group
+has no active members (for a deletion: none that subscribe to the topics). Both requests are idempotent, and deleting a
+commit that doesn't exist is not an error. Versions of OffsetCommit: 2 is the first without client timestamps, 6 adds
+leader epochs (KIP-320), 10 replaces topic names with topic ids. Version 10 is used if the caller knows the ids; it
+refuses to commit offsets of a topic that has since been re-created.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _REFUSES_COMMITS = (
     Code.REBALANCE_IN_PROGRESS,
     Code.STALE_MEMBER_EPOCH,
 )
-"""What a group with active members says to a commit that comes from none of them, classic or KIP-848."""
+"""Errors when a group with active members, classic or KIP-848, gets a commit that isn't from one of them."""
 _REFUSES_DELETION = (Code.NON_EMPTY_GROUP, Code.GROUP_SUBSCRIBED_TO_TOPIC)
 
 
 class WrittenOffsets(CommittedOffsets):
-    """What became of each partition: the offset as written, none where it was deleted, or the error."""
+    """The result for each partition: the offset as written, none if it was deleted, or the error."""
 
     asked = "Committing offsets"
 
@@ -57,7 +57,7 @@ def offset_commit_request(
     def partition(piece: TopicPartition) -> Any:
         commit = offsets.lookup(*piece)
         if commit is None or commit.offset is None:
-            raise ConfigurationError(f"No offset is given for {piece}: an unknown offset can't be committed.")
+            raise ConfigurationError(f"No offset is given for {piece}; a commit needs one.")
         return topic_class.OffsetCommitRequestPartition(
             partition_index=commit.partition,
             committed_offset=commit.offset,
@@ -79,7 +79,7 @@ def offset_commit_request(
 
 
 def parse_offset_commit(offsets: CommittedOffsets, response: Any, topic_ids: TopicIds | None = None) -> WrittenOffsets:
-    """What became of each commit."""
+    """The result of each commit."""
     names = {topic_id: topic for topic, topic_id in (topic_ids or {}).items()}
     errors = {
         TopicPartition(topic.name or names.get(str(topic.topic_id), ""), answer.partition_index): answer.error_code
@@ -95,7 +95,7 @@ def offset_delete_request(group: str, partitions: Iterable[TopicPartition], vers
 
 
 def parse_offset_delete(deleted: CommittedOffsets, response: Any) -> WrittenOffsets:
-    """What became of each partition. An error of the group is each partition's.
+    """The result for each partition. An error of the group becomes each partition's error.
 
     :param deleted: the partitions, without offsets.
     """
@@ -106,7 +106,7 @@ def parse_offset_delete(deleted: CommittedOffsets, response: Any) -> WrittenOffs
 
 
 def _written(wanted: CommittedOffsets, errors: Mapping[TopicPartition, ResponseError | None]) -> WrittenOffsets:
-    """What was wanted, but for what is in error."""
+    """The given elements, with errors in place of those that failed."""
     found = ((commit, errors.get(TopicPartition.of(commit), _LEFT_OUT)) for commit in wanted)
     return WrittenOffsets(
         commit if error is None else CommittedOffset(commit.topic, commit.partition, error=error)
@@ -117,7 +117,7 @@ def _written(wanted: CommittedOffsets, errors: Mapping[TopicPartition, ResponseE
 async def send_commit(
     session: Session, group: str, offsets: CommittedOffsets, topic_ids: TopicIds | None = None
 ) -> WrittenOffsets:
-    """Write these offsets.
+    """Commit these offsets.
 
     :raises CommitRefusedError: when the group has active members.
     """
@@ -134,7 +134,7 @@ async def send_commit(
 
 
 async def send_delete(session: Session, group: str, partitions: Iterable[TopicPartition]) -> WrittenOffsets:
-    """Forget the commits on some partitions.
+    """Delete the commits on some partitions.
 
     :raises CommitRefusedError: when active members of the group read the topics.
     """
@@ -151,7 +151,7 @@ async def send_delete(session: Session, group: str, partitions: Iterable[TopicPa
 async def _change(
     session: Session, group: str, wanted: CommittedOffsets, ask: Callable[[NodeId, Deadline], Awaitable[WrittenOffsets]]
 ) -> WrittenOffsets:
-    """Ask until all is written or refused, by the deadline."""
+    """Retry until everything is written or refused, or until the deadline."""
     known = WrittenOffsets()
 
     async def ask_once(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:

@@ -1,11 +1,11 @@
-"""OffsetFetch (key 9): what groups have committed, asked of their coordinators.
+"""OffsetFetch (key 9): committed offsets of groups, from their coordinators.
 
-Versions: 0 reads commits that old consumers kept in ZooKeeper, 1 is the first that reads Kafka's own, 2 can ask for
-everything a group committed, 3 tells throttle times, 5 leader epochs (KIP-320), 7 RequireStable (KIP-447), 8 takes
-several groups (KIP-709), 9 the fields of a KIP-848 member, which an administrator leaves empty. Version 10 replaces
-topic names by topic ids: it is spoken when the caller knows the ids, and then refuses the commits of another topic that
-has the same name now. Without ids this client stops at 9, which names a topic that was deleted since (E25). From
-version 8 on answers are read by :mod:`.offset_fetch_bulk`.
+Versions: 0 reads commits that old consumers kept in ZooKeeper, 1 is the first that reads Kafka's own, 2 can ask for all
+commits of a group, 3 adds throttle times, 5 leader epochs (KIP-320), 7 RequireStable (KIP-447), 8 several groups per
+request (KIP-709), 9 fields for KIP-848 members, which an administrator leaves empty. Version 10 replaces topic names
+with topic ids. It is used if the caller knows the ids, and refuses to answer for another topic that now has the same
+name. Without ids, this client stops at 9, which also names topics that have since been deleted (E25). From version 8
+on, responses are decoded by :mod:`.offset_fetch_bulk`.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ from airflow_kafka_offsets.offsets.answers.groups import (
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 Wanted = Mapping[str, Collection[TopicPartition] | None]
-"""Partitions by group; None for everything that the group has committed."""
+"""Partitions by group; None for all commits of the group."""
 TopicIds = Mapping[str, str]
 """Topic ids by topic name."""
 
 _NEWEST_BY_NAME = 9
 _ALL_TOPICS = 2
 _SETTLED = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID)
-"""A missing topic isn't the coordinator's to find, however often it is asked."""
+"""Errors that aren't retried: if a topic is missing, asking the coordinator again doesn't help."""
 _LEFT_OUT = left_out("the coordinator")
 
 
 def own_topic_ids(ids: TopicIds | None) -> TopicIds | None:
     """Topic ids as this package writes them.
 
-    :raises ConfigurationError: for a text that is no UUID.
+    :raises ConfigurationError: for an id that isn't a UUID.
     """
     try:
         return None if ids is None else {topic: str(uuid.UUID(topic_id)) for topic, topic_id in ids.items()}
     except ValueError as error:
-        raise ConfigurationError(f"A topic id must be a UUID, as topics() and snapshots give it: {error}.") from None
+        raise ConfigurationError(f"A topic id must be a UUID, as in topics() and snapshots: {error}.") from None
 
 
 def newest_version(partitions: Iterable[TopicPartition] | None, topic_ids: TopicIds | None) -> int | None:
-    """The newest version that can ask for these partitions, of OffsetFetch and of OffsetCommit alike; None for any:
-    each of their topics has an id.
+    """The newest version of OffsetFetch, and of OffsetCommit, that can be used for these partitions; None for no limit,
+    because each of their topics has an id.
     """
     if partitions is None or topic_ids is None or not all(piece.topic in topic_ids for piece in partitions):
         return _NEWEST_BY_NAME
@@ -75,11 +75,11 @@ def newest_version(partitions: Iterable[TopicPartition] | None, topic_ids: Topic
 
 
 def offset_fetch_request(wanted: Wanted, version: int, topic_ids: TopicIds | None = None) -> Any:
-    """A request for some groups; before version 8 for one.
+    """A request for some groups; for a single group before version 8.
 
     :param topic_ids: for version 10.
     """
-    # Lists that groups share are gone through once.
+    # Lists that groups share are traversed once.
     lists = {id(partitions): partitions for partitions in wanted.values() if partitions is not None}
     rows = {key: _rows(partitions, version, topic_ids or {}) for key, partitions in lists.items()}
     topics = {group: None if partitions is None else rows[id(partitions)] for group, partitions in wanted.items()}
@@ -97,7 +97,7 @@ def _rows(partitions: Iterable[TopicPartition], version: int, topic_ids: TopicId
 
 
 def parse_offset_fetch(group: str, response: Any) -> GroupOffsets:
-    """The commits of one group, before version 8."""
+    """The commits of one group, from a response before version 8."""
     error = response_error(response.error_code or 0)
     if error is not None:
         return GroupOffsets(group, error=error)
@@ -117,8 +117,8 @@ def parse_offset_fetch(group: str, response: Any) -> GroupOffsets:
 
 
 def passing_error(commits: CommittedOffsets) -> ResponseError | None:
-    """What is worth asking the group's coordinator again for: an error of a partition that may pass, such as
-    UNSTABLE_OFFSET_COMMIT while a transaction commits (E31).
+    """A partition's transient error, for which the coordinator is asked again, such as UNSTABLE_OFFSET_COMMIT while a
+    transaction is being committed (E31); None if there is none.
     """
     return next((commit.error for commit in commits.unordered() if _may_pass(commit.error)), None)
 
@@ -128,7 +128,7 @@ def _may_pass(error: ResponseError | None) -> bool:
 
 
 class _Fetch:
-    """What is still to be asked of each group, and what is known of it."""
+    """Tracks, for each group, what is known and what still has to be asked."""
 
     def __init__(self, session: Session, wanted: Wanted, topic_ids: TopicIds | None) -> None:
         self._transport = session.transport
@@ -138,7 +138,7 @@ class _Fetch:
         self._passing: dict[str, ResponseError | None] = {}
 
     async def ask(self, node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupOffsets]:
-        """Each group by the newest version that can say what is wanted of it; those of one version together."""
+        """Ask for each group with the newest version that can express its request; groups of one version together."""
         versions: dict[int, dict[str, Collection[TopicPartition] | None]] = defaultdict(dict)
         answers: dict[str, GroupOffsets] = {}
         for (oldest, newest), wanted in self._by_bounds(groups).items():
@@ -158,14 +158,14 @@ class _Fetch:
         return {group: self._add(answers[group]) for group in groups if group in answers}
 
     def _by_bounds(self, groups: Iterable[str]) -> Mapping[tuple[int, int | None], Wanted]:
-        """What is wanted of groups, by the first and the last version that can say it: everything needs null topics,
-        and ids need a name for each of them.
+        """The groups' requests, by the first and last version that can express them. Asking for all commits needs a
+        version with null topics; using ids needs an id for every topic.
         """
         bounds: dict[tuple[int, int | None], dict[str, Collection[TopicPartition] | None]] = defaultdict(dict)
         known: dict[int, tuple[int, int | None]] = {}
         for group in groups:
             partitions = self._wanted[group]
-            if id(partitions) not in known:  # many groups mostly share one list
+            if id(partitions) not in known:  # many groups usually share one list
                 oldest = _ALL_TOPICS if partitions is None else 1
                 known[id(partitions)] = oldest, newest_version(partitions, self._topic_ids)
             bounds[known[id(partitions)]][group] = partitions
@@ -187,12 +187,12 @@ class _Fetch:
         return groups
 
     def _add(self, answer: GroupOffsets) -> GroupOffsets:
-        """What is known of a group by now. Only its partitions that may still answer are asked for again."""
+        """Merge an answer with what is known of its group. Only partitions with transient errors are retried."""
         if answer.error is not None:
             return self.failed(answer.group, answer.error)
         wanted, offsets = self._wanted[answer.group], answer.offsets
         if wanted is not None and len(offsets) < len(wanted):
-            # No commit is an answer too, and silence is an error.
+            # "No commit" is an answer too, but a partition missing from the response is an error.
             silent = [CommittedOffset(*piece, error=_LEFT_OUT) for piece in wanted if piece not in offsets]
             offsets = CommittedOffsets([*offsets, *silent])
         known = self._known.get(answer.group)
@@ -207,11 +207,11 @@ class _Fetch:
         return answer
 
     def passing(self, answer: GroupOffsets) -> ResponseError | None:
-        """What is worth asking again for: the group's own error, or a partition's, which :meth:`_add` has noted."""
+        """The error to retry: the group's own, or a partition's, as recorded by :meth:`_add`."""
         return answer.error or self._passing.get(answer.group)
 
     def failed(self, group: str, error: ResponseError) -> GroupOffsets:
-        """A group for which there is only an error this time: what was answered before stays."""
+        """A group for which this attempt only gave an error: earlier answers are kept."""
         self._passing[group] = error
         known = self._known.get(group)
         if known is None:
@@ -221,17 +221,17 @@ class _Fetch:
 
 
 async def fetch_offsets(session: Session, wanted: Wanted, topic_ids: TopicIds | None = None) -> GroupsOffsets:
-    """Ask all coordinators at the same time; an element for every group, by the deadline."""
+    """Ask all coordinators concurrently; returns an element for every group, by the deadline."""
     fetch = _Fetch(session, wanted, topic_ids)
     results = await FanOut(session, session.coordinators, fetch.ask, fetch.passing, fetch.failed).run(wanted)
     return GroupsOffsets(results.values())
 
 
 async def fetch_zookeeper_offsets(session: Session, group: str, partitions: Collection[TopicPartition]) -> GroupOffsets:
-    """A group's commits in ZooKeeper, asked of any broker: brokers in ZooKeeper mode speak version 0 (until Kafka 3.9).
+    """A group's commits in ZooKeeper, from any broker: brokers in ZooKeeper mode support version 0 (until Kafka 3.9).
 
-    Such a broker says UNKNOWN_TOPIC_OR_PARTITION of a partition that doesn't exist and of one without a commit; the
-    topics' metadata tells them apart.
+    Such a broker answers UNKNOWN_TOPIC_OR_PARTITION both for a partition that doesn't exist and for one without a
+    commit; the topics' metadata distinguishes them.
 
     :raises ClusterUnreachableError: when no broker answers by the deadline.
     """

@@ -1,9 +1,9 @@
-"""Answers of OffsetFetch from version 8 on, read in bulk.
+"""Bulk decoder for OffsetFetch responses from version 8 on.
 
-A lag poll of a thousand groups on a hundred partitions is a hundred thousand commits in one answer, and making an
-object of each and then another one of ours is most of what such a poll costs. The layout is fixed, so that the commits
-of a topic without metadata, which is nearly all of them, are one run of equal rows. Versions before 8 answer for one
-group, and are left to kafka-python; tests hold this decoder against kafka-python's on every version.
+A lag poll of a thousand groups on a hundred partitions gets a hundred thousand commits in one response. Most of its
+cost would be creating a kafka-python object for each, and then one of ours. The layout is fixed, and nearly all commits
+have no metadata, so a topic's commits are usually one run of rows of equal size. Versions before 8 answer for one group
+and are left to kafka-python. Tests compare this decoder with kafka-python's on every version.
 
 Layout (flexible, KIP-482): throttle time; groups, each: id, topics, error code, tags; topics, each: name
 (16 bytes of topic id in version 10), partitions, tags; partitions, each: index, offset, leader epoch, metadata, error
@@ -26,7 +26,7 @@ FIRST_VERSION = 8
 _ROW = struct.Struct(">iqiBhB")
 """A commit without metadata: index, offset, epoch, length of the metadata plus 1, error code, number of tags."""
 _PLAIN = {16: b"\0\1", 19: b"\0"}
-"""Which bytes stand at a place of every such row: metadata that is null or empty, and no tags."""
+"""Allowed bytes at some positions of such a row: null or empty metadata, and no tags."""
 _HEAD = struct.Struct(">iqi")
 _CODE = struct.Struct(">h")
 _NUMBER = struct.Struct(">i")
@@ -35,10 +35,10 @@ TOPIC_IDS = 10
 
 @dataclass(frozen=True, slots=True)
 class FetchedOffsets:
-    """What one coordinator answered.
+    """One coordinator's response.
 
-    :param throttle_time_ms: how long it throttled this client.
-    :param groups: the commits of each group, by its id.
+    :param throttle_time_ms: how long the broker throttled this client.
+    :param groups: commits by group id.
     """
 
     throttle_time_ms: int
@@ -46,10 +46,10 @@ class FetchedOffsets:
 
 
 def decode_offset_fetch(body: bytes, version: int, topics: Mapping[str, str] | None = None) -> FetchedOffsets:
-    """The commits of all groups of an answer.
+    """The commits of all groups in a response.
 
     :param topics: topic names by topic id, for version 10.
-    :raises ValueError: when the bytes are no such answer.
+    :raises ValueError: when the bytes are not a valid response.
     """
     reader = Reader(body)
     (throttle_time_ms,) = reader.unpack(_NUMBER)
@@ -95,14 +95,14 @@ def _commit(reader: Reader, topic: str) -> CommittedOffset:
 def committed_offset(
     topic: str, partition: int, offset: int, epoch: int | None, metadata: str | None, code: int
 ) -> CommittedOffset:
-    """One partition's commit, of numbers as on the wire."""
+    """One partition's commit, from wire values."""
     if offset < 0 or code:
         return CommittedOffset(topic, partition, error=response_error(code))
     return CommittedOffset(topic, partition, offset, or_none(epoch), metadata or "")
 
 
 class Reader:
-    """Reads one value after another. Every method raises ValueError when the bytes end early or can't be."""
+    """Reads one value after another. Every method raises ValueError if the bytes end early or are invalid."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -113,9 +113,9 @@ class Reader:
         return layout.unpack(self.take(layout.size))
 
     def take(self, size: int) -> bytes:
-        """So many bytes."""
+        """The next ``size`` bytes."""
         if size > len(self._body) - self._at:
-            raise ValueError(f"an answer that ends early: {size} bytes expected at {self._at}")
+            raise ValueError(f"an answer ends early: {size} bytes expected at {self._at}")
         self._at += size
         return self._body[self._at - size : self._at]
 
@@ -127,13 +127,13 @@ class Reader:
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return number
-        raise ValueError(f"an answer with an unterminated number at {self._at}")
+        raise ValueError(f"an answer has an unterminated number at {self._at}")
 
     def array_size(self) -> int:
-        """Elements of an array; 0 for null. None is smaller than a byte, so that more of them than bytes is a lie."""
+        """Number of elements in an array; 0 for null. Each takes at least a byte, so there can't be more than bytes."""
         size = max(0, self.varint() - 1)
         if size > len(self._body):
-            raise ValueError(f"an answer with an array of {size} elements in {len(self._body)} bytes")
+            raise ValueError(f"an answer claims an array of {size} elements in {len(self._body)} bytes")
         return size
 
     def text(self) -> str:
@@ -141,19 +141,19 @@ class Reader:
         return self.take(max(0, self.varint() - 1)).decode()
 
     def topic(self, names: Mapping[str, str]) -> str:
-        """The name of a topic id; the id itself when nobody named it."""
+        """The topic name for the next topic id; the id itself if the name isn't known."""
         topic_id = str(uuid.UUID(bytes=self.take(16)))
         return names.get(topic_id, topic_id)
 
     def skip_tags(self) -> None:
-        """Fields of later versions."""
+        """Skip tagged fields, which later versions may add."""
         for _ in range(self.varint()):
             self.varint()
             self.take(self.varint())
 
     def rows(self, count: int) -> Iterator[tuple[Any, ...]] | None:
-        """The next commits; None, and nothing is read, when one is longer than its layout: its own length says so
-        first, and all before it are as long as they seem."""
+        """The next commits as rows of equal size; None, without reading anything, if one of them has metadata or tags.
+        The first such commit is always found, because all rows before it have the expected size."""
         rows = self._body[self._at : self._at + count * _ROW.size]
         if len(rows) < count * _ROW.size or any(rows[at :: _ROW.size].strip(allowed) for at, allowed in _PLAIN.items()):
             return None

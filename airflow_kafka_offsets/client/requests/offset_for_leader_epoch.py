@@ -1,8 +1,8 @@
-"""OffsetForLeaderEpoch (key 23, KIP-101, KIP-320): where a leader epoch ends in a log, asked of its leader.
+"""OffsetForLeaderEpoch (key 23, KIP-101, KIP-320): where a leader epoch ends in a log, from the partition leader.
 
-Versions: 1 tells which epoch the answer is about (KIP-279), 2 takes the current leader epoch and tells throttle times
-(KIP-320), 3 takes Describe on the topic for enough, 4 is flexible. Before version 2 a leader that has been replaced
-would answer for its own log.
+Versions: 1 returns the epoch that the answer is about (KIP-279), 2 adds the current leader epoch to the request and the
+throttle time to the response (KIP-320), 3 requires only Describe on the topic, 4 is flexible. Before version 2, a
+leader that has been replaced would answer for its own log.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 FIRST_VERSION = 2
 _CONSUMER = -1
-"""The replica id of whoever isn't a broker."""
+"""The replica id of clients that aren't brokers."""
 
 
 def offset_for_leader_epoch_request(asked: Mapping[TopicPartition, int], current: Epochs, version: int) -> Any:
     """A request for one leader.
 
-    :param asked: the epoch whose end is asked for, by partition.
-    :param current: the current leader epoch of a partition; None when it isn't known, which skips the broker's check.
+    :param asked: the epoch whose end is requested, by partition.
+    :param current: the current leader epoch of a partition; None if unknown, which skips the broker's check.
     """
 
     def row(piece: TopicPartition) -> tuple[int, int, int]:
@@ -57,8 +57,8 @@ def parse_offset_for_leader_epoch(response: Any) -> dict[TopicPartition, EpochEn
 
 
 async def fetch_epoch_ends(session: Session, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
-    """Ask all leaders at the same time; an element for every epoch, in order, by the deadline. A request names a
-    partition once, so that several epochs of one go in several requests, side by side."""
+    """Ask all leaders concurrently; returns an element for every epoch, in order, by the deadline. A request names each
+    partition once, so several epochs of one partition go into several concurrent requests."""
     rounds: list[dict[TopicPartition, int]] = []
     wanted = sorted(set(epochs))
     for epoch in wanted:

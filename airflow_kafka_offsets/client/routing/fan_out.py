@@ -124,7 +124,7 @@ async def ask_leaders(
     at_least: int = 0,
     at_most: int | None = None,
 ) -> Iterable[E]:
-    """Ask all leaders concurrently, with a limit per leader; an element for every partition, by the deadline.
+    """Ask all leaders concurrently, with a limit per leader; returns an element for every partition, by the deadline.
 
     :param request_class: kafka-python's class, for negotiating the version.
     :param build: makes a request from a leader's partitions, the version and the milliseconds left.

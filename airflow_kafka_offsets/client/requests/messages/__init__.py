@@ -1,4 +1,4 @@
-"""Messages that kafka-python 3.0 doesn't know, in its own schema language: ConsumerGroupDescribe (key 69, KIP-848)."""
+"""Messages that kafka-python 3.0 lacks, in its own schema language: ConsumerGroupDescribe (key 69, KIP-848)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _HERE = __name__
 
 
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=_HERE):
-    """Describe groups whose members are assigned by the coordinator."""
+    """Asks for descriptions of KIP-848 groups, whose members are assigned by the coordinator."""
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=_HERE):
-    """Such groups and their members."""
+    """Describes KIP-848 groups and their members."""
 
 
 __all__ = ["ConsumerGroupDescribeRequest", "ConsumerGroupDescribeResponse"]
