@@ -1,11 +1,11 @@
-"""What the Spark driver runs: the pinned read, the audit, the write with its proof, and a ready-made load application.
+"""What the Spark driver runs: the pinned read, the audit, the proved write, and a ready-made load application.
 
-Imports pyspark, the standard library and ``airflow_kafka_offsets.{errors,offsets}`` only, since it ships as
-a small zip::
+Imports only pyspark, the standard library and ``airflow_kafka_offsets.{errors,offsets}``, because it ships as a small
+zip::
 
     from airflow_kafka_offsets.spark import FileSink, pinned_window, read_published
 
-The names come on first use, so that Airflow can import the names of the confs without importing pyspark.
+The names are imported lazily, so that Airflow can import the conf names without importing pyspark.
 """
 
 from __future__ import annotations

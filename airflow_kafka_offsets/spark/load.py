@@ -1,9 +1,9 @@
 """The ready-made load: a window of Kafka records into a table. Run it with spark-submit.
 
-The table's columns are Kafka's own: ``key``, ``value``, ``topic``, ``partition``, ``offset``, ``timestamp``,
-``timestampType``. Key and value stay binary by default, exactly what Kafka holds, whatever it was encoded with.
+The table has Kafka's own columns: ``key``, ``value``, ``topic``, ``partition``, ``offset``, ``timestamp``,
+``timestampType``. Key and value stay binary by default: the exact bytes in Kafka, whatever their encoding.
 
-The last line on stdout is the outcome as JSON. Errors of this package are one line and exit status 1.
+The last line on stdout is the outcome as JSON. An error of this package prints one line and exits with status 1.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SINKS: Mapping[str, Callable[[str], Sink]] = {
     "delta": DeltaSink,
     "iceberg": IcebergSink,
 }
-"""Sinks by the name that the command line gives them; each is made from ``--output``."""
+"""Sinks by their name on the command line; each takes ``--output``."""
 _WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
 _GLUES = {
     *("--JOB_ID", "--JOB_RUN_ID", "--JOB_NAME", "--TempDir", "--RedshiftTempDir", "--SECURITY_CONFIGURATION"),
@@ -43,10 +43,10 @@ _GLUES = {
     *("--conf", "--extra-py-files", "--extra-jars", "--extra-files"),
     *("--job-bookmark-option", "--job-bookmark-from", "--job-bookmark-to"),
 }
-"""Arguments that AWS Glue hands to a script beside its own, as its library for scripts knows them (awsglue.utils), and
-one of Airflow's operator; some with a value."""
+"""Arguments that AWS Glue adds to a script's own, as listed in its library awsglue.utils, and one that Airflow's Glue
+operator adds; some take a value."""
 _CORRUPT = "_corrupt_record"
-"""Field that keeps the text of a value that isn't JSON of the schema: no record is lost for being malformed."""
+"""Field that keeps the text of a value that isn't JSON of the schema, so that a malformed record isn't lost."""
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -77,7 +77,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _without_glues(words: Sequence[str]) -> Sequence[str]:
-    """Words that the parser doesn't know, but for those that AWS Glue adds to every script's."""
+    """The words that the parser doesn't know, except those that AWS Glue adds to every script's arguments."""
     if "--JOB_RUN_ID" not in words:
         return words
     names = [word.partition("=")[0] for word in words if word.startswith("-")]
@@ -85,13 +85,13 @@ def _without_glues(words: Sequence[str]) -> Sequence[str]:
 
 
 def shape(rows: DataFrame, *, key_as: str, value_as: str, json_schema: str | None) -> DataFrame:
-    """Give key and value the types asked for; refuse a JSON schema that isn't one."""
+    """Cast key and value to the requested types; refuse an invalid JSON schema."""
     rows = rows.withColumn("key", rows["key"].cast(key_as))
     if json_schema is None:
         return rows.withColumn("value", rows["value"].cast(value_as))
     schema = f"{json_schema}, {_CORRUPT} STRING"
     try:
-        # The corrupt-record field is Spark's: a malformed value fills it, and leaves the other fields null.
+        # Spark fills the corrupt-record field when a value is malformed, and leaves the other fields null.
         parsed = F.from_json(rows["value"].cast("string"), schema, {"columnNameOfCorruptRecord": _CORRUPT})
         return rows.withColumn("value", parsed)
     except (ParseException, AnalysisException) as error:
@@ -115,7 +115,7 @@ def load(spark: SparkSession, asked: argparse.Namespace) -> RunResult:
 
 
 def outcome(result: RunResult) -> dict[str, Any]:
-    """What was written, in short; the counts of each partition are in the ledger."""
+    """What was written, in short; the ledger has the counts of each partition."""
     return {
         "attempt": result.attempt,
         "rows": result.rows_written,
@@ -129,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     asked = arguments(argv)
     spark = SparkSession.builder.appName("kafka-offsets-load").getOrCreate()
     if _WRITERS not in confs_of(spark):
-        # One for each side of strict time: with one alone, Spark would sort all rows by side first.
+        # One writer for each side of strict time: with only one, Spark would sort all rows by side first.
         spark.conf.set(_WRITERS, 2)
     try:
         print(json.dumps(outcome(load(spark, asked))), flush=True)

@@ -1,10 +1,10 @@
-"""The pinned window: what a Spark job reads, and writes with its proof.
+"""The pinned window: what a Spark job reads, and writes with a proof.
 
-A sink replaces the window's rows in one step. What was read is compared with what was written and with the manifest,
-Kafka is asked whether these were the window's own topics, and what came out of all that is said in one file,
-``results/<attempt>.json``. Airflow's side publishes it: nothing here makes rows visible, or races with another attempt.
+A sink replaces the window's rows in one step. The rows read are compared with the rows written and with the manifest,
+and Kafka is asked whether they came from the window's own topics. The outcome goes into one file,
+``results/<attempt>.json``. Airflow's side publishes it: nothing here makes rows visible or races with another attempt.
 
-A client of Spark Connect does what it can: it hands over what it has counted, and Airflow's side asks Kafka.
+A Spark Connect client can't ask Kafka: it returns its counts, and Airflow's side asks.
 """
 
 from __future__ import annotations
@@ -46,33 +46,32 @@ from airflow_kafka_offsets.spark.window.tally import scan
 
 
 class PinnedWindow(PinnedRead):
-    """A window that a Spark session may read, and write."""
+    """A window that a Spark session can read and write."""
 
     def write(self, rows: DataFrame, sink: Sink) -> RunResult:
-        """Write the window's rows and prove them; Airflow's side publishes them then.
+        """Write the window's rows and prove them; Airflow's side publishes them afterwards.
 
-        Of a window that is published already nothing is read from Kafka and nothing is written: its output is counted
-        again, and what was counted when it was published is returned; where another revision of it counts over this
-        one, what was counted of that. A window without offsets is written without rows (S6); where the sink has old
-        ones, they go.
+        If the window is already published, nothing is read from Kafka and nothing is written: its output is counted
+        again, and the counts of the published attempt are returned. If a newer revision is published, its counts are
+        returned. A window without offsets is written without rows (S6); old rows in the sink are removed.
 
-        :param rows: what :meth:`read` returned, or what was made of it. Each row must still be there once, with its
-            topic, partition and offset, and ``outside_window`` with strict time: filter and aggregate what is
-            published, or the proof fails.
+        :param rows: what :meth:`read` returned, or rows made from it. Each row must still be there exactly once, with
+            its topic, partition and offset, and with ``outside_window`` under strict time. Otherwise the proof fails:
+            filter and aggregate after publication.
         :param sink: where the rows go.
-        :returns: what was read and written, which is proved.
-        :raises ConfigurationError: the sink has no kind or can't be written, a column is missing or taken, or the
-            attempt's name was used.
+        :returns: what was read and written, proved.
+        :raises ConfigurationError: the sink has no kind or can't be written, a column is missing or its name is
+            reserved, or the attempt's name was used before.
         :raises DataLossError: Kafka no longer has all records of the window.
-        :raises TopicChangedError: before the read or after it this was another cluster, or a topic was re-created.
-        :raises LogTruncatedError: a log was cut below the window's end.
-        :raises UncheckedSourceError: Kafka can't be asked for these two.
+        :raises TopicChangedError: before or after the read, this was another cluster, or a topic was re-created.
+        :raises LogTruncatedError: a log was truncated below the window's end.
+        :raises UncheckedSourceError: Kafka can't be asked for these two checks.
         :raises ExtremeTimestampError: a record has a timestamp that Spark can't read.
-        :raises UnprovenError: what was read or written isn't the window, so that it can't be published; the rows stay
-            for inspection. It is a :class:`CountedTwiceError` where another try may prove it.
+        :raises UnprovenError: what was read or written isn't the window, so it can't be published; the rows stay for
+            inspection. It is a :class:`CountedTwiceError` if another try may prove it.
         :raises LedgerConflictError: the window is published elsewhere, its published rows are gone, or the sink or the
-            window's folder is another ledger's.
-        :raises CommitConflictError: another attempt has written the window meanwhile, and not proved where it read
+            window's folder belongs to another ledger.
+        :raises CommitConflictError: another attempt wrote the window at the same time, and hasn't proved where it read
             from.
         """
         with failures_noted(self.spark, self.folder, self.attempt):
@@ -95,10 +94,10 @@ class PinnedWindow(PinnedRead):
         """Let a transform make other rows from the window's records (filter, explode, join, aggregate), write them, and
         prove that it got each record once. Airflow's side then publishes them.
 
-        What the transform makes of the records isn't proved, only which records it got: they are counted on their way
-        into it, in the action that writes, and compared with the window. The rows are counted as they are written, and
-        again in the output. Several outputs are made from one read of Kafka, which is kept on the executors' disks, and
-        are published together. The first one is written last, so that a reader of its table never sees it without the
+        The proof covers which records the transform got, not what it makes of them: they are counted on their way into
+        it, in the action that writes, and compared with the window. The rows are counted as they are written, and again
+        in the output. Several outputs are made from one read of Kafka, which is kept on the executors' disks, and are
+        published together. The first output is written last, so that a reader of its table never sees it without the
         others::
 
             window.write_derived(
@@ -108,17 +107,17 @@ class PinnedWindow(PinnedRead):
             )
 
         If the window is published, nothing is read and nothing is written, as with :meth:`write`. If it has no offsets,
-        the outputs hold no row, whatever the transform makes of nothing.
+        the outputs hold no rows, even if the transform makes rows from an empty frame.
 
         :param transform: makes the rows from a frame with the columns of Spark's Kafka source, by DataFrame operations.
             It must run no action on that frame and use it only once: tell branches apart by a column.
-        :param sink: where they go. Each row gets the window's name in the column ``window``.
-        :param options: of Spark's Kafka source, as for :meth:`read`.
-        :param further: more outputs, by name (not ``transform``, ``sink`` or ``options``);
-            ``read_published(..., output=name)`` reads them.
-        :returns: what was read and written, which is proved.
-        :raises ConfigurationError: the transform uses its records twice, ran an action or sorts them; a column is
-            taken, two outputs have one place, or the session is one of Spark Connect.
+        :param sink: where the rows go. Each gets the window's name in the column ``window``.
+        :param options: options of Spark's Kafka source, as for :meth:`read`.
+        :param further: more outputs, by name (not ``transform``, ``sink`` or ``options``); ``read_published(...,
+            output=name)`` reads them.
+        :returns: what was read and written, proved.
+        :raises ConfigurationError: the transform uses its records twice, runs an action on them or sorts them; a column
+            name is reserved, two outputs go to the same place, or the session is a Spark Connect client.
         :raises KafkaOffsetsError: as :meth:`write`, for the same reasons.
         """
         outputs = {"": Derived(transform, sink), **further}
@@ -137,15 +136,15 @@ def pinned_window(
 ) -> PinnedWindow:
     """The window that a Spark job is to read.
 
-    Without more arguments it is the one that this job was submitted for, from its confs (see
-    :mod:`airflow_kafka_offsets.spark.session.conf`). Elsewhere, as in a notebook or under Spark Connect, name the
-    manifest and its hash, which ``KafkaResolveWindowOperator`` returns; brokers then come from confs or from
+    By default it is the window that this job was submitted for, taken from its confs (see
+    :mod:`airflow_kafka_offsets.spark.session.conf`). Elsewhere, such as in a notebook or under Spark Connect, pass the
+    manifest and its hash, which ``KafkaResolveWindowOperator`` returns; the brokers then come from confs or from
     ``read()``'s options.
 
-    :param spark: the session, also one of Spark Connect.
+    :param spark: the session, which may be a Spark Connect client.
     :param manifest_uri: URI of the window's ``manifest.json``.
     :param sha256: hex digest that its bytes must have.
-    :param allow_gaps: offsets without a record are expected, as transactions leave them; None goes by the conf.
+    :param allow_gaps: expect offsets without a record, as transactions leave them; None takes the conf.
     :raises ConfigurationError: when a conf is missing or malformed.
     :raises LedgerCorruptError: when the manifest isn't the one that was pinned.
     """
@@ -167,16 +166,16 @@ def _check_columns(rows: DataFrame, kept: dict[str, str]) -> None:
         )
     found = sorted((OWN_COLUMNS - kept.keys()) & {name.lower() for name in kinds})
     if found:
-        raise ConfigurationError(f"The rows to write have a column {found[0]}: that name is taken by the output's own.")
+        raise ConfigurationError(f"The rows to write have a column {found[0]}: that name is reserved for the output.")
 
 
 def _recorded(
     window: PinnedRead, sink: Sink, folder: PinnedFolder, published: Publication, attempt: Attempt
 ) -> RunResult | None:
-    """What was counted of a publication that goes on counting.
+    """The counts of a publication that stays valid.
 
-    :returns: None where other rows have taken the place of the published ones: another attempt has written beside
-        those, or after them, and wasn't published. They are to be loaded again, and published.
+    :returns: None when other rows have replaced the published ones: another attempt has written beside or after them,
+        and wasn't published. The window must then be loaded and published again.
     :raises LedgerConflictError: the sink doesn't hold the published rows as they were counted.
     """
     recorded, manifest = folder.published_result(published), window.manifest
@@ -195,8 +194,8 @@ def _recorded(
 def _recounted(
     window: PinnedRead, published: Publication, recorded: RunResult, sink: Sink, attempt: Attempt
 ) -> RunResult | None:
-    """What was counted of a published window, once the sink holds its rows as they were counted; None where a table
-    holds another attempt's."""
+    """The counts of a published window, if the sink holds its rows as they were counted; None if a table holds another
+    attempt's rows."""
     name = attempt.window
     if recorded.derived:
         raise LedgerConflictError(
@@ -217,7 +216,7 @@ def _recounted(
 
 
 def _rows_gone(published: Publication, attempt: Attempt, held: int) -> LedgerConflictError:
-    """The error of published rows that this run's output doesn't hold."""
+    """The error for published rows that this run's output doesn't hold."""
     return LedgerConflictError(
         f"Window {attempt.window} is published with {published.rows} rows in {published.output}, and the output of "
         f"this run holds {held} of them. {KEPT_OUTPUTS} {forget_hint(attempt)}"
@@ -225,13 +224,13 @@ def _rows_gone(published: Publication, attempt: Attempt, held: int) -> LedgerCon
 
 
 def _held(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt) -> tuple[PartitionTally, ...]:
-    """What the sink holds of the window, where a published attempt has written it."""
+    """What the sink holds of the rows that a published attempt wrote."""
     published = replace(attempt, name=recorded.written_by, strict_time=recorded.strict_time)
     return scan(sink.read(window.spark, published), window.manifest).written
 
 
 def _load(window: PinnedRead, rows: DataFrame, sink: Sink, folder: PinnedFolder, attempt: Attempt) -> RunResult:
-    """Write, count what was read and what was written, and ask Kafka whether that was the window's own topics."""
+    """Write, count what was read and written, and ask Kafka whether the rows came from the window's own topics."""
     started = time.monotonic()
     with window.reading():
         written = sink.write(rows, attempt)
@@ -243,7 +242,7 @@ def _load(window: PinnedRead, rows: DataFrame, sink: Sink, folder: PinnedFolder,
         )
     output = sink.read(window.spark, replace(attempt, name=written.attempt, schema=rows.schema))
     counted = partial(count_run, window, rows, output, sampled=isinstance(sink, FileSink | TableSink))
-    if window.may_have_gaps:  # Kafka is asked of the gaps first: what it says of its topics covers that answer too
+    if window.may_have_gaps:  # ask about gaps first: the topic check that follows then covers that answer too
         counts, source = counted(), source_of(folder, window, written.attempt)
     else:
         with ThreadPoolExecutor(1) as pool:

@@ -1,7 +1,7 @@
 """Published windows: the rows of the attempts that count.
 
 A window's folder in the output may hold several attempts: killed ones, unproved ones, one that lost a race, those of
-another revision. Readers who go through :func:`read_published` see the published one of each window and nothing else.
+another revision. Readers who use :func:`read_published` see only the published attempt of each window.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from airflow_kafka_offsets.spark.window.ledger import (
 )
 
 _LOOKS = 5
-"""At ledger and tables, until nothing has changed in between."""
+"""How often ledger and tables are looked at until nothing has changed in between."""
 _READERS = 16
-"""Small files that are read at a time: on an object store each takes a round trip or two."""
+"""Small files that are read in parallel: on an object store each takes a round trip or two."""
 
 _TABLES: dict[str, type[DeltaSink | IcebergSink]] = {sink.kind: sink for sink in (DeltaSink, IcebergSink)}
 
@@ -66,20 +66,20 @@ def read_published(
     """The rows of a pipeline's published windows, with the window's name in the column ``window``.
 
     :param pipeline_uri: the pipeline's folder in the ledger, ``<root>/<pipeline>``.
-    :param start: only windows from this instant on, aware; None for no bound.
-    :param end: only windows up to this instant, aware, exclusive; None for no bound.
-    :param outside: instead, the rows that windows loaded with strict time keep apart: their timestamp lies outside.
+    :param start: only windows from this aware instant on; None for no bound.
+    :param end: only windows up to this aware instant, exclusive; None for no bound.
+    :param outside: read the rows that strict time keeps apart instead: those whose timestamp lies outside their window.
     :param output: name of another output to read instead of the first one, such as a job's dead letters; see
         :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write_derived`. Each window must have been published
         with it.
-    :param options: options of Spark's source of files. ``mergeSchema="true"`` where columns were added over time;
-        without it Spark takes the columns of one file.
-    :raises IntervalError: when a published window lies across a bound, since only whole windows can be told apart.
-    :raises LedgerConflictError: when published windows with rows share offsets, whose rows would come twice; when a
-        table is another ledger's; and when a newer revision of a window is being loaded into a table, or was: its rows
-        may be there, in the place of the published ones.
-    :raises LedgerError: when no published window holds such a row: without files there are no columns either; when a
-        table can't be read, or is a sink's of the user's own; and when a window was published without ``output``.
+    :param options: options of Spark's file source. Pass ``mergeSchema="true"`` if columns were added over time; without
+        it Spark takes the columns of one file.
+    :raises IntervalError: when a published window crosses a bound, because only whole windows can be told apart.
+    :raises LedgerConflictError: when published windows with rows share offsets, so that rows would be read twice; when
+        a table belongs to another ledger; or when a newer revision of a window is being or has been loaded into a
+        table, so that its rows may have replaced the published ones.
+    :raises LedgerError: when no published window holds such rows (without files there are no columns either); when a
+        table can't be read, or belongs to a user's own sink; or when a window was published without ``output``.
     """
     for _ in range(_LOOKS):
         files = pipeline_files(spark, hadoop_uri(pipeline_uri))
@@ -93,7 +93,7 @@ def read_published(
         in_files = [found for window, found in with_rows.items() if window not in in_tables]
         owner = ledger_identity(files, hadoop_uri(pipeline_uri)) if in_tables else None
         frames = [*_files(spark, in_files, outside, options), *_tables(spark, in_tables, outside, owner)]
-        # Whoever had replaced rows by the time that a table was looked at had begun before.
+        # An attempt that replaced rows before a table was looked at has begun by now, so this check sees its note.
         if owner is None or not _begun_since(spark, pipeline_uri, in_tables, owner):
             rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
             return rows.drop(ATTEMPT_COLUMN, OUTSIDE_COLUMN)
@@ -103,7 +103,7 @@ def read_published(
 
 
 def _rows(published: Publication, outside: bool) -> int:
-    """How many rows a window has of one side."""
+    """How many rows a window has inside its time, or outside."""
     if published.outside is None:
         return 0 if outside else published.rows
     return published.outside if outside else published.rows - published.outside
@@ -112,7 +112,7 @@ def _rows(published: Publication, outside: bool) -> int:
 def _files(
     spark: SparkSession, published: Iterable[Publication], outside: bool, options: Mapping[str, str]
 ) -> Iterator[DataFrame]:
-    """What lies in folders. What Spark reads together must be of one format, in one table, and equally deep."""
+    """The rows in folders. Folders that Spark reads together must share format, table and depth."""
 
     def place(found: Publication) -> tuple[str, str, bool, str]:
         assert found.output is not None, "it has rows"
@@ -127,7 +127,7 @@ def _files(
 def _tables(
     spark: SparkSession, published: Mapping[str, Publication], outside: bool, owner: LedgerIdentity | None
 ) -> Iterator[DataFrame]:
-    """What lies in tables, by the column ``window``."""
+    """The rows in tables, found by the column ``window``."""
     tables: dict[tuple[str, str, bool], list[str]] = defaultdict(list)
     for window, found in published.items():
         tables[found.sink, str(found.output), found.outside is not None].append(window)
@@ -144,12 +144,12 @@ def published_windows(
     end: datetime | None = None,
     output: str | None = None,
 ) -> dict[str, Publication]:
-    """What is published, by window, in order of time: of each what counts. Arguments and errors as in
-    :func:`read_published`."""
+    """What is published, by window, in order of time: for each window the publication that counts. Arguments and errors
+    as in :func:`read_published`."""
     low, high = bounds(*(None if bound is None else instant_ms(bound) for bound in (start, end)))
     pipeline = _Pipeline(files, pipeline_uri)
     with ThreadPoolExecutor(_READERS) as pool:
-        # Months before the start aren't left out: a window of theirs may reach beyond it, and is refused then.
+        # Earlier months are included: one of their windows may extend past the start, and is then refused.
         months = [month for month in pipeline.months() if month <= month_of(compact_instant(high))]
         live = chain.from_iterable(pool.map(pipeline.live, months))
         windows = [window for window in live if overlaps(window, low, high)]
@@ -162,7 +162,8 @@ def published_windows(
 
 
 def _of_output(window: str, published: Publication, output: str | None) -> Publication:
-    """A publication as if the named output were its only one; as it is for None. Refused where it has no such one."""
+    """A publication as if the named output were its only one; unchanged for None. Refused when it has no such
+    output."""
     if output is None:
         return published
     found = next((further for further in published.further if further.name == output), None)
@@ -187,7 +188,7 @@ class _Pipeline:
         return [name for name in self._files.names(self._folder) if is_month(name)]
 
     def live(self, month: str) -> Mapping[str, Sequence[int]]:
-        """The revisions that count of each of a month's windows."""
+        """The revisions that count, for each of a month's windows."""
         if month not in self._live:
             self._live[month] = live_revisions(self._files.names(f"{self._folder}/{month}"))
         return self._live[month]
@@ -210,14 +211,13 @@ class _Pipeline:
         return None
 
     def refuse_replaced(self, window: str, published: Publication) -> None:
-        """Refuse a window of a table whose published rows a newer revision may have replaced, and not be published
-        yet."""
+        """Refuse a window in a table when an unpublished newer revision may have replaced its published rows."""
         if (newer := self.newer_writer(window, published)) is not None:
             revision, attempt = newer
             raise LedgerConflictError(
-                f"Window {window} is published in revision {published.revision}, and attempt {attempt} has begun to "
-                f"load revision {revision} into a table, where the rows of one replace the other's: nobody "
-                f"can tell whose are there. Load and publish revision {revision}, then read again."
+                f"Window {window} is published in revision {published.revision}, but attempt {attempt} has begun to "
+                f"load revision {revision} into the same table, where it replaces the published rows: nobody can "
+                f"tell whose rows are there. Load and publish revision {revision}, then read again."
             )
 
     def ranges(self, window: str, published: Publication) -> tuple[OffsetRange, ...]:
@@ -233,8 +233,8 @@ class _Pipeline:
 def _begun_since(
     spark: SparkSession, pipeline_uri: str, published: Mapping[str, Publication], owner: LedgerIdentity
 ) -> bool:
-    """Whether a newer revision of a window in a table has begun since its publication was read; a LedgerConflictError
-    when it has written, and noted nothing in the ledger."""
+    """Whether a newer revision of a window in a table has begun since its publication was read. Raises
+    LedgerConflictError if one has written without noting it in the ledger."""
     now = _Pipeline(pipeline_files(spark, hadoop_uri(pipeline_uri)), pipeline_uri)
     for window, found in published.items():
         current = now.publication(window)
@@ -252,12 +252,12 @@ def _begun_since(
 def _refuse_overwritten(
     spark: SparkSession, published: Mapping[str, Publication], newer: AbstractSet[str], owner: LedgerIdentity
 ) -> None:
-    """Ask a table itself whose rows it holds: another attempt may have written there, and a client of Spark Connect
-    notes nothing in the ledger. What its history has forgotten was written long ago.
+    """Ask a table itself which attempt's rows it holds: another attempt may have written there, and a Spark Connect
+    client notes nothing in the ledger. A commit that the history no longer has was made long ago.
 
-    :param published: windows whose rows are in it.
-    :param newer: those of which a newer revision was resolved.
-    :raises LedgerConflictError: it holds another attempt's.
+    :param published: windows whose rows are in the table.
+    :param newer: the windows that have a newer resolved revision.
+    :raises LedgerConflictError: it holds another attempt's rows.
     """
     first = next(iter(published.values()))
     commits = _TABLES[first.sink](str(first.output)).newest_of(spark, owner.ledger_id, published.keys())

@@ -1,13 +1,14 @@
-"""Start a stored application, if it is the one that was submitted. Sent to the driver's node as text of a command.
+"""Start a stored application, if it is the one that was submitted. Its text is sent to the driver's node in a command.
 
-``python -c <this text> <file> <sha256> <arguments>``: whoever may write to the store can swap the file after the
-operator has looked at it, and can't change the command. Nothing of the file is imported, and no credential is read,
-before its bytes have that hash; executors then get this node's copy, and not the store's. Standard library and PySpark.
+``python -c <this text> <file> <sha256> <arguments>``: whoever can write to the store can swap the file after the
+operator has checked it, but can't change the command. Nothing in the file is imported, and no credential is read,
+before its bytes match that hash. Executors then get this node's copy, not the store's. Uses only the standard library
+and PySpark.
 """
 
 import sys
 
-sys.path[:] = [folder for folder in sys.path if folder]  # what else lies in this folder is no module
+sys.path[:] = [folder for folder in sys.path if folder]  # don't import other files in this folder
 
 import hashlib  # noqa: E402  # not from this folder
 import runpy  # noqa: E402
@@ -15,20 +16,21 @@ from pathlib import Path  # noqa: E402
 
 
 def verified(name: str, sha256: str) -> Path:
-    """The file, once its bytes are the expected ones."""
+    """The file, after its bytes match the hash."""
     file = Path(name).absolute()
     found = hashlib.sha256(file.read_bytes()).hexdigest()
     if found != sha256:
         sys.exit(
             f"LedgerCorruptError: {name} was changed after it was submitted: its sha256 is {found}, expected {sha256}. "
-            "Nothing of it was run. See who may write to the ledger's folder drivers, delete the file "
-            "there, and run the task again, which writes it again."
+            "Nothing in it was run. Check who can write to the folder drivers in the ledger, delete the file there, "
+            "and run the task again, which stores it again."
         )
     return file
 
 
 def give_to_executors(file: Path) -> None:
-    """Have them fetch the file from this driver: Spark would have them fetch it from the store, as it is by then."""
+    """Have executors fetch the file from this driver: Spark would have them fetch it from the store, where it may have
+    changed."""
     from pyspark import SparkContext
 
     SparkContext._ensure_initialized()

@@ -1,1 +1,1 @@
-"""What the driver asks of Kafka, beside and beneath the read."""
+"""What the driver asks of Kafka, during the read and beside it."""

@@ -1,14 +1,14 @@
-"""Extreme timestamps: records whose timestamp, in microseconds, doesn't fit the 64 bits of Spark's own.
+"""Extreme timestamps: records whose timestamp, in microseconds, doesn't fit the 64 bits that Spark has for it.
 
-A producer may give a record any number: brokers take what lies in the past by default. Spark's Kafka source fails on
-it ("long overflow"), and the window with it. Stretches with such records are looked for once that has happened, and
-named: by Spark itself, which reads halves of what failed, down to a few offsets; from there on Kafka's own consumer
-looks at the records one by one.
+A producer may give a record any timestamp: by default brokers accept any that lies in the past. Spark's Kafka source
+fails on such a record ("long overflow"), and the window with it. Only then are the stretches with such records searched
+for and named: Spark reads halves of the range that failed, down to a few offsets; from there Kafka's own consumer looks
+at the records one by one.
 
-What is named the driver reads itself, with the timestamp null where Spark has none, so that nothing is lost. It may be
-any number of records: what the driver holds at a time is bounded. The rest lies on the executors' disks, by Spark's
-local checkpoints, and goes with the rows; where an executor is lost with it, the attempt fails, and the next one reads
-anew.
+The driver reads the named stretches itself, with a null timestamp where Spark can't hold the value, so nothing is lost.
+A stretch may have any number of records, so the driver holds a bounded amount in memory. The rest lies on the
+executors' disks as Spark's local checkpoints, and is freed with the frames. If an executor is lost, its checkpoints are
+lost too: the attempt fails, and the next one reads again.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS
 
 _NAMED = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+):(?P<first>\d+)(-(?P<last>\d+))?")
 _FEW = 1_000
-"""So many offsets are looked at without Spark, whose shortest job takes as long; and so many records in a row that
-Spark can read end a stretch."""
+"""Up to this many offsets are searched without Spark, whose shortest job takes as long. A stretch ends after as many
+records in a row that Spark can read."""
 _MANY = 20_000
-"""So many of these records in one stretch, and it is taken to go on up to the range's end: Python looks at some
-thousands a second, and what Spark can read the driver reads as well."""
+"""A stretch with this many extreme records is assumed to reach the range's end: Python looks at only a few thousand
+records a second, and the driver can also read the records that Spark could."""
 _FOUND = 20
-"""How many stretches are looked for: each costs some short Spark jobs."""
+"""How many stretches are searched for: each costs a few short Spark jobs."""
 _LONGEST = 1_500
-"""Characters of the conf: the note that brings the error to Airflow has an end."""
+"""Maximum characters of the conf's value, because the note that carries the error to Airflow is limited in size."""
 _HELD_BYTES = 16 * 1024 * 1024
-"""How much of all stretches together the driver holds as long as its frames are there."""
+"""How much of all stretches together the driver holds in memory while their frames exist."""
 _CHUNK_BYTES = 4 * 1024 * 1024
-"""How much of one stretch it reads before it puts that away."""
+"""How much of one stretch is read before it becomes a frame."""
 _ROW_BYTES = 256
-"""What a row takes beside key, value and headers, about."""
+"""Approximate size of a row without its key, value and headers."""
 _COLUMNS = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 )
@@ -59,13 +59,13 @@ _FITTING_MS = range(-(2**63 // 1000), 2**63 // 1000 + 1)
 
 Row = tuple[object, ...]
 Chunk = tuple[list[Row], int]
-"""Rows, and how many bytes they are."""
+"""Rows, and their size in bytes."""
 Read = Callable[[Sequence[OffsetRange]], DataFrame]
-"""Makes a frame of ranges by Spark's Kafka source."""
+"""Reads ranges with Spark's Kafka source."""
 
 
 def named(text: str) -> tuple[LogRange, ...]:
-    """Read ``flights-0:17, flights-2:40-49``: topic, partition, and the first and last offset. Refuse anything else."""
+    """Parse ``flights-0:17, flights-2:40-49``: topic, partition, first and last offset. Refuse anything else."""
     stretches = []
     for name in filter(None, map(str.strip, text.split(","))):
         found = _NAMED.fullmatch(name)
@@ -80,7 +80,7 @@ def named(text: str) -> tuple[LogRange, ...]:
 
 
 def text_of(stretches: Iterable[LogRange]) -> str:
-    """The inverse of :func:`named`, in order; stretches that touch are one."""
+    """The inverse of :func:`named`, in order; adjacent stretches are merged."""
     return ",".join(f"{TopicPartition.of(stretch)}:{_offsets(stretch)}" for stretch in merged(stretches))
 
 
@@ -90,7 +90,7 @@ def _offsets(stretch: LogRange) -> str:
 
 
 def within(apart: Iterable[LogRange], ranges: Iterable[OffsetRange]) -> list[LogRange]:
-    """What of the named records belongs to a window, in order and each once."""
+    """The parts of the named stretches that belong to a window, in order, each offset once."""
     found: list[LogRange] = []
     for pinned in ranges:
         position = pinned.start_offset
@@ -103,7 +103,8 @@ def within(apart: Iterable[LogRange], ranges: Iterable[OffsetRange]) -> list[Log
 
 
 def layers(ranges: Sequence[OffsetRange], apart: Iterable[LogRange]) -> list[tuple[OffsetRange, ...]]:
-    """The ranges without the records that are read apart: what Spark reads in one go has a partition once."""
+    """The ranges without the records that are read apart, in layers: one read by Spark takes only one range per
+    partition."""
     made: list[list[OffsetRange]] = []
     for pinned in ranges:
         cuts = [stretch for stretch in apart if TopicPartition.of(stretch) == TopicPartition.of(pinned)]
@@ -118,7 +119,7 @@ def layers(ranges: Sequence[OffsetRange], apart: Iterable[LogRange]) -> list[tup
 
 
 def is_overflow(error: Exception) -> bool:
-    """Whether Spark failed on such a timestamp, and not on a number of the user's own."""
+    """Whether Spark failed on such a timestamp, rather than on a number in the user's own query."""
     text = str(error)
     return "long overflow" in text and "KafkaRecordToRowConverter" in text
 
@@ -126,8 +127,8 @@ def is_overflow(error: Exception) -> bool:
 def extreme_timestamp_error(
     read: Read, clients: KafkaClients, window: str, ranges: Iterable[OffsetRange], *, more: bool
 ) -> ExtremeTimestampError | None:
-    """The error that names the records in the ranges that Spark has read, and what to do; None where Spark reads all of
-    them now. With ``more`` the conf names others."""
+    """The error that names the unreadable records in the ranges that Spark has read, and what to do. None if Spark can
+    read all of them now. With ``more``, the conf already names other records."""
     searched = chain.from_iterable(_Search(read, clients, pinned).within(pinned) for pinned in ranges)
     found = list(islice(searched, _FOUND + 1))
     if not found:
@@ -135,8 +136,8 @@ def extreme_timestamp_error(
     told = found[:_FOUND]
     while len(told) > 1 and len(text_of(extreme.stretch for extreme in told)) > _LONGEST:
         told.pop()
-    give = "add to what the Spark application's conf names:" if more else "give the Spark application the conf"
-    rest = " There are more: the next try names them, or name longer stretches." if len(found) > len(told) else ""
+    give = "add these to the Spark application's conf:" if more else "give the Spark application the conf"
+    rest = " There are more: run again to name them, or name longer stretches." if len(found) > len(told) else ""
     return ExtremeTimestampError(
         f"Window {window} has records whose timestamps Spark's Kafka source can't read, as they lie more than 292,000 "
         f"years from 1970: {shorten(map(str, told))}. Nothing is published. Does a producer write nanoseconds? "
@@ -147,8 +148,8 @@ def extreme_timestamp_error(
 
 @dataclass(frozen=True, slots=True)
 class _Extremes:
-    """A stretch from the first of some such records to the last, and perhaps with others between them: however they
-    lie, few stretches name many of them. The timestamp is the first one's, as the producer gave it."""
+    """A stretch from the first extreme record to the last, which may include others: so a few stretches can name many
+    records, wherever they lie. ``timestamp_ms`` is the first extreme record's, as its producer gave it."""
 
     stretch: LogRange
     records: int
@@ -162,7 +163,7 @@ class _Extremes:
 
 
 class _Search:
-    """The search of one range, from its start on."""
+    """Searches one range from its start."""
 
     def __init__(self, read: Read, clients: KafkaClients, pinned: OffsetRange) -> None:
         self._read, self._clients, self._pinned = read, clients, pinned
@@ -180,7 +181,7 @@ class _Search:
         yield from self.within(replace(piece, start_offset=middle))
 
     def _looked_at(self, start: int) -> Iterator[_Extremes]:
-        """The stretch that begins in the few offsets from there on, and goes on as far as it does."""
+        """The stretch that begins within the next few offsets, however far it extends."""
         topic, partition, range_end = self._pinned.topic, self._pinned.partition, self._pinned.end_offset
         first: tuple[int, int] | None = None
         last = count = calm = 0
@@ -213,18 +214,19 @@ def _reads(rows: DataFrame) -> bool:
 
 
 def fits(timestamp_ms: int) -> bool:
-    """Whether Spark has such a timestamp."""
+    """Whether Spark can hold such a timestamp."""
     return timestamp_ms in _FITTING_MS
 
 
 def columns(headers: bool) -> str:
-    """The columns of Spark's Kafka source, as Spark reads a schema."""
+    """The columns of Spark's Kafka source, as a Spark schema."""
     return _COLUMNS + (_HEADERS if headers else "")
 
 
 @dataclass(slots=True)
 class DriverRows:
-    """Reads stretches of a window, by a session with a driver of its own and clients with the reader's options.
+    """Reads stretches of a window on the driver. The session must have its own driver; the clients have the reader's
+    options.
 
     :param headers: whether the rows have the column ``headers``.
     """
@@ -235,8 +237,8 @@ class DriverRows:
     _held_bytes: int = field(default=0, init=False)
 
     def frame(self, stretch: LogRange) -> DataFrame:
-        """The records of a stretch in one task, in the columns of Spark's Kafka source. ``timestamp`` is null where
-        Spark has none for it. Errors as in :func:`~.stretches.records_of`.
+        """The records of a stretch, in one task, with the columns of Spark's Kafka source. ``timestamp`` is null if
+        Spark can't hold it. Errors as in :func:`~.stretches.records_of`.
         """
         parts = [self._put(*chunk) for chunk in _chunks(self._rows(stretch))]
         rows = reduce(DataFrame.unionAll, parts or [self._made([])]).coalesce(1)
@@ -274,8 +276,8 @@ class DriverRows:
         )
 
     def _microseconds(self, timestamp_ms: int) -> int | None:
-        """As Spark's Kafka source has it, which makes a ``java.sql.Timestamp`` of it: one of long ago is moved from
-        that class's calendar, the Julian one before 1582, to Spark's."""
+        """The same value as Spark's Kafka source, which makes a ``java.sql.Timestamp`` first: Spark converts old ones
+        from that class's calendar, which is Julian before 1582, to its own."""
         if not fits(timestamp_ms):
             return None
         if timestamp_ms >= 0:

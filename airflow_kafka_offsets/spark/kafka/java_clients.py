@@ -1,7 +1,8 @@
-"""Kafka's own Java clients on the driver, which Spark's connector brings: what the driver asks of Kafka beside reading.
+"""Kafka's own Java clients on the driver, which Spark's connector brings: for what the driver asks Kafka besides the
+read.
 
-They get the reader's own options, credentials included, so that they reach what the executors reach. Kafka's clients
-hide credentials where they log their settings. Under Spark Connect there is no JVM at hand, and no client.
+They get the reader's own options, credentials included, so they reach the same brokers as the executors. Kafka's
+clients hide credentials when they log their settings. Under Spark Connect there is no JVM, and so no client.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ _DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _CONSUMER = {
     "key.deserializer": _DESERIALIZER,
     "value.deserializer": _DESERIALIZER,
-    # An assigned consumer that commits nothing needs no group, and so no ACL on one.
+    # An assigned consumer that commits nothing needs no group, and so no ACL for one.
     "enable.auto.commit": "false",
     "allow.auto.create.topics": "false",
     "auto.offset.reset": "none",
 }
 _GROUP = ("group.id", "group.instance.id", "group.protocol")
 _TOKENS = "spark.kafka.clusters."
-"""How Spark's confs begin by which it gets delegation tokens for Kafka."""
+"""Prefix of the confs that tell Spark to get delegation tokens for Kafka."""
 _ERRORS = "org.apache.kafka.common.errors."
 _REFUSED = tuple(f"{_ERRORS}{kind}AuthenticationException" for kind in ("", "Sasl", "Ssl"))
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaClients:
-    """Clients of the cluster that a reader reads, each closed after its block. In the block, what can't be asked is an
-    UncheckedSourceError, and brokers that refuse the credentials are an AuthenticationError. The options are the
+    """Clients of the cluster that a reader reads; each is closed after its block. Inside the block, a failed request
+    raises UncheckedSourceError, and brokers that refuse the credentials raise AuthenticationError. ``options`` are the
     reader's: those that begin with ``kafka.`` are the clients' settings."""
 
     spark: SparkSession
@@ -53,7 +54,7 @@ class KafkaClients:
         return _closed_afterwards(self._consumer)
 
     def _admin(self) -> Any:
-        # What only consumers know would be a warning, each time.
+        # The admin client would log a warning for each consumer-only setting, every time.
         consumers = self._class("org.apache.kafka.clients.consumer.ConsumerConfig").configNames()
         admins = self._class("org.apache.kafka.clients.admin.AdminClientConfig").configNames()
         settings = {
@@ -71,19 +72,19 @@ class KafkaClients:
         return {name[len(_PREFIX) :]: value for name, value in self.options.items() if name.lower().startswith(_PREFIX)}
 
     def _class(self, name: str) -> Any:
-        """A class of Java's, to be called or for its static methods; refused where the driver doesn't have it."""
+        """A Java class, to call or for its static methods; refused if the driver doesn't have it."""
         found: Any = self.spark._jvm
         for part in name.split("."):
             found = getattr(found, part)
         if isinstance(found, JavaPackage):
             raise ConfigurationError(
-                f"Spark's driver has no {name}, which it needs to make sure that it reads the topics that "
-                "were resolved. Spark's Kafka connector brings it (spark.jars.packages); shaded jars don't."
+                f"Spark's driver has no class {name}, which it needs to check that it reads the topics that were "
+                "resolved. Spark's Kafka connector brings it (spark.jars.packages); shaded jars don't."
             )
         return found
 
     def _authenticated(self, settings: dict[str, str]) -> Any:
-        """With what Spark adds for its own clients: delegation tokens, where its confs ask for them."""
+        """The settings, plus what Spark adds for its own clients: delegation tokens, if its confs ask for them."""
         if not any(name.startswith(_TOKENS) for name in confs_of(self.spark)):
             return settings
         scala = self._class("org.apache.spark.api.python.PythonUtils").toScalaMap(settings)
@@ -92,7 +93,7 @@ class KafkaClients:
 
 
 def is_kafka_error(error: Exception, name: str) -> bool:
-    """Whether Java threw, or was caused to throw, that error of Kafka's: ``UnknownTopicOrPartitionException``."""
+    """Whether Java threw this Kafka error (such as ``UnknownTopicOrPartitionException``), or it was the cause."""
     return _ERRORS + name in java_classes(error)
 
 
@@ -106,7 +107,7 @@ def _closed_afterwards(make: Callable[[], Any]) -> Iterator[Any]:
             client.close()
     except JAVA_ERRORS as error:
         causes = list(java_throwables(error))
-        # The innermost says it: the others say that something failed.
+        # The innermost cause gives the reason: the others only say that something failed.
         said = str(causes[-1].toString()).splitlines()[0].rstrip(".") if causes else words(error)
         text = f"The driver can't ask Kafka: {said}"
         if not set(_REFUSED).isdisjoint(java_classes(error)):

@@ -1,7 +1,7 @@
-"""Whether the driver's Kafka is the window's: the same cluster, the same topics, logs that weren't cut.
+"""Whether the driver's Kafka is the window's: the same cluster, the same topics, and logs that weren't truncated.
 
-Asked before the read, so that a wrong topic costs no time, and again when all is read and written, which is what proves
-it: see :mod:`.windows.kafka_source`. Each time new clients ask, that begin at the bootstrap address.
+Checked before the read, so that a wrong topic costs no time, and again after everything is read and written, which is
+the proof: see :mod:`.windows.kafka_source`. Each check uses new clients that start from the bootstrap address.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients, is_kafk
 from airflow_kafka_offsets.spark.session.session import java_classes
 
 _TIMEOUT_S = 60
-"""How long logs may take to be validated, all together: as long as Kafka's clients give their own calls."""
+"""Timeout for validating all logs together: the same as for Kafka's clients' own calls."""
 _SETTLES_S = 5.0
-"""How long a topic has to be unknown before it counts as gone: a broker's metadata may lag behind."""
+"""How long a topic must be unknown before it counts as gone, because a broker's metadata may lag behind."""
 _PAUSE_S = 0.5
 _READ = "What was read may be other records; it isn't published."
 _ELECTION = "A replica that was behind leads now (unclean leader election): the offsets hold other records."
@@ -46,14 +46,14 @@ _CUT_SINCE = (
 )
 _CUT_BETWEEN = (
     f"Logs of window {{window}} were truncated below its start before its end was resolved: {{logs}}. {_ELECTION} "
-    f"Those before the start are in no window. Nothing is published. Forget this window. {FORGET_PAST}"
+    f"Records below the start are in no window. Nothing is published. Forget this window. {FORGET_PAST}"
 )
 _TRUNCATED = "org.apache.kafka.clients.consumer.LogTruncationException"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceCheck:
-    """Asks Kafka where a window is read from, by a session with a driver of its own and the reader's options."""
+    """Asks Kafka where a window is read from. Needs a session with its own driver, and the reader's options."""
 
     spark: SparkSession
     manifest: Manifest
@@ -70,15 +70,15 @@ class SourceCheck:
             self._identity("Nothing was read.")
 
     def after(self) -> Source:
-        """What was read, as Kafka tells it after the read.
+        """What was read, according to Kafka after the read.
 
         :raises TopicChangedError: it was another cluster or topic, or may have been.
-        :raises LogTruncatedError: a log was cut below the window's end, or below its start before the end was resolved,
-            though it may have grown again since.
+        :raises LogTruncatedError: a log was truncated below the window's end, or below its start before the end was
+            resolved, even if it has grown again since.
         :raises UncheckedSourceError: when Kafka can't be asked.
         :raises AuthenticationError: when the brokers refuse the credentials.
         """
-        # Twice: another topic's logs look as if they had been cut, and one may be made while they are asked.
+        # Checked twice: another topic's logs look truncated, and a topic may be re-created while its logs are checked.
         self._identity(_READ)
         asked = self._refuse_cut()
         cluster_id, topic_ids = self._identity(_READ)
@@ -123,8 +123,8 @@ class SourceCheck:
             time.sleep(_PAUSE_S)
 
     def _refuse_cut(self) -> int:
-        """Refuse logs that were cut below the window's end, or below its start before the end was resolved; how many it
-        takes for uncut: found so, where the brokers can tell."""
+        """Refuse logs that were truncated below the window's end, or below its start before the end was resolved.
+        Returns the number of logs that weren't: all whose leader epochs are known, if the brokers can tell."""
         for bounds, cut in ((known_ends(self.manifest), _CUT_SINCE), (known_starts(self.manifest), _CUT_BETWEEN)):
             if bounds:
                 with KafkaClients(self.spark, self.options).consumer() as consumer:
@@ -132,14 +132,14 @@ class SourceCheck:
         return len(with_epoch(self.manifest))
 
     def _validate(self, consumer: Any, bounds: Sequence[SeenOffset], cut: str) -> None:
-        """Have a consumer validate its positions, which is Kafka's public way of asking where an epoch ends. Of logs
-        that were cut below, the error says ``cut``."""
+        """Have a consumer validate its positions: Kafka's public way to ask where a leader epoch ends. ``cut`` is the
+        message for logs that were truncated below them."""
         java: Any = self.spark._jvm
         make, offset_at = java.org.apache.kafka.common.TopicPartition, java.java.util.Optional.of
         position = java.org.apache.kafka.clients.consumer.OffsetAndMetadata
         partitions = [make(bound.topic, bound.partition) for bound in bounds]
         consumer.assign(partitions)
-        # Brings all leaders and their epochs, without which a consumer takes a position for valid at once.
+        # Fetches all leaders and their epochs: without them a consumer accepts a position as valid at once.
         consumer.endOffsets(partitions)
         epochs = {bound.leader_epoch: offset_at(bound.leader_epoch) for bound in bounds}
         for partition, bound in zip(partitions, bounds, strict=True):
@@ -156,6 +156,6 @@ class SourceCheck:
 
 
 def _uuid(topic_id: Any) -> str | None:
-    """Kafka's Base64 in the usual way of writing; None for the zeros of a broker that knows no ids."""
+    """Kafka's Base64 id in the usual UUID form; None for the zeros of a broker without topic ids."""
     found = UUID(bytes=urlsafe_b64decode(f"{topic_id.toString()}=="))
     return str(found) if found.int else None

@@ -1,8 +1,8 @@
-"""Stretches of a window, read by Kafka's own consumer on the driver, where Spark doesn't say or can't read what is
+"""Stretches of a window, read by Kafka's own consumer on the driver when Spark can't read them or can't tell what is
 there.
 
-The consumer has the reader's options, so that it sees what the read saw. Kafka that says nothing, or no longer has a
-stretch, is an error: neither is an answer.
+The consumer has the reader's options, so it sees what the read saw. If Kafka doesn't answer, or no longer has a
+stretch, that is an error: neither tells what was there.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.session.session import java_classes
 
 _OPTIONS = {
-    # A stretch is short, and what a fetch brings beyond it is thrown away: one broker answers for all its partitions.
+    # A stretch is short, and the rest of a fetch is thrown away. One fetch covers all partitions of a broker.
     "kafka.max.partition.fetch.bytes": str(64 * 1024),
     "kafka.fetch.max.bytes": str(8 * 1024 * 1024),
-    # Kafka's own default: what a poll brings is unpacked as a whole.
+    # Kafka's own default: everything that a poll brings is unpacked.
     "kafka.max.poll.records": "500",
 }
 _POLL_MS = 200
 _STALLED_S = 60.0
-"""How long Kafka may bring nothing on: as long as its clients give their own calls."""
+"""How long Kafka may make no progress: the same as the timeout of its clients' own calls."""
 _GONE = "org.apache.kafka.clients.consumer.OffsetOutOfRangeException"
 
 
@@ -39,11 +39,11 @@ def records_of(
 ) -> Iterator[tuple[LogRange, Any]]:
     """The records of each stretch, in order within a partition: the stretch, and Kafka's ``ConsumerRecord``.
 
-    :param clients: of the cluster that was read, with the reader's options.
+    :param clients: clients of the cluster that was read, with the reader's options.
     :param stretches: ranges that don't overlap.
-    :param first_alone: bring no more than one record of a partition, its first one in any stretch.
+    :param first_alone: return at most one record per partition: the first one in any of its stretches.
     :raises DataLossError: the log no longer has a stretch.
-    :raises UncheckedSourceError: when Kafka can't be asked, or brings nothing on.
+    :raises UncheckedSourceError: when Kafka can't be asked, or makes no progress.
     :raises AuthenticationError: when the brokers refuse the credentials.
     """
     queues: dict[TopicPartition, deque[LogRange]] = defaultdict(deque)
@@ -62,19 +62,19 @@ def records_of(
             if _GONE not in java_classes(error):
                 raise
             raise DataLossError(
-                "Kafka no longer has offsets of the window that the driver asks for, so nobody can tell "
-                f"whether records were there: {error.java_exception.getMessage()}. Nothing is published. "
-                "Retention or DeleteRecords removed them: load the window again, in a newer revision if "
-                "that load says that records are lost."
+                "Kafka no longer has offsets of the window that the driver must check, so nobody can tell "
+                f"whether records were there: {error.java_exception.getMessage()}. Retention or DeleteRecords "
+                "removed them. Nothing is published. Load the window again; if that load says that records are lost, "
+                "load it in a newer revision."
             ) from error
 
 
 def unread_records(clients: KafkaClients, stretches: Iterable[LogRange]) -> tuple[ReadPosition, ...]:
-    """The first record of each partition that has one in a stretch where a run wrote no row, in order.
+    """The first record of each partition that lies in a stretch where a run wrote no row, in order.
 
-    Only the ends of tasks' ranges are asked for, which are short as a rule: a transaction's marker, or what compaction
-    removed. What it has removed since makes a stretch emptier, as it would have been for a read that began now. Errors
-    as in :func:`records_of`.
+    Only the ends of tasks' ranges are asked for. They are usually short: a transaction's marker, or what compaction
+    removed. If compaction has removed records since, a stretch is emptier than it was during the run, just as for a
+    read that begins now. Errors as in :func:`records_of`.
     """
     found = records_of(clients, stretches, first_alone=True)
     unread = (ReadPosition(stretch.topic, stretch.partition, int(record.offset())) for stretch, record in found)
@@ -83,7 +83,7 @@ def unread_records(clients: KafkaClients, stretches: Iterable[LogRange]) -> tupl
 
 @dataclass(slots=True)
 class _Walk:
-    """A consumer's walk over the stretches, all partitions at the same time."""
+    """A consumer's walk over the stretches of all partitions at the same time."""
 
     consumer: Any
     assigned: dict[TopicPartition, Any]
@@ -112,7 +112,7 @@ class _Walk:
             yield from self._within(key, records.records(partition))
 
     def _within(self, key: TopicPartition, records: Iterable[Any]) -> Iterator[tuple[LogRange, Any]]:
-        """Those of a partition's records that lie in a stretch. What a fetch brings beyond isn't looked at."""
+        """The records of a partition that lie in a stretch. The rest of a fetch isn't looked at."""
         for record in records:
             offset = int(record.offset())
             self._go_on(key, offset)
@@ -124,7 +124,7 @@ class _Walk:
                 return
 
     def _go_on(self, key: TopicPartition, reached: int) -> None:
-        """Leave the stretches that end before; seek the next one where it begins later."""
+        """Leave the stretches that end at or before ``reached``, and seek to the next one if it begins later."""
         queue = self.queues[key]
         while queue and queue[0].end_offset <= reached:
             queue.popleft()

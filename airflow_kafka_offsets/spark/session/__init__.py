@@ -1,1 +1,1 @@
-"""What a driver has at hand: the session, its confs, the files that it reaches."""
+"""What a driver works with: the session, its confs, the files that it reaches."""

@@ -1,7 +1,7 @@
-"""The confs by which Airflow tells a Spark run what to read. A few short strings, never the offsets themselves.
+"""The confs by which Airflow tells a Spark run what to read: a few short strings, never the offsets themselves.
 
-One argument of a command ends at 128 KiB on Linux, and Airflow logs the command: a manifest's URI and hash always fit.
-Imports nothing of pyspark, so that the Airflow side can use the names.
+Linux limits one command-line argument to 128 KiB, and Airflow logs the command: a manifest's URI and hash always fit.
+Imports nothing from pyspark, so that Airflow's side can use the names.
 """
 
 from __future__ import annotations
@@ -21,33 +21,34 @@ from airflow_kafka_offsets.offsets.proof.split_plan import MAX_RECORDS, MIN_PART
 
 PREFIX = "spark.kafkaOffsets."
 MANIFEST = PREFIX + "manifest"
-"""URI of the window's ``manifest.json``, as Hadoop reads it; ``s3://`` is taken for ``s3a://``."""
+"""URI of the window's ``manifest.json``, as Hadoop reads it; ``s3://`` is read as ``s3a://``."""
 SHA256 = PREFIX + "sha256"
 """Hex digest that the manifest's bytes must have."""
 ATTEMPT = PREFIX + "attempt"
-"""Name of this try, used by no other: letters, digits and ``. _ + -``, since it becomes a folder's name. The driver
-makes one up when it isn't set."""
+"""Unique name of this try: letters, digits and ``. _ + -``, because it becomes a folder's name. The driver makes one up
+if it isn't set."""
 LOAD = PREFIX + "load"
 """Name of a load that somebody else submits, perhaps more than once: each driver makes its attempt's name from it."""
 NOTE_KEY = PREFIX + "noteSecret"
-"""What the driver signs its note in the ledger with, made for one attempt: who may write to the ledger doesn't know it.
-It opens nothing else. Spark redacts confs whose names hold ``secret``."""
+"""Key with which the driver signs its note in the ledger. It is made for one attempt, so that others who can write to
+the ledger don't know it, and gives no other access. Spark redacts confs whose names contain ``secret``."""
 ALLOW_GAPS = PREFIX + "allowGaps"
-"""``true`` when offsets without a record are expected, as transactions leave them. Default ``false``."""
+"""``true`` if offsets without a record are expected, as transactions leave them. Default ``false``."""
 EXTREME_TIMESTAMPS = PREFIX + "extremeTimestamps"
-"""Stretches with timestamps that Spark can't read, as ``topic-partition:offset``, or ``:first-last``, with commas
-between: the driver reads them itself, with null for such timestamps. Those of other windows are ignored."""
+"""Comma-separated stretches with timestamps that Spark can't read, as ``topic-partition:offset`` or
+``topic-partition:first-last``: the driver reads them itself, with null for such timestamps. Stretches of other windows
+are ignored."""
 BYTES_PER_RECORD = PREFIX + "bytesPerRecord"
-"""What a record has on average, for the split plan; the plan has a default of its own."""
+"""Average bytes of a record, for the split plan, which has its own default."""
 KAFKA = PREFIX + "kafka."
-"""What follows ``spark.kafkaOffsets.`` is an option of Spark's Kafka reader: ``kafka.bootstrap.servers`` and so on. So
-are ``spark.kafkaOffsets.minPartitions`` and ``spark.kafkaOffsets.maxRecordsPerPartition``."""
+"""The part after ``spark.kafkaOffsets.`` is an option of Spark's Kafka reader, such as ``kafka.bootstrap.servers``.
+``spark.kafkaOffsets.minPartitions`` and ``spark.kafkaOffsets.maxRecordsPerPartition`` are reader options too."""
 SECRETS_VARIABLE = "KAFKA_OFFSETS_SECRETS"
-"""Environment variable with more such options as a JSON object, or that in Base64: those that must be in no command
-line and no event log."""
+"""Environment variable with more reader options, as a JSON object or its Base64: those that must not appear in a
+command line or an event log."""
 SECRETS = PREFIX + "secrets"
-"""The same as a conf, for YARN alone, where a properties file brings it and a variable would be written into each
-container's launch script, which YARN copies into its logs. Spark redacts confs whose names hold ``secret``."""
+"""The same options as a conf, only for YARN, where a properties file brings it. YARN would write a variable into each
+container's launch script, and copy that into its logs. Spark redacts confs whose names contain ``secret``."""
 GIVEN_BACK = {
     f"spark.kafka.consumer.{name}": value
     for name, value in {
@@ -57,12 +58,12 @@ GIVEN_BACK = {
         "cache.evictorThreadRunInterval": "100ms",
     }.items()
 }
-"""Spark's own confs by which executors give back what a task fetched, and its consumer, moments after its end. Spark's
-default is five minutes; see :mod:`airflow_kafka_offsets.spark.kafka.reader`."""
+"""Spark's own confs that make executors release the records that a task fetched, and its consumer, moments after the
+task ends. Spark's default is five minutes; see :mod:`airflow_kafka_offsets.spark.kafka.reader`."""
 
 _BOOLEANS = {"true": True, "false": False}
 _READER = (KAFKA, PREFIX + MIN_PARTITIONS, PREFIX + MAX_RECORDS)
-"""How the names of confs begin that are options of the reader."""
+"""Prefixes of the confs that are reader options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,8 @@ class RunConf:
     """What a run was told, by the confs above.
 
     :param kafka: options of the Kafka reader, secrets included; kept out of ``repr``.
-    :param bytes_per_record: None when nobody knows.
-    :param note_key: None where no operator has submitted it.
+    :param bytes_per_record: None if unknown.
+    :param note_key: None if no operator submitted the run.
     """
 
     manifest_uri: str
@@ -103,12 +104,12 @@ class RunConf:
 
 
 def new_attempt() -> str:
-    """A name that no other try has, in order of the times that they start."""
+    """A unique name for a try. Names sort by the time that the tries start."""
     return f"{compact_instant(now_ms())}-{uuid4().hex[:8]}"
 
 
 def _attempt_name(confs: Mapping[str, str]) -> str:
-    """The attempt's name: that of the conf, or one of its own for a driver of a load. It becomes a folder's name."""
+    """The attempt's name: the conf's, or one made for a driver of a load. It becomes a folder's name."""
     load = confs.get(LOAD)
     name = confs.get(ATTEMPT) or (f"{load}{OF_LOAD}{uuid4().hex[:8]}" if load else new_attempt())
     if not ATTEMPT_NAME.fullmatch(name):
@@ -144,13 +145,13 @@ def _positive(name: str, text: str | None) -> float | None:
 
 
 def secrets_text(secrets: Mapping[str, str]) -> str:
-    """What :data:`SECRETS_VARIABLE` or :data:`SECRETS` is to hold. Base64 has nothing that a shell or a properties file
-    reads as its own."""
+    """The value for :data:`SECRETS_VARIABLE` or :data:`SECRETS`. Base64 has no character that is special in a shell or
+    a properties file."""
     return b64encode(json.dumps(dict(secrets)).encode()).decode()
 
 
 def _secrets(text: str | None) -> dict[str, str]:
-    """The secret options. Errors must not quote the text, and ``from None`` keeps it out of tracebacks."""
+    """Parse the secret options. Errors must not quote the text, and ``from None`` keeps it out of tracebacks."""
     text = (text or "{}").strip()
     try:
         secrets = json.loads(text if text.startswith("{") else b64decode(text, validate=True))

@@ -1,7 +1,7 @@
-"""Files as a driver reaches them: by Hadoop's ``FileSystem``, or by the server of Spark Connect.
+"""Files as a driver reaches them: by Hadoop's ``FileSystem``, or by the Spark Connect server.
 
-Small ones are read and written, and folders are listed: whatever store Spark writes to will do. No file is created
-exclusively, and none is renamed: what two writers could race for is created by Airflow's side alone.
+Small files are read and written, and folders are listed, on any store that Spark can write to. No file is created
+exclusively or renamed: only Airflow's side creates files that two writers could race for.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect, java_classes, words
 
 _STORE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
-"""What stands before a path, which Hadoop may write in another way than we do."""
+"""Scheme and authority before a path, which Hadoop may spell differently."""
 _NO_FILE = "PATH_NOT_FOUND"
 _NO_CLIENT = re.compile(r'ClassNotFoundException: Class \S+FileSystem not found|No FileSystem for scheme "')
-"""How Hadoop says that it has no class for a store: of some it knows the name."""
+"""How Hadoop says that it has no class for a store; for some stores it knows the class's name."""
 _PACKAGES = dict.fromkeys(("s3", "s3a"), "hadoop-aws") | dict.fromkeys(("abfs", "abfss"), "hadoop-azure")
 _NO_CREDENTIALS = "NoAuthWithAWSException"
 
 
 def hadoop_uri(uri: str) -> str:
-    """The URI as Hadoop spells it: ``s3a://`` for ``s3://``, no Airflow connection id before a bucket, and no slash at
-    the end."""
+    """The URI as Hadoop spells it: ``s3a://`` for ``s3://``, no Airflow connection id before a bucket, no trailing
+    slash."""
     scheme, separator, rest = uri.partition("://")
     if scheme in ("s3", "gs"):
         bucket, slash, path = rest.partition("/")
@@ -40,29 +40,29 @@ def hadoop_uri(uri: str) -> str:
 
 
 def qualified(spark: SparkSession, place: str) -> str:
-    """A folder or a table's name in one spelling, by which two of them can be told to be the same."""
+    """A folder or table name in one spelling, so that two of them can be compared."""
     if "/" not in place:
         return place.replace("`", "").lower()
     jvm: Any = spark._jvm
     try:
         path = jvm.org.apache.hadoop.fs.Path(place)
         return str(path.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(path).toString())
-    except JAVA_ERRORS:  # whoever writes there is told why
+    except JAVA_ERRORS:  # the write will report why
         return place
 
 
 class HadoopFiles:
-    """Files on any store that the job's Hadoop knows, with the credentials that the Spark job itself has."""
+    """Files on any store that the job's Hadoop knows, with the Spark job's own credentials."""
 
     writable = True
 
     def __init__(self, spark: SparkSession) -> None:
         if is_connect(spark):
             raise ConfigurationError(
-                "A client of Spark Connect has no Hadoop, which this needs. Use a session with a driver of its own, as "
-                "spark-submit and @task.pyspark make it."
+                "A client of Spark Connect has no Hadoop, which this needs. Use a session with its own driver, as "
+                "spark-submit and @task.pyspark create it."
             )
-        # Spark offers no public way from Python to the FileSystem; these two are what everybody uses.
+        # Spark has no public Python API for the FileSystem; these two attributes are in common use.
         self._jvm: Any = spark._jvm
         self._conf: Any = spark._jsc.hadoopConfiguration()
 
@@ -103,10 +103,10 @@ class HadoopFiles:
             return sorted(status.getPath().getName() for status in fs.listStatus(path)) if fs.exists(path) else []
 
     def look_again(self) -> None:
-        """Nothing is kept between two looks."""
+        """Do nothing: nothing is cached."""
 
     def make_folder(self, uri: str) -> None:
-        """Make a folder and those above it; a ConfigurationError where that isn't allowed."""
+        """Make a folder and its parents; a ConfigurationError if that isn't allowed."""
         refused = f"The output folder {uri} can't be written"
         try:
             fs, path = self._locate(uri)
@@ -135,10 +135,10 @@ class HadoopFiles:
 
 
 class ConnectFiles:
-    """Files on any store that the server of Spark Connect reaches, which reads and lists them, by jobs of Spark's. A
-    job for each of a thousand small files would take minutes: what is asked of a ledger is brought by few, once.
+    """Files on any store that the Spark Connect server reaches; it reads and lists them with Spark jobs. A job for each
+    of a thousand small files would take minutes, so a few jobs fetch everything needed from a ledger, once.
 
-    :param read: patterns of small files that are read at once, all of those that are there.
+    :param read: patterns of small files; all existing ones are read at once.
     :param listed: patterns of files whose names are enough.
     """
 
@@ -150,7 +150,7 @@ class ConnectFiles:
         self.look_again()
 
     def look_again(self) -> None:
-        """Bring what the patterns say anew."""
+        """Fetch again what the patterns match."""
         read, listed = self._patterns
         self._contents = {_path(row["path"]): bytes(row["content"]) for row in self._found(read, "path", "content")}
         self._names: dict[str, set[str]] = defaultdict(set)
@@ -170,11 +170,11 @@ class ConnectFiles:
         return bytes(found[0]["content"]) if found else None
 
     def write(self, uri: str, content: bytes) -> None:
-        """Nothing is written: a client has no file system."""
+        """Do nothing: a client has no file system."""
 
     def names(self, folder: str) -> list[str]:
-        """Names in a folder, in order; empty when there is no such folder. Where there are patterns, those of the files
-        that they match."""
+        """Names in a folder, in order; empty when there is no such folder. With patterns: only files that they
+        match."""
         if any(self._patterns):
             return sorted(self._names.get(_path(hadoop_uri(folder)), ()))
         return sorted({_path(row["path"]).rpartition("/")[2] for row in self._found([f"{folder}/*"], "path")})
@@ -192,7 +192,7 @@ LedgerFiles = HadoopFiles | ConnectFiles
 
 
 def files_of(spark: SparkSession) -> LedgerFiles:
-    """Files as a session reaches them."""
+    """Files as this session reaches them."""
     return ConnectFiles(spark) if is_connect(spark) else HadoopFiles(spark)
 
 
@@ -201,7 +201,7 @@ def _path(uri: str) -> str:
 
 
 def _store_error(doing: str, uri: str, error: Exception, hadoop: str | None) -> ConfigurationError | StoreFailedError:
-    """What to raise where a store fails: whether another try may help depends on what it said."""
+    """What to raise when a store fails: the store's answer decides whether another try may help."""
     missing = what_is_missing(uri, words(error), hadoop)
     if missing is not None:
         return ConfigurationError(f"{doing} {uri} failed: {missing}")
@@ -209,11 +209,11 @@ def _store_error(doing: str, uri: str, error: Exception, hadoop: str | None) -> 
 
 
 def what_is_missing(uri: str, said: str, hadoop: str | None) -> str | None:
-    """What a session lacks to reach a place, and what to do, in a sentence; None where it lacks nothing. Another try
-    lacks it too, so that it is an error of configuration.
+    """What a session lacks to reach a place, and what to do, in a sentence; None if it lacks nothing. Another try would
+    lack it too, so this is a configuration error.
 
     :param said: the first line of Hadoop's error.
-    :param hadoop: the session's version of Hadoop; None where it isn't known, as of a server of Spark Connect.
+    :param hadoop: the session's version of Hadoop; None if unknown, as for a Spark Connect server.
     """
     scheme = uri.partition("://")[0]
     if _NO_CLIENT.search(said):

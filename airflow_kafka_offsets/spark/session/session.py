@@ -1,4 +1,4 @@
-"""A Spark session: whether it has Java at hand, what Java throws, and confs that are set for a while."""
+"""A Spark session: whether it has a JVM at hand, what Java throws, and confs that are set temporarily."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.compat.spark_versions import confs_of
 
 JAVA_ERRORS = (Py4JJavaError, PySparkException)
-"""What comes of Java through Python: as it is, or as PySpark's own error where it knows the class."""
+"""Java's errors as they reach Python: unchanged, or as PySpark's own error if it knows the class."""
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether the session is a client of Spark Connect, which has no driver at hand: no JVM, no Hadoop."""
+    """Whether the session is a Spark Connect client, which has no driver at hand: no JVM, no Hadoop."""
     return not isinstance(spark, SparkSession)
 
 
@@ -30,7 +30,7 @@ def words(error: Exception) -> str:
 
 
 def java_throwables(error: Exception) -> Iterator[Any]:
-    """What Java threw, and its causes, the innermost last; nothing where Python threw it."""
+    """What Java threw, then its causes, the innermost last; nothing if Python raised the error."""
     thrown = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     while thrown is not None:
         yield thrown
@@ -38,13 +38,13 @@ def java_throwables(error: Exception) -> Iterator[Any]:
 
 
 def java_classes(error: Exception) -> list[str]:
-    """The class of what Java threw, and those of its causes; empty where Python threw it."""
+    """Class names of what Java threw and of its causes; empty if Python raised the error."""
     return [str(thrown.getClass().getName()) for thrown in java_throwables(error)]
 
 
 @dataclass(slots=True)
 class _Held:
-    """A conf that is held: by how many, what the session itself says, and whether it says something else meanwhile."""
+    """A conf that is held: by how many, the session's own value, and whether the value is changed meanwhile."""
 
     holders: int
     given: str | None
@@ -57,10 +57,10 @@ _one_at_a_time = Lock()
 
 @contextmanager
 def held(spark: SparkSession, name: str, meanwhile: Callable[[str | None], str | None]) -> Iterator[None]:
-    """Have a conf say something else while the block runs: what Spark plans meanwhile goes by it, and the user's other
-    work doesn't. Threads of one session may overlap: the first one sets it, and the last one puts it back.
+    """Change a conf while the block runs: it applies to what Spark plans in the block, not to the user's other work.
+    Threads of one session may overlap: the first one sets the conf, and the last one restores it.
 
-    :param meanwhile: what it is to say, by what the session says now; None for that it stays as it is.
+    :param meanwhile: maps the session's own value to the value to set; None leaves the conf as it is.
     """
     connected: Any = spark
     key = str(connected.session_id if is_connect(spark) else spark._jsparkSession.sessionUUID()), name

@@ -123,7 +123,7 @@ class TestTimestampsThatSparkHasNot:
                 load(PinnedWindow.open(spark, told(manifest, named, attempt)), table)
             advised = re.search(r"extremeTimestamps=(\S+)\.( There are more)?", str(caught.value))
             assert advised is not None
-            assert "add to what the Spark application's conf names: spark.kafkaOffsets" in str(caught.value)
+            assert "add these to the Spark application's conf: spark.kafkaOffsets" in str(caught.value)
             named += f",{advised[1]}"
             advice.append((advised[1], bool(advised[2])))
         assert advice == [(f"{topic}-0:0,{topic}-0:3-5", True), (f"{topic}-0:8,{topic}-0:11-12", False)]

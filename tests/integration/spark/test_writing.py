@@ -376,7 +376,7 @@ class TestRefusals:
     def test_columns_of_the_folders_names_are_taken(
         self, open_window: OpenWindow, manifest: Manifest, table: str, column: str
     ) -> None:
-        with pytest.raises(ConfigurationError, match="that name is taken"):
+        with pytest.raises(ConfigurationError, match="that name is reserved"):
             load(open_window(manifest), table, lambda rows: rows.withColumn(column, F.lit(1)))
 
     def test_a_window_has_one_output(

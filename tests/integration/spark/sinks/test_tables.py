@@ -80,7 +80,7 @@ class TestRevisions:
         table_sink.write = overtaken  # type: ignore[method-assign]
         with pytest.raises(InterruptedError):
             the_rest.write(the_rest.read(), table_sink)
-        with pytest.raises(LedgerConflictError, match="nobody can tell whose are there"):
+        with pytest.raises(LedgerConflictError, match="nobody can tell whose rows are there"):
             read_published(spark, f"file://{ledger}")
 
         assert publish(open_window(left, "try-3"), table_sink) == "try-3"
