@@ -1,8 +1,7 @@
 """Delta Lake as a sink: one commit replaces a window's rows, by ``replaceWhere`` on the column ``window``.
 
-Delta's own transaction identifiers keep out attempts that come late: each window is an application of its own, and its
-version is the revision and when the attempt began. A write of an older version is skipped by Delta, without a word;
-the table's history tells.
+Delta's transaction identifiers keep out late attempts: each window is its own application, whose version combines the
+revision and the attempt's start. Delta silently skips a write with an older version; the table's history shows it.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _REVISION = 10**13
-"""A revision in the version of a transaction: more than any instant in Unix milliseconds up to the year 2286."""
+"""Weight of a revision in a transaction's version: more than any instant in Unix milliseconds up to the year 2286."""
 _RECENT = 50
-"""Commits that are looked at first: each is a file to read."""
+"""How many commits are looked at first: each is a file to read."""
 
 
 class DeltaSink(TableSink):
-    """A table of Delta Lake.
+    """A Delta Lake table.
 
     :param table: its path, or its name in a catalog.
     """
@@ -58,8 +57,8 @@ class DeltaSink(TableSink):
         try:
             super()._create(rows, attempt)
         except AnalysisException:
-            # Delta makes the log's folder before the first commit, and takes it for a table: a driver that is killed in
-            # between leaves one that can't be made anew, and can be written.
+            # Delta makes the log's folder before the first commit, and then takes the folder for a table. A driver
+            # killed in between leaves a table that can't be created, but can be written to.
             spark = rows.sparkSession
             if "/" not in self.table or is_connect(spark) or not HadoopFiles(spark).exists(f"{self.table}/_delta_log"):
                 raise
@@ -67,7 +66,7 @@ class DeltaSink(TableSink):
             writer.partitionBy(WINDOW_COLUMN).save(self.table)
 
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
-        # Delta itself keeps an older revision out, so that the first attempt at a new window need not ask.
+        # Delta itself keeps an older revision out, so the first attempt at a new window need not ask.
         if attempt.earlier or read_table(spark, self.kind, self.table).where(
             F.col(WINDOW_COLUMN) == attempt.window
         ).head(1):
@@ -79,7 +78,7 @@ class DeltaSink(TableSink):
             history = spark.sql(f"DESCRIBE HISTORY {sql_name(self.kind, self.table)}{limit}")
             ours = history.orderBy("version", ascending=False).where("userMetadata IS NOT NULL")
             for row in ours.select("userMetadata").collect():
-                yield json_object(row["userMetadata"].encode())  # or somebody else's, in whatever form
+                yield json_object(row["userMetadata"].encode())  # may be another writer's, in any form
 
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
         options = {

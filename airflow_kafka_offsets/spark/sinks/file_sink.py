@@ -1,6 +1,6 @@
 """Files as a sink: each attempt has a folder of its own, ``<path>/window=<window>/attempt=<attempt>/``.
 
-Nothing is replaced: readers go by the ledger's publications
+Nothing is replaced: the ledger's publications tell readers which attempt to read
 (:func:`~airflow_kafka_offsets.spark.published.read_published`).
 """
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 FileFormat = Literal["parquet", "orc", "json"]
 _TIMESTAMPS, _MICROSECONDS = "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"
-"""How Parquet files hold timestamps. Spark's own default is INT96, which Parquet has deprecated: it takes more bytes,
-and has no least and greatest value by which a reader could leave out files."""
+"""How Parquet files store timestamps. Spark's default is INT96, which Parquet has deprecated: it takes more bytes, and
+has no minimum and maximum by which a reader could skip files."""
 _NO_STATISTICS = {"parquet.column.statistics.enabled#value": "false"}
-"""Parquet files don't keep the least and greatest of the messages themselves: nobody leaves out files by their bytes,
-and to compare and copy them takes time with each record. Spark's Parquet knows the option from Spark 4.0 on."""
+"""Keep no minimum and maximum of keys and values in Parquet files: nobody skips files by them, and comparing and
+copying takes time for each record. Spark's Parquet knows the option from Spark 4.0 on."""
 FILE_FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "json")
 
 
 class FileSink(Sink):
     """Parquet, ORC or JSON files.
 
-    :param path: folder of the whole table, on any store that Spark writes to.
-    :param file_format: of the files.
+    :param path: folder of the whole table, on any store that Spark can write to.
+    :param file_format: format of the files.
     :raises ConfigurationError: for another format.
     """
 
@@ -71,13 +71,13 @@ class FileSink(Sink):
         return Written(folder, attempt.name)
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-        """The attempt's rows; none where its folder is gone."""
-        # Known ones: to find them out, Spark would open files, and read all of JSON.
+        """The attempt's rows; none if its folder is gone."""
+        # Pass the schema: to infer it, Spark would open files, and read all of JSON.
         schema = attempt.schema or audited_ddl(attempt.strict_time)
         if attempt.offsets:
             try:
                 found = spark.read.schema(schema).format(self.kind).load(self._folder(attempt))
-                _ = found.schema  # a client of Spark Connect asks its server now
+                _ = found.schema  # has a Spark Connect client ask its server now
                 return found
             except AnalysisException as error:
                 if condition_of(error) != "PATH_NOT_FOUND":

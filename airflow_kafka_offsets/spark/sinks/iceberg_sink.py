@@ -1,11 +1,11 @@
 """Apache Iceberg as a sink: one snapshot replaces a window's rows, by an overwrite of the column ``window``.
 
-Rows are written to a branch of the attempt's own and counted there (write, audit, publish): ``main`` takes over its
-files in one more commit once they are proved, and no reader of the table ever sees others. Where there can be no
-branch, as for a client of Spark Connect, they go to ``main`` at once.
+Rows are written to a branch for the attempt and counted there (write, audit, publish). Once they are proved, one more
+commit adds the branch's files to ``main``, so readers of the table only ever see proved rows. If there can be no
+branch, as for a Spark Connect client, rows go straight to ``main``.
 
-The snapshot's properties say whose it is. It is validated as serializable from the snapshot on that was looked at, so
-that of two overwrites of one window at the same time one fails.
+The snapshot's properties say whose it is. Commits are validated as serializable from the snapshot that was looked at,
+so if two attempts overwrite a window at the same time, one of them fails.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BRANCH = "kafka_offsets_"
-"""How the names of attempts' branches begin."""
+"""Prefix of the names of attempts' branches."""
 _PICKED = "source-snapshot-id"
-"""Iceberg's own property of a snapshot that takes over what another one has added."""
+"""Iceberg's own property of a snapshot that takes over the files of another snapshot."""
 _UNSUPPORTED = "java.lang.UnsupportedOperationException"
-"""What catalogs and tables throw that know no branches."""
+"""What catalogs and tables without branches throw."""
 
 
 class IcebergSink(TableSink):
-    """A table of Apache Iceberg.
+    """An Apache Iceberg table.
 
-    :param table: its name, with the catalog's: ``catalog.database.table``.
+    :param table: its name, including the catalog: ``catalog.database.table``.
     """
 
     kind = "iceberg"
@@ -62,20 +62,20 @@ class IcebergSink(TableSink):
             raise ConfigurationError(f"An Iceberg table has a name, catalog.database.table; {table} is a path.")
         super().__init__(table)
         self._unseen: dict[str, int | None] = {}
-        """By branches whose rows aren't on ``main`` yet, the snapshot of ``main`` that was looked at before."""
+        """For each branch whose rows aren't on ``main`` yet: the snapshot of ``main`` that was looked at before."""
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-        """The table's rows of the window; of an attempt that isn't released, those on its branch."""
+        """The window's rows in the table; for an attempt that isn't released, those on its branch."""
         if not self.unseen(attempt):
             return super().read(spark, attempt)
         snapshot = self._require_branch(spark, attempt)
         self._require_ours(spark, attempt)
-        # By number: the branch may be dropped before all has been counted.
+        # By snapshot id: the branch may be dropped before everything has been counted.
         rows = spark.sql(f"SELECT * FROM {self.table} VERSION AS OF {snapshot}")
         return rows.where(F.col(WINDOW_COLUMN) == attempt.window)
 
     def release(self, spark: SparkSession, attempt: Attempt) -> None:
-        """Have ``main`` take over the attempt's files, without writing them again; its branch goes.
+        """Add the attempt's files to ``main``, without writing them again, and drop its branch.
 
         :raises CommitConflictError: another commit came in between.
         :raises LedgerConflictError: a newer revision of the window is in the table.
@@ -95,12 +95,12 @@ class IcebergSink(TableSink):
 
     def _refs(self, spark: SparkSession) -> dict[str, int]:
         """The newest snapshot of each branch."""
-        # The catalog answers from a cache, by default for half a minute.
+        # The catalog answers from a cache, which by default is up to half a minute old.
         spark.sql(f"REFRESH TABLE {self.table}")
         return {row["name"]: row["snapshot_id"] for row in spark.table(f"{self.table}.refs").collect()}
 
     def _marks(self, spark: SparkSession, windows: AbstractSet[str]) -> Iterator[Mapping[str, Any]]:
-        # By what each was made on top of: times are the writers' own, and a clock may be behind another one.
+        # Follow the parents: timestamps are the writers' own, and clocks may differ.
         newest = self._version(spark)
         of_ours = F.col("summary")[PROPERTY + "window"].isin(sorted(windows))
         found = spark.table(f"{self.table}.snapshots").select(
@@ -116,9 +116,9 @@ class IcebergSink(TableSink):
         branched = self._make_branch(rows.sparkSession, attempt)
         writer = rows.writeTo(f"{self.table}.`branch_{_branch(attempt)}`" if branched else self.table)
         writer = writer.option("mergeSchema", "true").option("isolation-level", "serializable")
-        # Columns that were added lie behind the others, whatever their order is here.
+        # Columns that were added later come last in the table, whatever their order is here.
         writer = writer.option("check-ordering", "false")
-        # All rows are of one window: by default Iceberg would shuffle them to one task, and sort them there.
+        # All rows belong to one window: by default Iceberg would shuffle them to one task, and sort them there.
         writer = writer.option("distribution-mode", "none").option("fanout-enabled", "true")
         if version is not None:
             writer = writer.option("validate-from-snapshot-id", str(version))
@@ -133,7 +133,8 @@ class IcebergSink(TableSink):
             super()._require_written(spark, attempt, conflict)
 
     def _make_branch(self, spark: SparkSession, attempt: Attempt) -> bool:
-        """A branch for an attempt's rows, from ``main``. False where there can be none, or the rows have to be seen."""
+        """Make a branch from ``main`` for an attempt's rows. False if there can be none, or the rows must be visible at
+        once."""
         if is_connect(spark) or attempt.at_once:
             return False
         ours, known = _branch(attempt), self._refs(spark).keys()
@@ -152,13 +153,13 @@ class IcebergSink(TableSink):
             if _UNSUPPORTED not in java_classes(error):
                 raise
             why = words(error)
-        unproved = "The rows of attempt %s go to %s before they are proved, as there can be no branch: %s"
+        unproved = "The rows of attempt %s go to %s before they are proved, because there can be no branch: %s"
         log.warning(unproved, attempt.name, self.table, why)
         return False
 
     def _require_branch(self, spark: SparkSession, attempt: Attempt) -> int:
-        """The newest snapshot of the attempt's branch, which a later attempt drops that is released. Refused where it
-        is gone, or a newer revision of the window is in the table."""
+        """The newest snapshot of the attempt's branch. Refused if a later attempt dropped the branch when it was
+        released, or if a newer revision of the window is in the table."""
         before = self._before(spark, attempt)
         if before is not None:
             before.refuse_older(self.table, attempt)
@@ -171,8 +172,8 @@ class IcebergSink(TableSink):
         return snapshot
 
     def _drop_older(self, spark: SparkSession, attempt: Attempt) -> None:
-        """Drop the window's branches that can't be released any more, as this attempt is on ``main``. What can't be
-        dropped stays: another attempt may do it at the same time."""
+        """Drop the window's branches that can no longer be released now that this attempt is on ``main``. A branch that
+        can't be dropped stays: another attempt may be dropping it at the same time."""
         try:
             for branch in self._older(spark, attempt):
                 self._java(spark).manageSnapshots().removeBranch(branch).commit()
@@ -180,7 +181,8 @@ class IcebergSink(TableSink):
             log.warning("A branch of %s wasn't dropped: %s", self.table, words(error))
 
     def _older(self, spark: SparkSession, attempt: Attempt) -> Iterator[str]:
-        """The branches of this attempt, and of those at the window that began before, of whatever revision."""
+        """The branches of this attempt, and of the attempts at this window that began earlier, whatever their
+        revision."""
         heads = {name: head for name, head in self._refs(spark).items() if name.startswith(_branch(attempt, ""))}
         found = spark.table(f"{self.table}.snapshots").where(F.col("snapshot_id").isin(list(heads.values())))
         told = {row["snapshot_id"]: _marks_in(row["summary"]) for row in found.collect()}
@@ -193,7 +195,7 @@ class IcebergSink(TableSink):
                 yield name
 
     def _java(self, spark: SparkSession) -> Any:
-        """The table, by Iceberg's own interface in Java; None where that can't be called."""
+        """The table, by Iceberg's Java API; None if that can't be called."""
         java: Any = spark._jvm
         interface = java.org.apache.iceberg.spark.Spark3Util
         if isinstance(interface, JavaPackage):
@@ -203,14 +205,14 @@ class IcebergSink(TableSink):
         return table
 
     def _take_over(self, spark: SparkSession, attempt: Attempt, version: int | None) -> None:
-        """One commit to ``main`` with the files of the attempt's branch, validated as Spark validates an overwrite."""
+        """Commit the files of the attempt's branch to ``main``, validated as Spark validates an overwrite."""
         snapshot = self._require_branch(spark, attempt)
         table, java = self._java(spark), spark._jvm
         assert java is not None
         window = java.org.apache.iceberg.expressions.Expressions.equal(WINDOW_COLUMN, attempt.window)
         written = table.snapshot(snapshot)
-        # As Iceberg marks what it picks itself: its clean-up before 1.10 takes the files of any other snapshot beside
-        # main for files that nobody uses (apache/iceberg#13614).
+        # Use Iceberg's own mark for what it picks: before 1.10, its clean-up treats the files of any other snapshot
+        # outside main as unused (apache/iceberg#13614).
         commit = table.newOverwrite().overwriteByRowFilter(window).set(_PICKED, str(written.snapshotId()))
         files = written.addedDataFiles(table.io()).iterator()
         while files.hasNext():
@@ -224,15 +226,15 @@ class IcebergSink(TableSink):
 
 
 def _branch(attempt: Attempt, name: str | None = None) -> str:
-    """The branch of an attempt, or of another one at the same window."""
+    """The name of the branch of an attempt, or of another attempt at the same window."""
     return f"{_BRANCH}{attempt.window}_{attempt.name if name is None else name}"
 
 
 def _marks_in(summary: Mapping[str, str]) -> dict[str, str]:
-    """The inverse of :func:`_properties`, among the other properties of a snapshot."""
+    """The inverse of :func:`_properties`, from all properties of a snapshot."""
     return {name.removeprefix(PROPERTY).replace("-", "_"): mark for name, mark in summary.items()}
 
 
 def _properties(attempt: Attempt) -> dict[str, str]:
-    """What a snapshot says of itself."""
+    """The properties of an attempt's snapshot."""
     return {f"{PROPERTY}{name.replace('_', '-')}": mark for name, mark in commit_marks(attempt).items()}

@@ -1,4 +1,4 @@
-"""The sink: where a window's rows go, and the two promises that a load needs of such a place.
+"""The sink: where a window's rows go, and the two promises that a load needs from it.
 
 A sink replaces a window's rows as a whole, in one step that happens or doesn't, and reads back what it holds of a
 window. Everything else (counting, the verdict, the publication) is done for it.
@@ -18,37 +18,38 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN = "window", "attempt", "outside_window"
-"""Columns that aren't the user's: which window a row is of, and with strict time whether its timestamp lies outside."""
+"""Columns that we add: the window that a row belongs to, its attempt, and with strict time whether its timestamp lies
+outside the window."""
 OWN_COLUMNS = {WINDOW_COLUMN, ATTEMPT_COLUMN, OUTSIDE_COLUMN}
 AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
-"""The columns that rows are told apart by: the output must keep them."""
+"""The columns that identify a row: the output must keep them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One try at loading a window.
 
-    :param name: the attempt's name, used by no other.
-    :param pipeline: the window's pipeline, for people: other ledgers may have one of the same name.
-    :param ledger_id: the ledger that the window is of. Whose rows a place holds is told by it alone.
+    :param name: the attempt's unique name.
+    :param pipeline: the window's pipeline, for people: another ledger may have a pipeline of the same name.
+    :param ledger_id: the window's ledger. It alone decides which ledger a place belongs to.
     :param window: the window's name.
-    :param revision: which revision of the window.
-    :param manifest_sha256: hash of the manifest that says which records it holds.
+    :param revision: number of the window's revision.
+    :param manifest_sha256: hash of the manifest that lists the window's records.
     :param started_ms: when the driver began, Unix milliseconds.
-    :param offsets: offsets in the window; 0 means that it has no rows and old ones are to go.
+    :param offsets: offsets in the window; 0 means that it has no rows and old ones must be removed.
     :param strict_time: the rows have the boolean column ``outside_window``, and the output keeps it.
     :param earlier: names of the attempts at this same revision that began before, and have proved where they read from.
-    :param refused: names of the others that began before: they wrote what wasn't proved, or died before they had asked
-        Kafka where it came from.
-    :param has_note: the ledger knows that it has begun; a client of Spark Connect can't tell it.
-    :param schema: columns of the rows that the attempt has written, as Spark has them; None where what was published is
-        counted again, for which the audit's columns will do.
+    :param refused: names of the other attempts that began before: what they wrote isn't proved, or they died before
+        they had asked Kafka where it came from.
+    :param has_note: the ledger has this attempt's note; False for a Spark Connect client, which can't write one.
+    :param schema: schema of the rows that the attempt has written; None when published rows are counted again, which
+        needs only the audited columns.
     :param manifest_uri: where the manifest is.
-    :param ranges: what it holds, ``[start, end)`` by topic and partition as JSON; empty where that is long.
-    :param output: which of several derived outputs is written; empty for the first one, and for records.
+    :param ranges: the manifest's ranges, ``[start, end)`` by topic and partition as JSON; empty if that is long.
+    :param output: name of the derived output that is written; empty for the first one, and for records.
     :param at_once: the rows must be visible once written, because an output written after them can't be hidden.
-    :param noted: looks again which attempts the ledger knows by now, this one included: another may have begun at the
-        same moment, so that neither is among the other's ``earlier``.
+    :param noted: lists again the attempts that the ledger knows, this one included: two attempts that began at the same
+        moment are not in each other's ``earlier``.
     """
 
     name: str
@@ -72,7 +73,7 @@ class Attempt:
 
     @property
     def ledger(self) -> LedgerIdentity:
-        """The ledger that the window is of."""
+        """The window's ledger."""
         return LedgerIdentity(self.ledger_id, self.pipeline)
 
 
@@ -80,10 +81,10 @@ class Attempt:
 class Written:
     """What a sink holds after :meth:`Sink.write`.
 
-    :param output: where the window's rows are, for people and for readers: a folder, a table's name. None when there
-        are none and no place either.
-    :param attempt: the attempt whose rows stand there: this one, or one of its ``earlier``; derived rows are always to
-        be this one's.
+    :param output: where the window's rows are, for people and for readers: a folder or a table's name. None if there
+        are no rows and no place.
+    :param attempt: the attempt whose rows are there: this one, or one of its ``earlier``. Derived rows must be this
+        attempt's.
     """
 
     output: str | None
@@ -91,13 +92,12 @@ class Written:
 
 
 class Sink(ABC):
-    """Where a window's rows go. For a place of your own, write :meth:`write` and :meth:`read`.
+    """Where a window's rows go. To add your own, implement :meth:`write` and :meth:`read`.
 
-    :cvar kind: what the ledger calls it: a name of your own, such as ``"postgres"``.
-    :cvar keeps_attempts_apart: each attempt's rows have a place of their own, so that none replaces another's.
-    :cvar hides_rows: they may be kept unseen until :meth:`release`.
-    :ivar place: the folder or table, by which two outputs in one place are refused; None where a sink of your own
-        doesn't say.
+    :cvar kind: the sink's name in the ledger, such as ``"postgres"``.
+    :cvar keeps_attempts_apart: each attempt's rows have a place of their own, so no attempt replaces another's rows.
+    :cvar hides_rows: rows can stay hidden until :meth:`release`.
+    :ivar place: the folder or table, used to refuse two outputs in one place; None if your sink doesn't say.
     """
 
     kind: str
@@ -107,30 +107,32 @@ class Sink(ABC):
 
     @abstractmethod
     def write(self, rows: DataFrame, attempt: Attempt) -> Written:
-        """Make these the only rows of the window, in one transaction: afterwards all are there, or the old ones still.
+        """Make these the only rows of the window, in one transaction: afterwards either all of them are there, or the
+        old ones.
 
-        Exactly one action must run on ``rows``: they come from Kafka each time, and are counted as they pass. Replace
-        what earlier attempts wrote, which another application may have made; and never what one wrote that began later:
-        by ``attempt.revision`` and ``attempt.started_ms``, or else the ledger publishes rows that aren't there.
+        Run exactly one action on ``rows``: each action reads Kafka again, and the rows are counted as they pass.
+        Replace what earlier attempts wrote, which may be the work of another application. Never replace what a later
+        attempt wrote, judged by ``attempt.revision`` and ``attempt.started_ms``: otherwise the ledger publishes rows
+        that aren't there.
 
-        :param rows: what to write. Without rows the window's old ones must go all the same.
-        :param attempt: names the window; its name, manifest hash and revision belong into the transaction's own record.
+        :param rows: what to write. If it has no rows, the window's old rows must still be removed.
+        :param attempt: names the window. Record its name, manifest hash and revision in the transaction itself.
         """
 
     @abstractmethod
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-        """What the output holds of the window: at least ``topic``, ``partition``, ``offset``, and ``outside_window``
-        where the attempt has strict time. Called after :meth:`write`, and again by a rerun of a published window, then
-        with the published attempt."""
+        """What the output holds of the window: at least ``topic``, ``partition``, ``offset``, and ``outside_window`` if
+        the attempt has strict time. Called after :meth:`write`, and again by a rerun of a published window, then with
+        the published attempt."""
 
     def unseen(self, attempt: Attempt) -> str:
-        """Where rows are that :meth:`write` has written and nobody is shown yet, for people. By default empty: they are
-        seen when they are written."""
+        """Where the rows are that :meth:`write` has written and that nobody is shown yet, for people. Empty by default:
+        rows are visible once written."""
         return ""
 
     def release(self, spark: SparkSession, attempt: Attempt) -> None:  # noqa: B027  # most have nothing left to do
-        """Show everybody what :meth:`write` has written of an attempt, once it is proved. By default nothing is left to
-        do: it is seen when it is written."""
+        """Show everybody what :meth:`write` has written for an attempt, once it is proved. Does nothing by default:
+        rows are visible once written."""
 
 
 def audited_columns(strict_time: bool) -> dict[str, str]:
@@ -139,5 +141,5 @@ def audited_columns(strict_time: bool) -> dict[str, str]:
 
 
 def audited_ddl(strict_time: bool) -> str:
-    """The same as Spark reads a schema."""
+    """The audited columns as a Spark schema."""
     return ", ".join(f"`{name}` {kind}" for name, kind in audited_columns(strict_time).items())

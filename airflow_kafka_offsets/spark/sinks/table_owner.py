@@ -1,9 +1,9 @@
-"""A table's owner: the ledger whose windows it holds, by its identity in a property of the table. A table is named
-here as :func:`sql_name` names it.
+"""A table's owner: the ledger whose windows the table holds, identified by a table property. Functions here take a
+table's name as :func:`sql_name` returns it.
 
-The pipeline's name stands beside it and decides nothing: a second ledger may use the same one, and Spark hides values
-of properties that match a pattern (``spark.redaction.regex``, ``spark.sql.redaction.options.regex``), as ``hourly``
-holds ``url``. An identity is 32 hex digits, which none of Spark's own patterns match.
+The pipeline's name is stored too, but decides nothing: a second ledger may use the same name, and Spark hides the
+values of properties that match a pattern (``spark.redaction.regex``, ``spark.sql.redaction.options.regex``), as
+``hourly`` matches ``url``. An identity is 32 hex digits, which none of Spark's own patterns match.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PROPERTY = "kafka-offsets."
-"""How the names of our properties begin, of a table and of Iceberg's snapshots."""
+"""Prefix of the names of our properties, for tables and for Iceberg's snapshots."""
 LEDGER = PROPERTY + "ledger"
 PIPELINE = PROPERTY + "pipeline"
 _PART = r"(?:\w+|`(?:[^`]|``)+`)"
@@ -26,8 +26,8 @@ _NAME = re.compile(rf"{_PART}(?:\.{_PART})*")
 
 
 def table_owner(spark: SparkSession, sql_name: str) -> LedgerIdentity | None:
-    """Whose windows a table holds; None when no ledger has loaded it yet. Refused where Spark doesn't show the
-    property's value: nobody can tell then."""
+    """The ledger whose windows a table holds; None if no ledger has loaded the table yet. Refused if Spark doesn't show
+    the property's value, because then nobody can tell."""
     rows = spark.sql(f"SHOW TBLPROPERTIES {sql_name}").collect()
     properties = {str(row["key"]): str(row["value"]) for row in rows}
     told = properties.get(LEDGER)
@@ -44,16 +44,16 @@ def table_owner(spark: SparkSession, sql_name: str) -> LedgerIdentity | None:
 
 
 def claim(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> None:
-    """Make a table of nobody's this ledger's; refuse another one's, as :func:`require_owner`."""
+    """Give a table without an owner to this ledger; refuse another ledger's table, as :func:`require_owner`."""
     if table_owner(spark, sql_name) is None:
         spark.sql(f"ALTER TABLE {sql_name} SET TBLPROPERTIES ({_in_sql(ours)})")
     require_owner(spark, sql_name, ours)
 
 
 def require_owner(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> None:
-    """Refuse a table of another ledger, or of none.
+    """Refuse a table that belongs to another ledger, or to none.
 
-    :raises LedgerConflictError: naming both, and how a table is handed over.
+    :raises LedgerConflictError: naming both, and how to hand a table over.
     """
     owner = table_owner(spark, sql_name)
     if owner is None or owner.ledger_id != ours.ledger_id:
@@ -67,9 +67,9 @@ def require_owner(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> N
 
 
 def sql_name(kind: str, table: str) -> str:
-    """A table in SQL, by its path or its name in a catalog.
+    """A table's name in SQL, from its path or its name in a catalog.
 
-    :raises LedgerCorruptError: for what is neither, as a changed ledger may hold.
+    :raises LedgerCorruptError: for anything else, such as from a ledger that was tampered with.
     """
     if "/" in table:
         quoted = table.replace("`", "``")
@@ -80,7 +80,7 @@ def sql_name(kind: str, table: str) -> str:
 
 
 def properties(ours: LedgerIdentity) -> dict[str, str]:
-    """What a table says of its owner."""
+    """The table properties that name its owner."""
     return {LEDGER: ours.ledger_id} | ({PIPELINE: ours.pipeline} if ours.pipeline else {})
 
 

@@ -1,9 +1,9 @@
 """A table as a sink: what Delta Lake and Apache Iceberg have in common.
 
-One commit replaces a window's rows, told by the column ``window``, and carries the window, its revision, the manifest's
-hash and the attempt. So an attempt can ask the table who wrote last, and gives way to one that began later: of all
-that have written, the rows are those of the one that began last. Since the column knows windows alone, a table has
-one ledger (:mod:`~airflow_kafka_offsets.spark.sinks.table_owner`).
+One commit replaces a window's rows, found by the column ``window``. The commit carries the window, its revision, the
+manifest's hash and the attempt, so an attempt can ask the table which attempt wrote last, and never replaces one that
+began later: of all attempts that have written, the table holds the one that began last. Because the column has only the
+window's name, a table belongs to one ledger (:mod:`~airflow_kafka_offsets.spark.sinks.table_owner`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TABLES = frozenset({"delta", "iceberg"})
 
 @dataclass(frozen=True, slots=True)
 class WindowCommit:
-    """The commit by which a window's rows came into a table; its fields are those of the :class:`Attempt`."""
+    """The commit that brought a window's rows into a table; its fields are those of the :class:`Attempt`."""
 
     window: str
     attempt: str
@@ -55,7 +55,7 @@ class WindowCommit:
 
     @classmethod
     def read(cls, marks: Mapping[str, Any], ledger_id: str) -> Self | None:
-        """From a commit's marks; None when they are another ledger's, or not ours."""
+        """Read a commit's marks; None if they belong to another ledger, or aren't ours."""
         try:
             if marks["ledger_id"] != ledger_id:
                 return None
@@ -66,19 +66,19 @@ class WindowCommit:
             return None
 
     def refuse_unknown(self, table: str, attempt: Attempt) -> None:
-        """Never replace rows that this ledger knows nothing of, though they carry its identity."""
+        """Never replace rows that this ledger doesn't know, even if they carry its identity."""
         noted_here = self.revision == attempt.revision and self.has_note
         known = self._after(attempt) or self.attempt in (attempt.name, *attempt.earlier, *attempt.refused)
         if noted_here and not known and self.attempt not in attempt.noted():
             raise LedgerConflictError(
                 f"{table} holds window {attempt.window} by attempt {self.attempt} of "
                 f"{iso_instant(self.started_ms)}, which this ledger doesn't know: there is a copy of the "
-                "ledger, and the copy has loaded it. Use one of the two with this table."
+                "ledger, and the copy has loaded it. Use only one of the two with this table."
             )
 
     def refuse_older(self, table: str, attempt: Attempt) -> None:
-        """Never replace rows of an attempt that began later: a CommitConflictError where it loads the same manifest, or
-        else a LedgerConflictError."""
+        """Never replace rows of an attempt that began later: a CommitConflictError if that attempt loads the same
+        manifest, otherwise a LedgerConflictError."""
         if not self._after(attempt):
             return
         if self.manifest_sha256 == attempt.manifest_sha256:
@@ -98,7 +98,7 @@ class WindowCommit:
 
 
 def commit_marks(attempt: Attempt) -> dict[str, str]:
-    """What a commit says of itself: what the sink goes by, and for people where its rows are from."""
+    """What a commit records: what the sink decides by, and, for people, where the rows came from."""
     marks = {
         "pipeline": attempt.pipeline,
         "ledger_id": attempt.ledger_id,
@@ -117,12 +117,12 @@ def commit_marks(attempt: Attempt) -> dict[str, str]:
 
 
 class TableSink(Sink):
-    """A table of one ledger that replaces a window's rows in one commit; made by the first window that has any.
+    """A table of one ledger that replaces a window's rows in one commit. The first window with rows creates the table.
 
-    :param table: its name, or for some kinds its path.
-    :cvar needs: what a session must have for it; see :func:`.spark_versions.fitting`.
-    :cvar conflicts: Java classes by which the table's library says that another commit came in between.
-    :cvar properties: of the tables that it makes.
+    :param table: its name or, for some kinds, its path.
+    :cvar needs: what a session must have for this kind of table; see :func:`.spark_versions.fitting`.
+    :cvar conflicts: prefixes of the Java classes that the table's library throws when another commit came in between.
+    :cvar properties: properties of the tables that it creates.
     """
 
     needs: str
@@ -133,11 +133,11 @@ class TableSink(Sink):
         self.table = self.place = hadoop_uri(table)
 
     def write(self, rows: DataFrame, attempt: Attempt) -> Written:
-        """Replace the window's rows: those of earlier attempts too, as other applications may have made them.
+        """Replace the window's rows, including those of earlier attempts, which may be other applications'.
 
         :raises ConfigurationError: Spark can't write these rows to this table.
-        :raises LedgerConflictError: the table is another ledger's, a newer revision of the window is in it, or
-            a copy of this ledger has loaded the window.
+        :raises LedgerConflictError: the table belongs to another ledger, it holds a newer revision of the window, or a
+            copy of this ledger has loaded the window.
         :raises CommitConflictError: another commit came in between.
         """
         try:
@@ -152,7 +152,7 @@ class TableSink(Sink):
             ) from error
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-        """The table's rows of the window; refused where the table isn't said to be this ledger's."""
+        """The window's rows in the table; refused if the table doesn't belong to this ledger."""
         if not self._exists(spark):
             return spark.createDataFrame([], audited_ddl(attempt.strict_time))
         self._require_ours(spark, attempt)
@@ -177,7 +177,7 @@ class TableSink(Sink):
     def _require_written(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> None:
         """Make sure that the table holds an attempt's rows after its write, which may have been skipped."""
         after = self.newest(spark, attempt.ledger_id, attempt.window)
-        # Another ledger may have claimed a table of nobody's at the same moment: the last one has it.
+        # Another ledger may have claimed an unowned table at the same moment: the last one to claim it has it.
         self._require_ours(spark, attempt)
         if after is not None:
             after.refuse_older(self.table, attempt)
@@ -195,7 +195,7 @@ class TableSink(Sink):
         )
 
     def _create(self, rows: DataFrame, attempt: Attempt) -> None:
-        """Make the table, empty, before any row is read; another load may make it first."""
+        """Create the table, empty, before any row is read; another load may create it first."""
         spark = rows.sparkSession
         empty = spark.createDataFrame([], rows.schema)
         writer = empty.writeTo(sql_name(self.kind, self.table)).using(self.kind).partitionedBy(F.col(WINDOW_COLUMN))
@@ -211,11 +211,11 @@ class TableSink(Sink):
         require_owner(spark, sql_name(self.kind, self.table), attempt.ledger)
 
     def _replace(self, rows: DataFrame, attempt: Attempt, version: int | None) -> str | None:
-        """Replace the window's rows; returns as :meth:`_committing`."""
+        """Replace the window's rows. Returns as :meth:`_committing`."""
         return self._committing(self._overwrite, rows, attempt, version)
 
     def _committing(self, commit: Callable[..., None], *arguments: Any) -> str | None:
-        """Make a commit; what the library says of one that came in between, None when there was none."""
+        """Make a commit. Returns the library's message if another commit came in between, else None."""
         try:
             commit(*arguments)
         except JAVA_ERRORS as error:
@@ -228,19 +228,19 @@ class TableSink(Sink):
         return spark.catalog.tableExists(self.table)
 
     def _version(self, spark: SparkSession) -> int | None:
-        """From where on other commits are conflicts, where the table's library has to be told."""
+        """The version after which other commits are conflicts, if the table's library has to be told."""
         return None
 
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
-        """The window's newest commit, where that matters before writing."""
+        """The window's newest commit, if that matters before writing."""
         return self.newest(spark, attempt.ledger_id, attempt.window)
 
     def newest(self, spark: SparkSession, ledger_id: str, window: str) -> WindowCommit | None:
-        """A window's newest commit; None when the table remembers none."""
+        """A window's newest commit; None if the table remembers none."""
         return self.newest_of(spark, ledger_id, {window}).get(window)
 
     def newest_of(self, spark: SparkSession, ledger_id: str, windows: AbstractSet[str]) -> dict[str, WindowCommit]:
-        """The newest commit of each of some windows, without those of which the table remembers none."""
+        """The newest commit of each window; windows of which the table remembers no commit are left out."""
         found: dict[str, WindowCommit] = {}
         for marks in self._marks(spark, windows):
             commit = WindowCommit.read(marks, ledger_id)
@@ -252,28 +252,28 @@ class TableSink(Sink):
 
     @abstractmethod
     def _marks(self, spark: SparkSession, windows: AbstractSet[str]) -> Iterator[Mapping[str, Any]]:
-        """The marks of commits, newest first; those of other windows and of nobody's may be among them."""
+        """The marks of commits, newest first. Commits of other windows and other writers may be included."""
 
     @abstractmethod
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
-        """Replace the window's rows in one commit, or fail as others of this window commit meanwhile."""
+        """Replace the window's rows in one commit, or fail if another attempt at this window commits meanwhile."""
 
 
 def read_table(spark: SparkSession, kind: str, output: str, owner: LedgerIdentity | None = None) -> DataFrame:
     """A table that a sink wrote to, by its path or its name.
 
-    :param owner: the ledger whose it must be, for readers: they get the table as it is now, whatever is committed until
-        Spark reads it. None where the caller has seen to both.
+    :param owner: for readers: the ledger that must own the table. They get the table's current version, whatever is
+        committed before Spark reads it. None if the caller has seen to both.
     :raises LedgerError: when the sink is the user's own.
-    :raises StoreFailedError: when it can't be read.
-    :raises LedgerConflictError: when it is another ledger's.
+    :raises StoreFailedError: when the table can't be read.
+    :raises LedgerConflictError: when the table belongs to another ledger.
     """
     if kind not in TABLES:
         raise LedgerError(f"The rows are in {output}, which the sink {kind} wrote: read them the way that sink does.")
     try:
         name = sql_name(kind, output)
         if "/" not in output:
-            # Iceberg's catalog answers from a cache, by default for half a minute.
+            # Iceberg's catalog answers from a cache, which by default is up to half a minute old.
             spark.sql(f"REFRESH TABLE {name}")
         if owner is not None:
             require_owner(spark, name, owner)
@@ -287,7 +287,7 @@ def read_table(spark: SparkSession, kind: str, output: str, owner: LedgerIdentit
 
 
 def _as_it_is(spark: SparkSession, kind: str, name: str) -> DataFrame:
-    """The newest version of a table, by number: by name alone, Spark takes what is there when it reads."""
+    """The newest version of a table, by number: by name alone, Spark would take the version at the time of reading."""
     if kind == "delta":
         versions = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").select("version").collect()
     else:

@@ -161,7 +161,7 @@ class TestWithoutBranches:
         assert publish(open_window(manifest), sink) == "try-1"
         assert sink.seen == [manifest.span]
         assert holds(sink, manifest) == EXPECTED
-        assert "before they are proved, as there can be no branch" in caplog.text
+        assert "before they are proved, because there can be no branch" in caplog.text
 
     def test_a_catalog_that_fails_fails_the_attempt(
         self,
