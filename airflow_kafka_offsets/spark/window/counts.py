@@ -1,13 +1,13 @@
-"""The counts of a run: what was written, what was read, and what Kafka says of the offsets without a row.
+"""The counts of a run: what was written, what was read, and what Kafka has at offsets without a row.
 
-An output that holds every offset of its window once is proved by itself, however often Spark has read Kafka for it; so
-where every offset has a record, nothing counts what is read. Where offsets may be without one, the count of what was
-read has to be of one read, and Kafka is asked whether the read was stopped early. Strict time needs that count too. A
-client of Spark Connect can't do either: for it, Spark reads the window once more, only to count it.
+An output that holds every offset of its window exactly once proves itself, however often Spark read Kafka for it. So if
+every offset has a record, what is read isn't counted. If offsets may be without a record, the count must come from a
+single read, and Kafka is asked whether that read ended early. Strict time needs the count too. A Spark Connect client
+can do neither: for it, Spark reads the window once more, only to count it.
 
-Whether the count stands in the rows' plan, and whether Kafka is read twice, is looked at before anything is read, in
-what Spark's optimizer leaves of the query (S25). A plan doesn't show what functions of the user do, nor what a table
-sorts by itself: it saves the time of a load that can't be proved, and proves nothing.
+Before anything is read, the optimized query plan shows whether the count is part of the plan, and whether Kafka would
+be read twice (S25). A plan doesn't show what user functions do, or what a table sorts by itself. So this check proves
+nothing; it saves the time of a load that can't be proved.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ _COUNT = "CollectMetrics"
 _BELOW_COUNT = frozenset(
     {
         *("Project", "DataSourceV2ScanRelation", "LogicalRelation"),
-        # Records that the driver has read, beside those: a task each.
+        # The records that the driver has read itself, one task for each stretch.
         *("Union", "Repartition", "LogicalRDD"),
-        # The same in what is cached, which is planned to the end.
+        # The same operators in a cached frame, whose plan is physical.
         *("BatchScan", "Scan", "Coalesce", "WholeStageCodegen", "InputAdapter"),
     }
 )
-"""What may stand between the count and Kafka; everything else might drop rows before they are counted."""
+"""What may stand between the count and Kafka; any other operator might drop rows before they are counted."""
 _AGGREGATES = frozenset({"Aggregate", "HashAggregate", "ObjectHashAggregate", "SortAggregate"})
-"""A sample is taken of what these have made, which Spark keeps: what is below is read once. All but the first stand in
-what is cached."""
+"""A sort samples the result of these, which Spark keeps, so what is below them is read only once. All but the first
+appear in the plans of cached frames."""
 _SORT_WITHIN = (
     "Sort within partitions, rows.repartition(n, column).sortWithinPartitions(column), or sort what is published"
 )
@@ -65,7 +65,7 @@ _SORT_WITHIN = (
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """What one run read and wrote; see :class:`.run_result.RunResult` for each of them."""
+    """What one run read and wrote; see :class:`.run_result.RunResult` for the fields."""
 
     read: Tally
     written: tuple[PartitionTally, ...]
@@ -75,14 +75,14 @@ class RunCounts:
 
 
 def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
-    """Refuse rows by their plan, before anything is read, where the proof needs the count of one read: what reads
-    twice, or hides the count."""
+    """If the proof needs the count of a single read, refuse rows whose plan reads twice or hides the count. Nothing is
+    read."""
     if is_connect(window.spark):
         if window.may_have_gaps:
             window.require_read()
         if window.strict_time and dict(rows.dtypes).get("timestamp") != "timestamp":
             raise ConfigurationError(
-                "Under Spark Connect strict time is proved by the column timestamp of what was written: keep it as "
+                "Under Spark Connect, strict time is proved by the column timestamp of what was written: keep it as "
                 "read() made it."
             )
     if not window.needs_count:
@@ -96,8 +96,8 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
     )
     if plan.sorted_by is not None:
         raise ConfigurationError(
-            f"{plan.sorted_by}() before write() has Spark read Kafka twice: first for a sample. {why}, once. "
-            f"{_SORT_WITHIN}."
+            f"{plan.sorted_by}() before write() has Spark read Kafka twice, first for a sample. {why}, from a single "
+            f"read. {_SORT_WITHIN}."
         )
     if not plan.counted:
         raise ConfigurationError(
@@ -108,12 +108,12 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
 
 
 def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled: bool) -> RunCounts:
-    """Count what was read for the rows and what the output, read back, holds of them after the write.
+    """Count what was read for the rows, and what the output holds of them when it is read back after the write.
 
-    :param sampled: some rows of the output may be looked at for little, to learn their size.
-    :raises UnprovenError: nothing was counted, and the output doesn't hold every offset once. A CountedTwiceError where
-        a compacted log has fewer records by now, or other rows are in the output meanwhile.
-    :raises KafkaOffsetsError: as :func:`~.stretches.records_of`, of offsets that Kafka has to be asked for.
+    :param sampled: it is cheap to look at some rows of the output, to learn their size.
+    :raises UnprovenError: nothing was counted, and the output doesn't hold every offset exactly once. A
+        CountedTwiceError if a compacted log has fewer records by now, or if the output has changed meanwhile.
+    :raises KafkaOffsetsError: as :func:`~.stretches.records_of`, for offsets that Kafka must be asked about.
     """
     manifest = window.manifest
     if manifest.span and not window.needs_count:
@@ -137,10 +137,10 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
 
 
 def count_records(window: PinnedRead, records: DataFrame, reads: Sequence[Tally]) -> RunCounts:
-    """Count a window's records, as what is ``written``, apart from the jobs that were given them. Errors as in
+    """Count a window's records (the result's ``written``) separately from the jobs that got them. Errors as in
     :func:`count_run`.
 
-    :param records: as they were read; on the executors' disks where offsets may be without a record.
+    :param records: the records as they were read; they lie on the executors' disks if offsets may be without a record.
     :param reads: what the job of each output got.
     """
     manifest = window.manifest
@@ -159,10 +159,10 @@ def _with_gaps(
     reads: Sequence[Tally],
     outside: int | None = None,
 ) -> RunCounts:
-    """The counts of rows that lack offsets, with what Kafka has at those where a task's read may have ended early."""
+    """The counts of rows that lack offsets, and what Kafka has at offsets where a task's read may have ended early."""
     found = rows_of_tasks(window.tasks, written, scan_tasks(rows, split_with_gaps(window.tasks, written)))
     total, starts = total_of(written), starts_of(found)
-    # Where rows may have been counted twice, Kafka tells whether some were dropped: another try would drop them again.
+    # If rows may have been counted twice, ask Kafka whether others were dropped, because a retry would drop them again.
     if any(not total.same_rows(read) and not counted_twice(read, starts) for read in reads):
         return RunCounts(reads[0], written, starts, outside=outside)
     stretches = [stretch for task in found for stretch in task.silent()]
@@ -170,7 +170,8 @@ def _with_gaps(
 
 
 def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCounts:
-    """Count the output, and what it has to hold: short jobs, most of whose time isn't Spark's tasks, side by side."""
+    """Count the output and what it must hold. These short jobs run side by side: most of their time isn't Spark's
+    tasks."""
     spark, manifest = window.spark, window.manifest
     with ThreadPoolExecutor(2) as pool:
         whole = pool.submit(alongside(spark, partial(every_offset, spark, manifest)))
@@ -183,14 +184,15 @@ def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCo
 
 
 def _by_another_read(window: PinnedRead, output: DataFrame, counts: RunCounts) -> RunCounts:
-    """The counts of a window in which offsets lack, with what Kafka has of it, by another read of all of it: for a
-    client of Spark Connect, which may not get the count of what it writes, and has no driver to ask for offsets alone.
+    """The counts of a window that lacks offsets, and what Kafka has of it, by reading all of it again. This is for a
+    Spark Connect client, which may not get the count of what it writes, and has no driver to ask Kafka about single
+    offsets.
     """
     with window.reading():
         found = tally_of(window.again(), window.manifest)
     rows = total_of(counts.written).count
     unproved = f"Window {window.manifest.window} is not proved, and can't be published"
-    if scan(output, window.manifest).written != counts.written:  # the read takes long, and this attempt has no note
+    if scan(output, window.manifest).written != counts.written:  # the read takes long; others see no note
         raise CountedTwiceError(
             f"{unproved}: its output has changed while Kafka was read again, so another attempt writes there too. "
             "Run the task again."
@@ -204,7 +206,7 @@ def _by_another_read(window: PinnedRead, output: DataFrame, counts: RunCounts) -
 
 
 def _dropped(window: PinnedRead, output: DataFrame) -> tuple[ReadPosition, ...] | None:
-    """The first records of the log that have no row: they only explain a failure. None where Kafka can't be asked."""
+    """The first records in the log without a row: they only explain a failure. None if Kafka can't be asked."""
     try:
         return unread_records(window.clients(), first_missing(output, window.manifest))
     except (KafkaOffsetsError, *JAVA_ERRORS):
@@ -214,12 +216,12 @@ def _dropped(window: PinnedRead, output: DataFrame) -> tuple[ReadPosition, ...] 
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """What a plan says of the rows.
+    """What a plan says about the rows.
 
-    :param counted: each row of Kafka that goes into them is counted as it is read.
-    :param sorted_by: what has Spark read a sample of all rows first; None where nothing has.
-    :param reads: how many times they are read.
-    :param names: of all counts in the plan.
+    :param counted: each Kafka record that goes into the rows is counted as it is read.
+    :param sorted_by: the operation that has Spark first read a sample of all rows; None if there is none.
+    :param reads: how many times the records are read.
+    :param names: names of all counts in the plan.
     """
 
     counted: bool
@@ -229,9 +231,9 @@ class RowPlan:
 
     @classmethod
     def of(cls, rows: DataFrame, name: str | None = None) -> RowPlan:
-        """Have Spark optimize the rows' query, and look; nothing is read.
+        """Have Spark optimize the rows' query and look at the plan; nothing is read.
 
-        :param name: of the count that is meant, where others may be counted too; None where there is but one.
+        :param name: name of the count to look at, if others may be in the plan too; None if there is only one.
         """
         nodes = list(_nodes(rows._jdf.queryExecution().optimizedPlan()))
         named = [(str(node.name()), node) for node in nodes if _name(node) == _COUNT]
@@ -242,7 +244,7 @@ class RowPlan:
 
 
 def _nodes(plan: Any, above: frozenset[str] = frozenset()) -> Iterator[Any]:
-    """A plan's nodes, and those of the queries within its conditions; nothing below nodes named in ``above``."""
+    """A plan's nodes, including those of subqueries in its conditions; nothing below the nodes named in ``above``."""
     yield plan
     if _name(plan) not in above:
         for child in (*_children(plan), *_subqueries(plan)):
@@ -250,8 +252,8 @@ def _nodes(plan: Any, above: frozenset[str] = frozenset()) -> Iterator[Any]:
 
 
 def _subqueries(plan: Any) -> Iterator[Any]:
-    """The queries within a node's conditions and columns. Those by which Spark leaves out partitions of another table
-    aren't among them: they reuse what a join has read."""
+    """The subqueries in a node's conditions and columns, except those with which Spark prunes partitions of another
+    table: they reuse what a join has read."""
     if plan.subqueries().isEmpty():
         return
     left = [plan.expressions().apply(number) for number in range(plan.expressions().size())]
@@ -266,7 +268,7 @@ def _subqueries(plan: Any) -> Iterator[Any]:
 
 
 def _children(plan: Any) -> list[Any]:
-    """What stands below. Of what is cached, and of what Spark plans while it runs, the node itself tells nothing."""
+    """The nodes below. A cached frame, and a plan that Spark adapts while it runs, don't list them as children."""
     match _name(plan):
         case "InMemoryRelation":
             return [plan.cacheBuilder().cachedPlan()]
@@ -287,7 +289,8 @@ def _only_reads(count: Any) -> bool:
 
 
 def _sorts(plan: Any) -> str | None:
-    """How the node has Spark read what is below it twice; None where it doesn't, or where that isn't Kafka's rows."""
+    """The operation with which this node has Spark read the rows below it twice; None if it doesn't, or if they aren't
+    Kafka's rows."""
     by = _sampled_for(plan)
     return by if by and any(_name(node) == _COUNT for node in _nodes(plan, above=_AGGREGATES)) else None
 
@@ -296,7 +299,7 @@ def _sampled_for(plan: Any) -> str | None:
     name = _name(plan)
     if name == "Sort" and getattr(plan, "global")():
         return "orderBy"
-    # The second is the first in what is cached.
+    # In cached frames, the first of these becomes the second.
     partitioning = {"RepartitionByExpression": "partitioning", "Exchange": "outputPartitioning"}.get(name)
     if partitioning and "RangePartitioning" in getattr(plan, partitioning)().getClass().getName():
         return "repartitionByRange"

@@ -1,10 +1,11 @@
-"""Derived rows: what a transform makes of a window's records, written with a proof of what it was made of.
+"""Derived rows: what a transform makes of a window's records, written with a proof of which records it got.
 
-Where each record stays a row, the output proves the read. Here it can't, so the records are counted on their way into
-the transform, by Spark, in the action that writes. The count has to be the window: where every offset has a record,
-each offset once, which is known without a read. Where offsets may be without one, the window is read to the executors'
-disks first; the records there are counted apart from the transform, and held against the log as an output of records
-would be. What Spark repeats is counted twice, so that the run fails and is tried again: no wrong count proves anything.
+If each record stays a row, the output proves the read. Here it can't, so Spark counts the records on their way into the
+transform, in the action that writes. That count must equal the window. If every offset has a record, that is each
+offset once, which is known without a read. If offsets may be without a record, the window is first read to the
+executors' disks; the records there are counted separately from the transform, and compared with the log as an output of
+records would be. Records that Spark reads again are counted twice, so the run fails and is retried: a wrong count never
+proves anything.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ from airflow_kafka_offsets.spark.window.proved_write import (
 from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe, observed_sums
 
 Transform: TypeAlias = Callable[[DataFrame], DataFrame]
-"""Makes rows of a window's records."""
+"""Makes rows from a window's records."""
 _COUNT = "count"
 _EXCLUDED_RULES = "spark.sql.adaptive.optimizer.excludedRules"
 _PROPAGATES_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
-"""Takes a stage that turns out to be empty out of the plan, and its count with it: excluded, Spark keeps what it has
-counted where no row is left."""
+"""The rule removes a stage that turns out to be empty, and its count with it. If the rule is excluded, Spark keeps the
+count even if no row is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """One output of derived rows: what makes them of the window's records, and where they go."""
+    """One output of derived rows: the transform that makes them from the window's records, and their sink."""
 
     transform: Transform
     sink: Sink
@@ -62,7 +63,7 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """An output, before one action writes its rows; the first one has no name.
+    """An output whose rows haven't been written yet; one action will write them. The first output's name is empty.
 
     :param read: counts the records that go into the rows.
     :param row_count: counts the rows themselves.
@@ -80,7 +81,7 @@ def write_derived(window: PinnedRead, outputs: Mapping[str, Derived], options: M
     if is_connect(window.spark):
         raise ConfigurationError(
             "A client of Spark Connect can't derive rows: their proof is a count, which a server may leave out of its "
-            "answer. Submit the job with KafkaSparkSubmitOperator, or write every record, write(), and derive from "
+            "answer. Submit the job with KafkaSparkSubmitOperator, or write every record with write(), and derive from "
             "what is published."
         )
     window.strict_time = False
@@ -95,14 +96,14 @@ def _refuse_one_place(window: PinnedRead, outputs: Mapping[str, Derived]) -> Non
     for name, output in outputs.items():
         require_kind(output.sink)
         place = output.sink.place
-        # What doesn't say where it writes is taken to write where others of its class do.
+        # Sinks that don't say where they write are assumed to write to the same place if they share a class.
         key = type(output.sink) if place is None else qualified(window.spark, place)
         if places.setdefault(key, name) == name:
             continue
         if place is None:
             raise ConfigurationError(
                 f"Two outputs go to a {type(output.sink).__name__}, which doesn't say where: each could replace the "
-                "other's rows. Set place, the folder or table, where the class makes an instance."
+                "other's rows. Set the attribute place, the folder or table, in the class's __init__."
             )
         raise _one_place(place, name)
 
@@ -117,10 +118,10 @@ def _one_place(place: object, name: str) -> ConfigurationError:
 def _recorded(
     window: PinnedRead, sinks: Mapping[str, Sink], folder: PinnedFolder, published: Publication, attempt: Attempt
 ) -> RunResult | None:
-    """What was counted of a publication that goes on counting.
+    """The counts of a publication that stays valid.
 
-    :returns: None where other rows have taken the place of the published ones: another attempt has written in a table
-        after those, and wasn't published. They are to be loaded again, and published.
+    :returns: None if other rows have replaced the published ones: another attempt has written to a table after them,
+        and wasn't published. The window must then be loaded and published again.
     :raises LedgerConflictError: the outputs don't hold the published rows as they were counted.
     """
     recorded = folder.published_result(published)
@@ -180,7 +181,8 @@ def _load(
             for name, output in outputs.items():
                 made.append(_derive(window, records, name, output, made))
         first = made[0].sink
-        # If the first output can't be hidden, the others must be visible before it is; else all are shown together.
+        # If the first output can't be hidden, the others must be visible before it is; otherwise all are shown
+        # together.
         at_once = not (first.hides_rows or first.keeps_attempts_apart)
         written: dict[str, Written] = {}
         with held(window.spark, _EXCLUDED_RULES, lambda given: ",".join(filter(None, (given, _PROPAGATES_EMPTY)))):
@@ -210,8 +212,8 @@ def _load(
 
 
 def _derive(window: PinnedRead, records: DataFrame, name: str, derived: Derived, before: Iterable[_Output]) -> _Output:
-    """Have a transform make its rows, of its own count of the records; nothing is read yet. Refused where the records
-    can't be counted once by the rows' plan, beside what other transforms have made ``before``."""
+    """Have a transform make its rows from records with a count of their own; nothing is read yet. Refused if the rows'
+    plan doesn't count the records exactly once, or uses records that were given to the transforms of ``before``."""
     what = _what(name)
     others = frozenset(observation_name(other.read.observation) for other in before)
     read = observe(records, window.manifest, may_have_gaps=window.may_have_gaps)
@@ -221,7 +223,7 @@ def _derive(window: PinnedRead, records: DataFrame, name: str, derived: Derived,
     taken = OWN_COLUMNS & {column.lower() for column in rows.columns}
     if taken:
         raise ConfigurationError(
-            f"{what} makes a column {min(taken)}, a name that the output needs itself. Rename it, as with alias()."
+            f"{what} makes a column {min(taken)}, a name that is reserved for the output. Rename it, as with alias()."
         )
     if not window.manifest.span:
         rows = rows.limit(0)
@@ -238,8 +240,8 @@ def _what(name: str) -> str:
 def _refuse_observed(what: str, rows: DataFrame, *observations: Observation) -> None:
     if any(was_observed(rows.sparkSession, observation) for observation in observations):
         raise ConfigurationError(
-            f"{what} ran an action on its records (count(), show(), collect(), a checkpoint), or another one uses "
-            "them. Spark counted that action, and not the one that writes. Use only DataFrame operations that run no "
+            f"{what} ran an action on its records (count(), show(), collect(), a checkpoint), or another transform "
+            "uses them. Spark counted that action, not the one that writes. Use only DataFrame operations that run no "
             "action, on the frame that the transform is called with."
         )
 
@@ -260,8 +262,8 @@ def _refuse_uncountable(what: str, rows: DataFrame, read: ObservedRows, others: 
         )
     if plan.names & others:
         raise ConfigurationError(
-            f"{what} uses records that another output's transform was given, which would be counted for that one. Use "
-            "only the frame that the transform is called with."
+            f"{what} uses records that were given to another output's transform, where they would be counted. Use only "
+            "the frame that the transform is called with."
         )
     if plan.reads > 1:
         raise ConfigurationError(
@@ -272,7 +274,7 @@ def _refuse_uncountable(what: str, rows: DataFrame, read: ObservedRows, others: 
 
 
 def _write(window: PinnedRead, output: _Output, attempt: Attempt) -> Written:
-    """Write an output, which counts what it is made of."""
+    """Write an output, which counts the records that it is made from."""
     if window.manifest.span:
         _refuse_observed(_what(output.name), output.rows, output.read.observation, output.row_count)
     with window.reading():
@@ -282,7 +284,7 @@ def _write(window: PinnedRead, output: _Output, attempt: Attempt) -> Written:
     if written.attempt in attempt.earlier:
         raise ConfigurationError(
             f"{type(output.sink).__name__} keeps the rows of attempt {written.attempt} in {written.output}, but rows "
-            "that a transform makes are counted as they are written: have the sink write those of each attempt."
+            "that a transform makes are counted as they are written: the sink must write the rows of each attempt."
         )
     raise _replaced(written.output, f"attempt {written.attempt}", attempt)
 
@@ -295,8 +297,8 @@ def _replaced(place: str | None, by: str, attempt: Attempt) -> CommitConflictErr
 
 
 def _counted(window: PinnedRead, output: _Output, written: Written, held_rows: int) -> DerivedRows:
-    """What was counted of an output, and how many rows it holds once all outputs are written; an UnprovenError where
-    nothing was."""
+    """What was counted for an output, and how many rows it holds after all outputs are written. An UnprovenError if
+    nothing was counted."""
     counted = bool(window.manifest.span)
     sums = observed_sums(output.row_count) if counted else {_COUNT: 0}
     read = output.read.found() if counted else Tally()
@@ -304,8 +306,8 @@ def _counted(window: PinnedRead, output: _Output, written: Written, held_rows: i
         what = _what(output.name)
         raise UnprovenError(
             f"Window {window.manifest.window} is not proved, and can't be published: {what[0].lower()}{what[1:]} "
-            "wasn't seen to read its records. Spark leaves a read out where no row can come of it, as in a join whose "
-            "other side turns out to be empty: make that a left join, and filter its rows. Nor does it see one before "
+            "wasn't seen to read its records. Spark skips a read that can't lead to a row, as in a join whose other "
+            "side turns out to be empty: make that a left join, and filter its rows. It also doesn't see a read before "
             "an RDD, a checkpoint or collected rows."
         )
     return DerivedRows(
@@ -320,7 +322,7 @@ def _counted(window: PinnedRead, output: _Output, written: Written, held_rows: i
 
 
 def _require_own_rows(window: PinnedRead, output: _Output, attempt: Attempt) -> None:
-    """Make sure that a table shows an output's own rows, after all of them were written."""
+    """Make sure that a table shows an output's own rows after all outputs were written."""
     sink = output.sink
     if not isinstance(sink, TableSink) or not window.manifest.span or sink.unseen(attempt):
         return

@@ -1,6 +1,6 @@
-"""The ledger as a driver finds it: whose it is, which attempt of a window counts, what each attempt has counted.
+"""The ledger as a driver sees it: its identity, which attempt of a window counts, and what each attempt has counted.
 
-A driver writes three files: a note of its attempt, a result and a failure. Airflow's side alone creates publications.
+A driver writes three files: a note about its attempt, a result and a failure. Only Airflow's side creates publications.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ENDING = ".json"
 
 @dataclass(frozen=True, slots=True)
 class PinnedFolder:
-    """The folder of a window's revision, with its manifest, and what else the ledger has of that window."""
+    """The folder of a window's revision, with its manifest, and what else the ledger has for that window."""
 
     files: LedgerFiles
     uri: str
@@ -63,7 +63,7 @@ class PinnedFolder:
         return AttemptNotes(self.files, self.uri)
 
     def require_own_ledger(self) -> None:
-        """Refuse a manifest that lies in another ledger than it was pinned in."""
+        """Refuse a manifest that lies in a ledger other than the one it was pinned in."""
         pipeline_uri = pipeline_folder(self.uri)
         found = ledger_identity(self.files, pipeline_uri).ledger_id
         if found != self.manifest.ledger_id:
@@ -74,32 +74,32 @@ class PinnedFolder:
             )
 
     def publication(self) -> Publication | None:
-        """The publication of the window that counts, of whichever revision; None when nothing is published."""
+        """The window's publication that counts, of any revision; None when nothing is published."""
         month = self.uri.rpartition("/")[0]
         live = live_revisions(self.files.names(month)).get(self.manifest.window, ())
         return counting_publication(self.files, month, self.manifest.window, live)
 
     def published_result(self, published: Publication) -> RunResult:
-        """What a published attempt has counted; a LedgerCorruptError when that is missing, or was changed since."""
+        """The counts of a published attempt; a LedgerCorruptError if they are missing, or were changed since."""
         revision = revision_folder(self.manifest.window, published.revision)
         uri = f"{self.uri.rpartition('/')[0]}/{revision}/results/{published.attempt}.json"
         return published_counts(published, self.files.read(uri), uri)
 
     def result_uri(self, attempt: str) -> str:
-        """Where it is said what an attempt at this revision read and wrote, proved or not."""
+        """URI of the file that says what an attempt at this revision read and wrote, proved or not."""
         return f"{self.uri}/results/{attempt}.json"
 
     def write_result(self, result: RunResult) -> None:
-        """Keep what an attempt has counted; a client of Spark Connect keeps nothing."""
+        """Store an attempt's counts; a Spark Connect client stores nothing."""
         self.files.write(self.result_uri(result.attempt), json.dumps(result.to_json()).encode())
 
     def source_is_proved(self, attempt: str) -> bool:
-        """Whether an attempt has found, after its write, that it had read this window's own topics. Of one without a
-        result nobody knows: for as long as it read, another cluster may have been behind the address."""
+        """Whether an attempt found, after its write, that it had read this window's own topics. Without a result that
+        is unknown: while it read, the address may have led to another cluster."""
         content = self.files.read(self.result_uri(attempt))
         try:
             result = None if content is None else RunResult.from_json(json.loads(content))
-        except (ValueError, LedgerCorruptError):  # half written, by one that died
+        except (ValueError, LedgerCorruptError):  # half-written by an attempt that died
             return False
         if result is None or result.manifest_sha256 != self.manifest.sha256:
             return False
@@ -108,11 +108,12 @@ class PinnedFolder:
 
 @dataclass(frozen=True, slots=True)
 class AttemptNotes:
-    """Attempts at a window's revision: a note each in ``applications/``, written before anything is read. It says which
-    Spark application the attempt is, when it began, whether it writes, and later whether that was refused.
+    """The notes of attempts at a window's revision, one for each attempt, in ``applications/``. A note is written
+    before anything is read. It says which Spark application the attempt is, when it began, whether it writes, and later
+    whether what it wrote was refused.
 
-    Two attempts that list the notes and write theirs at one moment may miss each other, so that whoever meets an
-    attempt that isn't among the earlier ones looks again.
+    Two attempts that list and write notes at the same moment may miss each other, so an attempt that meets one it
+    doesn't know lists them again.
     """
 
     files: LedgerFiles
@@ -124,12 +125,12 @@ class AttemptNotes:
         return frozenset(name.removesuffix(_ENDING) for name in found if name.endswith(_ENDING))
 
     def names_now(self) -> frozenset[str]:
-        """The same, though the files were looked at before."""
+        """The same, read again from the store."""
         self.files.look_again()
         return self.names()
 
     def read(self, attempt: str) -> dict[str, Any]:
-        """What an attempt noted when it began; empty where that is half written."""
+        """An attempt's note; empty if it is half-written."""
         return json_object(self.files.read(self.uri(attempt)))
 
     def write(self, attempt: str, note: Mapping[str, Any]) -> None:
@@ -137,13 +138,14 @@ class AttemptNotes:
         self.files.write(self.uri(attempt), json.dumps(note).encode())
 
     def add(self, attempt: str, **told: Any) -> None:
-        """Note more of an attempt: whether it ``writes``, or counts what was published before; that what it committed
-        is ``refused``, so that the next one writes anew."""
+        """Add to an attempt's note: ``writes``, whether it writes rows or only counts what was published before;
+        ``refused``, that what it committed was refused, so that the next attempt writes again."""
         self.write(attempt, self.read(attempt) | told)
 
     @contextmanager
     def unwritten(self, attempt: str) -> Iterator[None]:
-        """Note that an attempt hasn't written, where it ends here: whoever has counted before may be published."""
+        """If the block fails, note that the attempt hasn't written, so that an earlier attempt's result can still be
+        published."""
         try:
             yield
         except BaseException:
@@ -152,16 +154,16 @@ class AttemptNotes:
             raise
 
     def writers(self) -> list[str]:
-        """Names of the attempts that have begun, and not only to count what was published before."""
+        """Names of the attempts that have begun, except those that only count what was published before."""
         return sorted(name for name in self.names() if self.read(name).get("writes") is not False)
 
     def uri(self, attempt: str) -> str:
-        """Where an attempt's note is."""
+        """URI of an attempt's note."""
         return f"{self.folder}/applications/{attempt}{_ENDING}"
 
 
 def pipeline_files(spark: SparkSession, pipeline_uri: str) -> LedgerFiles:
-    """A pipeline's files, for what is published of all its windows."""
+    """A pipeline's files, to read what is published of all its windows."""
     if not is_connect(spark):
         return HadoopFiles(spark)
     windows = f"{pipeline_uri}/windows/*"
@@ -170,14 +172,13 @@ def pipeline_files(spark: SparkSession, pipeline_uri: str) -> LedgerFiles:
 
 
 def ledger_identity(files: LedgerFiles, pipeline_uri: str) -> LedgerIdentity:
-    """Which ledger a pipeline's folder is; a LedgerCorruptError where no ``pipeline.json`` says it."""
+    """The identity of the ledger in a pipeline's folder; a LedgerCorruptError if no ``pipeline.json`` gives it."""
     uri = f"{pipeline_uri}/{PIPELINE}"
     return LedgerIdentity.of_pipeline(json_object(files.read(uri)), uri)
 
 
 def counting_publication(files: LedgerFiles, month: str, window: str, live: Collection[int]) -> Publication | None:
-    """The publication of a window that counts; None when nothing is published. A LedgerCorruptError where a file isn't
-    what it should be.
+    """A window's publication that counts; None when nothing is published. A LedgerCorruptError if a file is malformed.
 
     :param month: the folder of the window's month.
     :param live: numbers of the revisions that count.
@@ -198,9 +199,9 @@ def counting_publication(files: LedgerFiles, month: str, window: str, live: Coll
 
 @contextmanager
 def failures_noted(spark: SparkSession, folder: str, attempt: str) -> Iterator[None]:
-    """Note an error of this package that ends the block beside the window, for the task that waits, and raise it on. An
-    error of the application's own isn't noted: nobody knows what is in it. Spark Connect doesn't reach the ledger, and
-    notes nothing."""
+    """Note an error of this package that ends the block, beside the window, for the waiting task, and re-raise it. The
+    application's own errors aren't noted, because they may contain anything. Under Spark Connect nothing is noted: the
+    client doesn't reach the ledger."""
     try:
         yield
     except KafkaOffsetsError as error:

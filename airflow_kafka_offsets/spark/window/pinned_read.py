@@ -1,7 +1,8 @@
 """The pinned read: exactly the records of a manifest, read by Spark's Kafka source in batch mode.
 
-Spark gets numbers only, built from one set of rows: ``assign`` on the ranges that hold something, so that a partition
-added later changes nothing (S17), and a start and an end for each, so that a task that runs twice reads the same (S24).
+Spark gets only numbers, built from one set of rows: ``assign`` with the non-empty ranges, so that a partition added
+later changes nothing (S17), and a start and an end offset for each, so that a task that runs twice reads the same
+(S24).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 
 
 class PinnedRead:
-    """A window that a Spark session may read."""
+    """A window that a Spark session can read."""
 
     def __init__(self, spark: SparkSession, manifest: Manifest, conf: RunConf) -> None:
         self.spark = spark
@@ -65,9 +66,10 @@ class PinnedRead:
         self.note_key = conf.note_key
         self.strict_time = False
         self.proved_read: Tally | None = None
-        """What :meth:`write` found to be read: by the attempt that published the window before, or by this one."""
+        """What :meth:`write` found was read, either by this attempt or by the attempt that published the window
+        before."""
         self.tasks: Sequence[LogRange] = ()
-        """Which tasks Spark makes of what :meth:`read` returned last."""
+        """The tasks that Spark makes for what :meth:`read` returned last."""
         self._conf = conf
         self._named = extreme.named(conf.extreme_timestamps)
         self._apart = extreme.within(self._named, manifest.ranges)
@@ -77,7 +79,7 @@ class PinnedRead:
 
     @classmethod
     def open(cls, spark: SparkSession, conf: RunConf) -> Self:
-        """Read the manifest, and refuse another one than was pinned, or none: a LedgerCorruptError."""
+        """Read the manifest. A LedgerCorruptError if there is none, or if it isn't the one that was pinned."""
         content = files_of(spark).read(conf.manifest_uri)
         if content is None:
             raise LedgerCorruptError(f"There is no manifest at {conf.manifest_uri}.")
@@ -85,19 +87,19 @@ class PinnedRead:
 
     def read(self, *, strict_time: bool = False, counted: bool = False, **options: str) -> DataFrame:
         """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,
-        timestamp, timestampType, and headers where ``includeHeaders`` is true.
+        timestamp, timestampType, and headers if ``includeHeaders`` is true.
 
-        Each action on the frame reads Kafka anew (S25). A window without offsets gives a frame without rows, and Kafka
+        Each action on the frame reads Kafka again (S25). A window without offsets gives a frame without rows, and Kafka
         isn't asked (S6).
 
         :param strict_time: add the boolean column ``outside_window``: whether the record's timestamp lies outside the
-            window's two instants. What is published keeps such rows apart.
-        :param counted: count the records as they pass, for :attr:`audit`: those of the first action. Where
-            :meth:`write` needs that, with strict time or where offsets may be without a record, it is so anyway.
+            window's two instants. The output keeps such rows apart.
+        :param counted: count the records in the first action, as they pass, for :attr:`audit`. They are always counted
+            if :meth:`write` needs it: with strict time, or if offsets may be without a record.
         :param options: more options of Spark's Kafka source; they beat all others. Large ranges are split
-            (:meth:`plan`) unless ``minPartitions`` or ``maxRecordsPerPartition`` is among them.
-        :raises ConfigurationError: for an option that would change which records are read, and for strict time of a
-            window that isn't between two instants.
+            (:meth:`plan`) unless ``minPartitions`` or ``maxRecordsPerPartition`` is given here.
+        :raises ConfigurationError: for an option that would change which records are read, and for strict time if the
+            window isn't between two instants.
         """
         if strict_time and not self.manifest.timed:
             raise ConfigurationError(
@@ -115,8 +117,8 @@ class PinnedRead:
         return rows
 
     def plan(self, **options: str) -> SplitPlan:
-        """Which tasks Spark makes of the window when :meth:`read` gets the same options; print it for a table. A range
-        of records that the driver reads itself is one of them.
+        """The tasks that Spark makes for the window if :meth:`read` gets the same options; print it to see a table.
+        Each range that the driver reads itself is one task.
 
         :param options: as for :meth:`read`; ``minPartitions="1"`` turns splitting off.
         :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0.
@@ -130,30 +132,31 @@ class PinnedRead:
         )
         if not self._apart:
             return whole
-        # Spark splits each layer by itself, all by the same options.
+        # Spark splits each layer separately, with the same options.
         split = (task for layer in self._layers for task in split_plan(layer, options=whole.options).tasks)
         return replace(whole, tasks=(*split, *self._apart))
 
     @property
     def may_have_gaps(self) -> bool:
-        """Whether offsets of the window may be without a record: by the user's leave, or on a compacted topic."""
+        """Whether offsets of the window may be without a record: because the user allows it, or a topic is
+        compacted."""
         return self.allow_gaps or any(topic.compacted for topic in self.manifest.topics.values())
 
     @property
     def needs_count(self) -> bool:
-        """Whether the proof of what is written needs the count of what is read. A server of Spark Connect may leave
-        that out of its answer: there what was written, or another read, has to do."""
+        """Whether the proof of what is written needs the count of what is read. A Spark Connect server may leave the
+        count out of its answer, so there the proof uses what was written, or another read."""
         return bool(self.manifest.span) and not is_connect(self.spark) and (self.may_have_gaps or self.strict_time)
 
     def frame(self, options: Mapping[str, str]) -> DataFrame:
-        """The window's records, which nothing counts; options as for :meth:`read`."""
+        """The window's records, not counted; options as for :meth:`read`."""
         plan = self.plan(**options)
         self._options = reader_options(self.manifest, self._conf.kafka, dict(plan.options) | dict(options))
         self.tasks = plan.tasks
         return self.again()
 
     def again(self) -> DataFrame:
-        """The same records as :meth:`frame` returned last, by another read of Kafka."""
+        """The same records as :meth:`frame` returned last, with another read of Kafka."""
         frames = [self._spark_reads(layer) for layer in self._layers]
         if self._apart or not frames:
             frames += self._driver_reads()
@@ -165,7 +168,7 @@ class PinnedRead:
             return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
 
     def _driver_reads(self) -> list[DataFrame]:
-        """A frame of one task for each range that is read apart; one without rows where there is none."""
+        """A frame with one task for each range that is read apart; a single frame without rows if there are none."""
         given = {name.lower(): value for name, value in self._options.items()}
         headers = given.get("includeheaders", "false").lower() == "true"
         columns = extreme.columns(headers)
@@ -186,12 +189,12 @@ class PinnedRead:
         except KafkaOffsetsError:
             if not is_published:
                 raise
-            # In a table other rows may have taken the place of the published ones: then these are needed after all.
+            # In a table, other rows may have replaced the published ones: then these records are needed after all.
             return [self._unasked(columns)]
 
     def _unasked(self, columns: str) -> DataFrame:
-        """In place of the records that the driver would read of a published window: retention may have passed them,
-        and :meth:`write` needs no rows. Whatever else would run on them fails."""
+        """A stand-in for the records of a published window that the driver would read: retention may have removed them,
+        and :meth:`write` needs no rows. Anything else that runs on them fails."""
         why = (
             f"Window {self.manifest.window} is published, so the records of the conf {EXTREME_TIMESTAMPS} "
             "weren't read again: take its rows from read_published()."
@@ -202,7 +205,7 @@ class PinnedRead:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Explain what Spark says of the window's records while they are read and written.
+        """Explain Spark's errors about the window's records while they are read and written.
 
         :raises DataLossError: Kafka no longer has all records.
         :raises ExtremeTimestampError: a record has a timestamp that Spark can't read.
@@ -217,7 +220,7 @@ class PinnedRead:
             raise explained from error
 
     def _record_error(self, error: Exception) -> WindowError | None:
-        """What an error of Spark's says of the records' timestamps; None where it is about something else."""
+        """The error to raise if Spark failed on the records' timestamps; None if its error is about something else."""
         if not extreme.is_overflow(error) or is_connect(self.spark):
             return None
         left = chain.from_iterable(self._layers)
@@ -227,11 +230,11 @@ class PinnedRead:
 
     @property
     def audit(self) -> Tally:
-        """What was read, summed up by the action on the frame that :meth:`read` returned last. Where :meth:`write`
-        found the window published, and so read nothing, it is what the attempt that is published has read.
+        """What was read, summed up by the action on the frame that :meth:`read` returned last. If :meth:`write` found
+        the window published, and so read nothing, it is what the published attempt read.
 
-        Kafka is asked then whether it still has the topics that were resolved, so that these were read. A client of
-        Spark Connect has nothing to ask with: there ``KafkaVerifyWindowOperator`` or nobody does.
+        Kafka is then asked whether it still has the topics that were resolved, which proves that these were read. A
+        Spark Connect client can't ask: only ``KafkaVerifyWindowOperator`` can check that later.
 
         :raises ConfigurationError: when nothing was read yet, or it wasn't counted.
         :raises UnprovenError: when no action has read the rows.
@@ -247,33 +250,33 @@ class PinnedRead:
         return found
 
     def observed(self) -> ObservedRows:
-        """The rows of the last :meth:`read`, and what counts them; refused when there is none."""
+        """The rows of the last :meth:`read` and their count; refused if there is none."""
         if not self._options:
             raise ConfigurationError("There is nothing to audit: call read() first, and write its rows.")
         if self._observed is None:
             raise ConfigurationError(
-                "What is read of this window isn't counted, as what write() has written proves it by itself. To audit "
-                "rows that go elsewhere, have them counted: read(counted=True)."
+                "This window's read isn't counted, because what write() has written proves it. To audit rows that go "
+                "elsewhere, have them counted: read(counted=True)."
             )
         return self._observed
 
     def clients(self) -> KafkaClients:
-        """Kafka's own clients of the cluster that :meth:`read` reads."""
+        """Kafka's own clients for the cluster that :meth:`read` reads."""
         return KafkaClients(self.spark, self._options)
 
     def require_read(self) -> None:
-        """Refuse to go on where nothing was read yet."""
+        """Refuse if nothing was read yet."""
         if not self._options:
             raise ConfigurationError("Call read() first: what is written comes from its rows.")
 
     def source_check(self) -> SourceCheck:
-        """What asks the Kafka that :meth:`read` reads; refused where nothing was read yet."""
+        """A check of the Kafka cluster that :meth:`read` reads; refused if nothing was read yet."""
         self.require_read()
         return SourceCheck(self.spark, self.manifest, self._options)
 
 
 def _data_loss(manifest: Manifest, error: Exception) -> DataLossError | None:
-    """What to raise where Spark says that records are missing from Kafka; None when that isn't its error."""
+    """What to raise if Spark says that records are missing from Kafka; None if its error says something else."""
     lines = (line.strip() for line in str(error).splitlines())
     said = next((line for line in lines if any(words in line for words in _DATA_LOSS)), None)
     if said is None:

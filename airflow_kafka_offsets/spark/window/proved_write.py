@@ -1,4 +1,4 @@
-"""The steps that every write of a window has in common: Spark's errors are explained, Kafka is asked where the rows
+"""The steps that all writes of a window have in common: notes and publications are read, Kafka is asked where the rows
 came from, and what isn't proved is refused."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 
 _MOST_RANGES = 4096
-"""As long as a text of them may be that a table's commits carry: some two hundred partitions."""
+"""Maximum length of the ranges' text in a table's commits: some two hundred partitions."""
 KEPT_OUTPUTS = "A window keeps the outputs that it was published with: use another pipeline name for others."
 
 
@@ -44,18 +44,18 @@ def load_unless_published(
     recorded: Callable[[PinnedFolder, Publication, Attempt], RunResult | None],
     load: Callable[[PinnedFolder, Attempt], RunResult],
 ) -> RunResult:
-    """Load a window and prove it, unless a publication of it goes on counting.
+    """Load a window and prove it, unless a publication of it stays valid.
 
-    :param sinks: where the rows go, by output; they are shown once all are proved, the first one last, so that whoever
+    :param sinks: where the rows go, by output. They are shown after all are proved, the first one last, so that whoever
         sees it finds the others.
-    :param recorded: what was counted of that publication; None where its rows have to be loaded again.
+    :param recorded: returns the counts of that publication; None if its rows must be loaded again.
     :param load: writes and counts.
     :raises UnprovenError: what was read or written isn't the window.
     """
     folder = PinnedFolder.of(window.spark, window.folder, window.manifest)
     folder.require_own_ledger()
     notes = folder.notes
-    # First: whoever publishes another attempt looks at the notes, and whoever writes looks at what is published.
+    # Begin first: a publisher of another attempt reads the notes, and a writer reads the publications.
     attempt = begin(window, folder)
     published = folder.publication()
     if published is not None and counts_over(published, window.manifest):
@@ -71,9 +71,9 @@ def load_unless_published(
     verdict = _judged(window, result)
     hidden = [place for sink in sinks.values() if (place := sink.unseen(attempt))]
     if not verdict.proved and len(hidden) == len(sinks):
-        notes.add(attempt.name, writes=False)  # what an earlier attempt has written is there as it was
+        notes.add(attempt.name, writes=False)  # what earlier attempts wrote is unchanged
     if verdict.proved:
-        # First: Airflow's side publishes whatever it finds the proved counts of.
+        # Release before the result is written: Airflow's side publishes any proved counts that it finds.
         for name in reversed(list(sinks)):
             sinks[name].release(window.spark, replace(attempt, output=name))
     folder.write_result(result)
@@ -85,8 +85,8 @@ def load_unless_published(
 
 
 def begin(window: PinnedRead, folder: PinnedFolder) -> Attempt:
-    """Begin an attempt, and note which Spark application it is: a client of Spark Connect notes nothing. Refused where
-    an attempt of this name has begun before."""
+    """Begin an attempt, and note which Spark application it is; a Spark Connect client notes nothing. Refused if an
+    attempt with this name has begun before."""
     known = folder.notes
     notes = {name: known.read(name) for name in known.names()}
     if window.attempt in notes:
@@ -123,7 +123,7 @@ def begin(window: PinnedRead, folder: PinnedFolder) -> Attempt:
 
 
 def _ranges_text(manifest: Manifest) -> str:
-    """The ranges that hold something, as JSON; empty where that is long."""
+    """The non-empty ranges as JSON; empty if that is too long."""
     found: dict[str, dict[int, list[int]]] = {}
     for pinned in manifest.non_empty():
         found.setdefault(pinned.topic, {})[pinned.partition] = [pinned.start_offset, pinned.end_offset]
@@ -132,7 +132,7 @@ def _ranges_text(manifest: Manifest) -> str:
 
 
 def run_result(window: PinnedRead, attempt: Attempt, counts: RunCounts, started: float, **written: Any) -> RunResult:
-    """What an attempt has counted that began at ``started`` on the monotonic clock, and what its outputs hold."""
+    """An attempt's counts and what its outputs hold; ``started`` is when it began, on the monotonic clock."""
     return RunResult(
         attempt=attempt.name,
         manifest_sha256=attempt.manifest_sha256,
@@ -149,13 +149,13 @@ def run_result(window: PinnedRead, attempt: Attempt, counts: RunCounts, started:
 
 
 def require_kind(sink: Sink) -> None:
-    """Refuse a sink that the ledger wouldn't know what to call."""
+    """Refuse a sink without a name for the ledger."""
     if not hasattr(sink, "kind"):
         raise ConfigurationError(f"{type(sink).__name__} has no kind: give the class one, such as kind = 'postgres'.")
 
 
 def refuse_other_manifest(published: Publication, window: PinnedRead, attempt: Attempt) -> None:
-    """Refuse a publication of the window's own revision that another manifest was loaded for."""
+    """Refuse a publication of this revision that was loaded from another manifest."""
     if published.revision == window.manifest.revision:
         raise LedgerConflictError(
             f"Window {attempt.window} is published from another manifest ({published.manifest_sha256})."
@@ -163,7 +163,7 @@ def refuse_other_manifest(published: Publication, window: PinnedRead, attempt: A
 
 
 def forget_hint(attempt: Attempt) -> str:
-    """What to do where published rows aren't in the output any more."""
+    """What to do if published rows are no longer in the output."""
     return (
         "If the rows were lost, restore them; or, to load the window again, "
         f"kafka-offsets ledger forget {attempt.pipeline} {attempt.window} --force."
@@ -171,7 +171,7 @@ def forget_hint(attempt: Attempt) -> str:
 
 
 def overwritten(window: PinnedRead, place: str | None, recorded: RunResult, sink: Sink, attempt: Attempt) -> bool:
-    """Whether the table of published rows, in ``place``, says that another attempt has replaced them since."""
+    """Whether the table in ``place`` says that another attempt has replaced the published rows since."""
     if not isinstance(sink, TableSink) or sink.table != place:
         return False
     newest = sink.newest(window.spark, attempt.ledger_id, attempt.window)
@@ -179,7 +179,7 @@ def overwritten(window: PinnedRead, place: str | None, recorded: RunResult, sink
 
 
 def files_of_output(sink: Sink, output: DataFrame, written: Written) -> tuple[str, ...]:
-    """The files that hold the rows, by their paths within the output; none of a table's."""
+    """The files that hold the rows, by their paths within the output; none for a table."""
     if written.output is None or sink.kind not in FILE_FORMATS:
         return ()
     place = f"{WINDOW_COLUMN}={written.output.rpartition(f'/{WINDOW_COLUMN}=')[2]}/"
@@ -187,7 +187,7 @@ def files_of_output(sink: Sink, output: DataFrame, written: Written) -> tuple[st
 
 
 def source_of(folder: PinnedFolder, window: PinnedRead, writer: str) -> Source | None:
-    """Where the rows came from. Asked after they were written: an answer from before the read says nothing of it."""
+    """Where the rows came from. Kafka is asked after the write: an answer from before the read proves nothing."""
     if not window.manifest.span or is_connect(window.spark):
         return None
     try:
@@ -201,7 +201,7 @@ def _judged(window: PinnedRead, result: RunResult) -> Verdict:
     manifest = window.manifest
     if not is_connect(window.spark):
         return judge(manifest, result)
-    # Such a client can't ask Kafka where the rows came from: whoever publishes what it has counted does.
+    # A Spark Connect client can't ask Kafka where the rows came from: whoever publishes its counts asks.
     topic_ids = {topic: manifest.topics[topic].topic_id for topic in topics_read(manifest)}
     source = Source(manifest.cluster_id, topic_ids, len(with_epoch(manifest)), now_ms())
     return judge(manifest, replace(result, source=source))
@@ -210,8 +210,8 @@ def _judged(window: PinnedRead, result: RunResult) -> Verdict:
 def _unproved(
     folder: PinnedFolder, window: PinnedRead, result: RunResult, verdict: Verdict, places: Sequence[str]
 ) -> UnprovenError:
-    """The error of a result that proves nothing, whose rows in ``places`` are refused with it; a
-    :class:`CountedTwiceError` where another try may prove it."""
+    """The error for a result that proves nothing; its rows in ``places`` are noted as refused. A
+    :class:`CountedTwiceError` if another try may prove it."""
     folder.notes.add(result.written_by, refused=True)
     return (CountedTwiceError if verdict.may_pass else UnprovenError)(
         f"Window {window.manifest.window} is not proved, and can't be published: {verdict}. The rows of attempt "

@@ -1,8 +1,8 @@
 """The tally of rows: what the audit compares, summed up by Spark.
 
-What was written is counted from the output, three columns of it. Where that doesn't prove the window by itself, what is
-read is summed up while it is written, in the same pass (``Observation``), so that Kafka is read once. Both use the same
-checksum: equal ones make it the same rows.
+What was written is counted from three columns of the output. If that alone doesn't prove the window, the records are
+also summed up as they are read, in the pass that writes them (``Observation``), so that Kafka is read once. Both use
+the same checksum: equal checksums mean the same rows.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ _OFFSETS = {
 }
 _CONTENT = "coalesce(octet_length(`key`), 0) + coalesce(octet_length(`value`), 0)"
 _SAMPLED = 64
-"""Of so many offsets, a power of two, one is looked at for its bytes as it is read."""
+"""One of this many offsets (a power of two) is sampled for its size as it is read."""
 _SAMPLE = 1_000
-"""Rows of the output that are looked at for their bytes, where nothing counts what is read."""
+"""How many rows of the output are sampled for their size if nothing counts what is read."""
 _MISSING = 100
-"""Of each partition, so many offsets without a row are looked at to learn why."""
+"""How many offsets without a row are looked at in each partition, to explain why."""
 _CHUNK = 65536
-"""Offsets that are made of a row at a time."""
+"""How many offsets one row is expanded to at a time; a row of the query stands for at least as many."""
 _CHUNKS = 10_000
-"""So many rows stand for all offsets, or little more."""
+"""About how many rows of the query stand for all offsets."""
 _METRICS_TIMEOUT_S = 60.0
-"""Spark hands the metrics over on another thread, moments after the action."""
+"""Timeout for the metrics, which Spark delivers on another thread, moments after the action."""
 UNREAD = (
     "Spark reported no count of the rows read: what was written doesn't come from them alone, or Spark "
     "assumed that they were empty, or an RDD, a checkpoint or collected rows came in between."
 )
 _FIRST = "_kafka_offsets_first_of_task"
 _ROW_BITS = 33
-"""How many bits of ``monotonically_increasing_id()`` are a row's place among those of its task."""
+"""How many low bits of ``monotonically_increasing_id()`` are the row's position in its task."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedRows:
-    """Rows that are tallied as they pass: exactly one action may run on them or on what is made of them (S25). Spark
+    """Rows that are tallied as they pass. Exactly one action may run on them or on what is made from them (S25); Spark
     puts the sums into the observation."""
 
     rows: DataFrame
@@ -65,15 +65,15 @@ class ObservedRows:
     manifest: Manifest
 
     def found(self) -> Tally | None:
-        """The sums, once the action is done; None when none has counted the rows: an optimizer may cut them off, as
-        under a filter that is always false. Spark's own ``Observation.get`` would wait for ever."""
+        """The sums, after the action; None if no action has counted the rows: an optimizer may remove them, as under a
+        filter that is always false. Spark's own ``Observation.get`` would then wait forever."""
         sums = observed_sums(self.observation)
         return _tally(sums, self.manifest) if sums else None
 
 
 def observed_sums(observation: Observation) -> dict[str, Any]:
-    """What the first action on observed rows has summed up; empty when there was none."""
-    # Spark Connect's observation is another class: its sums came with the action's answer, or never will.
+    """The sums of the first action on observed rows; empty if there was none."""
+    # Spark Connect has its own Observation class: its sums came with the action's answer, or never will.
     if not isinstance(observation, Observation):
         return dict(observation.get)
     found: dict[str, Any] = {}
@@ -88,10 +88,10 @@ class Scanned:
     """What an output holds.
 
     :param written: its rows, by topic and partition.
-    :param outside: how many of them it keeps apart by ``outside_window``; None where it keeps none apart, or has rows
-        on neither side.
-    :param late: rows whose ``timestamp`` lies outside the window's two instants; None where it has no such column, or
-        nobody asked.
+    :param outside: how many of them ``outside_window`` marks; None if the output has no such column, or rows without a
+        value in it.
+    :param late: rows whose ``timestamp`` lies outside the window's two instants; None if the output has no such column,
+        or it wasn't asked for.
     """
 
     written: tuple[PartitionTally, ...]
@@ -100,15 +100,15 @@ class Scanned:
 
 
 def outside_window(manifest: Manifest) -> str:
-    """The SQL condition of a row, as read, whose timestamp lies outside the window's two instants; as one does that
-    Spark can't read, which is null."""
+    """SQL condition for a row, as read, whose timestamp lies outside the window's two instants. A timestamp that Spark
+    can't read is null, and counts as outside."""
     start, end = (f"timestamp_millis({instant})" for instant in (manifest.start_ms, manifest.end_ms))
     return f"coalesce(`timestamp` < {start} OR `timestamp` >= {end}, true)"
 
 
 def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> ObservedRows:
-    """Tally rows with Kafka's topic, partition, offset and timestamp as they are read. Where offsets may be without a
-    record, the read has to tell where its tasks began, too."""
+    """Tally rows with Kafka's topic, partition, offset and timestamp as they are read. If offsets may be without a
+    record, also tally where the tasks of the read began."""
     observation = Observation()
     added: tuple[str, ...] = ()
     metrics = _of_records(manifest)
@@ -121,14 +121,14 @@ def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> Obse
 
 
 def tally_of(records: DataFrame, manifest: Manifest) -> Tally:
-    """Tally a window's records, as Spark's Kafka source returns them, by an action of its own."""
+    """Tally a window's records, as Spark's Kafka source returns them, with an action of its own."""
     (sums,) = records.agg(*_columns(_of_records(manifest))).collect()
     return _tally(sums.asDict(), manifest)
 
 
 def scan(rows: DataFrame, manifest: Manifest, *, late: bool = False) -> Scanned:
-    """Tally rows with Kafka's topic, partition and offset by the first two: one pass over three columns; and one more
-    to count ``late`` and early rows too."""
+    """Tally rows by topic and partition, in one pass over topic, partition and offset. ``late`` reads a further column
+    to count the rows outside the window's time, early or late."""
     metrics, kinds, more = _same_rows(manifest) | _OFFSETS, dict(rows.dtypes), []
     if kinds.get(OUTSIDE_COLUMN) == "boolean":
         more.append(OUTSIDE_COLUMN)
@@ -148,8 +148,8 @@ def scan(rows: DataFrame, manifest: Manifest, *, late: bool = False) -> Scanned:
 
 
 def sampled_bytes(rows: DataFrame) -> float | None:
-    """Mean size of key and value of some rows, as Spark finds them first: one short task. None where the two aren't
-    there as Kafka has them, and without rows."""
+    """Mean size of key and value of the first rows that Spark finds: one short task. None without rows, or if the two
+    columns aren't there as Kafka has them."""
     kinds = dict(rows.dtypes)
     if any(kinds.get(name) not in ("binary", "string") for name in ("key", "value")):
         return None
@@ -158,10 +158,10 @@ def sampled_bytes(rows: DataFrame) -> float | None:
 
 
 def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tuple[int, int]]:
-    """The first and last offset of each of some tasks that has rows: one more pass over three columns."""
+    """The first and last offset in each of these tasks that has rows: one more pass over three columns."""
     if not tasks:
         return {}
-    # A task is found by the cells that it lies in, as large as tasks are on average: a row is compared with few.
+    # Tasks are found by cells as large as an average task, so that each row is compared with few tasks.
     cell = max(1, sum(task.span for task in tasks) // len(tasks))
     places = [
         (task.topic, task.partition, number, task.start_offset, task.end_offset)
@@ -178,8 +178,8 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tup
 
 
 def first_missing(rows: DataFrame, manifest: Manifest) -> list[LogRange]:
-    """Where rows lack offsets of a window: the first ones of each partition, as ranges. For a window that isn't proved:
-    it shuffles all rows."""
+    """Where rows lack offsets of a window: the first missing offsets of each partition, as ranges. Only for a window
+    that isn't proved: it shuffles all rows."""
     spark, keys = rows.sparkSession, list(AUDITED)
     place = Window.partitionBy("topic", "partition").orderBy("offset")
     missing = offsets_once(spark, manifest).join(_audited(rows), keys, "left_anti")
@@ -189,15 +189,15 @@ def first_missing(rows: DataFrame, manifest: Manifest) -> list[LogRange]:
 
 
 def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
-    """The tally of rows that have each offset of a window once: what an output that lacks none has to hold. Nothing is
-    read; what only a read can count is unknown."""
+    """The tally of a complete output, with each offset of the window once. Nothing is read, so what only a read can
+    count is unknown."""
     (sums,) = offsets_once(spark, manifest).agg(*_columns(_same_rows(manifest))).collect()
     return Tally(sums["count"], sums["checksum"] or 0, outside_window=None, counted=False)
 
 
 def offsets_once(spark: SparkSession, manifest: Manifest) -> DataFrame:
-    """A row with topic, partition and offset for each offset of a window. Nothing is read."""
-    # Rows of the driver's own come in as many tasks as run at a time, without being sent about.
+    """One row with topic, partition and offset for each offset of a window. Nothing is read."""
+    # The driver's own rows are split into as many tasks as run at a time, without a shuffle.
     size = max(_CHUNK, manifest.span // _CHUNKS)
     chunks = [
         (pinned.topic, pinned.partition, start, min(start + size, pinned.end_offset) - 1)
@@ -212,7 +212,7 @@ def offsets_once(spark: SparkSession, manifest: Manifest) -> DataFrame:
 
 
 def _literal_rows(spark: SparkSession, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]) -> DataFrame:
-    """Rows that are part of the query. ``createDataFrame`` would start Python for them on every executor."""
+    """Rows that are part of the query itself. ``createDataFrame`` would start Python on every executor."""
     fields = ", ".join(f"`{name}`: {kind}" for name, kind in columns.items())
     text = json.dumps([dict(zip(columns, row, strict=True)) for row in rows])
     known = F.from_json(F.lit(text), f"array<struct<{fields}>>")
@@ -220,23 +220,24 @@ def _literal_rows(spark: SparkSession, columns: Mapping[str, str], rows: Sequenc
 
 
 def _audited(rows: DataFrame, more: Iterable[str] = ()) -> DataFrame:
-    # A sink may keep them as other types, and a hash is of one.
+    # A sink may store other types, and a hash depends on the type.
     audited = (f"cast(`{name}` AS {kind}) AS `{name}`" for name, kind in AUDITED.items())
     return rows.selectExpr(*audited, *(f"`{name}`" for name in more))
 
 
 def _same_rows(manifest: Manifest) -> dict[str, str]:
-    """Equal ones make it the same rows, as nobody who writes to a topic knows the ledger's identity: records could be
-    made of which a transform drops some and doubles others so that a sum of known numbers stays. A name takes longer to
-    hash than two numbers: a window's only one is left out, as what was written is grouped by topic."""
+    """Count and checksum, which are equal only for the same rows. The salt is needed because whoever writes to a topic
+    could otherwise craft records of which a transform drops some and doubles others without changing the sum; nobody
+    who writes to a topic knows the ledger's identity. A topic name takes longer to hash than two numbers, so a window's
+    only topic is left out: what was written is grouped by topic anyway."""
     salt = int(hashlib.sha256(f"{manifest.ledger_id}/{manifest.window}".encode()).hexdigest()[:15], 16)
     topic = "`topic`, " if len({pinned.topic for pinned in manifest.ranges}) > 1 else ""
     return {"count": "count(*)", "checksum": f"bit_xor(xxhash64({salt}L, {topic}`partition`, `offset`))"}
 
 
 def _of_records(manifest: Manifest) -> dict[str, str]:
-    """What is summed up of records as they are read."""
-    # Each takes its time with every record: sum(if()) a fifth of count_if's, and a length copies the bytes first.
+    """What is summed up about records as they are read."""
+    # Each costs time for every record: sum(if()) takes a fifth of count_if's time, and a length copies the bytes first.
     return _same_rows(manifest) | {
         "outside_window": f"sum(if({outside_window(manifest)}, 1L, 0L))",
         "sampled_bytes": f"sum(if(`offset` & {_SAMPLED - 1} = 0, {_CONTENT}, 0))",
@@ -244,7 +245,7 @@ def _of_records(manifest: Manifest) -> dict[str, str]:
 
 
 def _tally(sums: Mapping[str, Any], manifest: Manifest) -> Tally:
-    """From the sums of :func:`_of_records`, and of ``starts`` where they have it."""
+    """From the sums of :func:`_of_records`, and ``starts`` if it is there."""
     return Tally(
         count=sums["count"],
         # Sums over no rows are null.
@@ -256,7 +257,7 @@ def _tally(sums: Mapping[str, Any], manifest: Manifest) -> Tally:
 
 
 def _bytes_per_record(manifest: Manifest, count: int, sampled_bytes: int) -> float | None:
-    """Gaps are taken to be spread evenly."""
+    """Mean size of a record; assumes that gaps are spread evenly."""
     ends = ((pinned.start_offset - 1, pinned.end_offset - 1) for pinned in manifest.ranges)
     offsets = sum(last // _SAMPLED - before // _SAMPLED for before, last in ends)
     return sampled_bytes / offsets * manifest.span / count if offsets and count else None
