@@ -54,7 +54,7 @@ _REFUSED_CREDENTIALS = (
 
 _CREDENTIALS = {
     OAUTHBEARER: "sasl.oauthbearer.scope and sasl.oauthbearer.client.id",
-    MSK_IAM: "the worker's AWS credentials and AWS_DEFAULT_REGION, and what that role may do: not the password",
+    MSK_IAM: "AWS_DEFAULT_REGION, the worker's AWS credentials and their permissions, not the password",
 }
 """What the user should check, by mechanism."""
 

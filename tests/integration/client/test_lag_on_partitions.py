@@ -101,7 +101,7 @@ class TestPartitions:
     def test_and_topics_are_not_named_both(
         self, client: OffsetsClient, groups: list[str], keys: list[TopicPartition]
     ) -> None:
-        with pytest.raises(ConfigurationError, match="leave out one"):
+        with pytest.raises(ConfigurationError, match="not both"):
             client.group_lags({groups[0]: keys}, topics=[keys[0].topic])
 
 
