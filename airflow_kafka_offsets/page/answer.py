@@ -1,4 +1,4 @@
-"""An answer: what one look at a ledger shows, encoded as it is sent, and the Dags that made what it shows."""
+"""An answer: what one read of a ledger shows, encoded for sending, and the Dags that made it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 
 _SUMMARY_BYTES = 1_000
-"""What a window's summary takes in memory, about."""
+"""Approximate memory that a window's summary takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one look at a ledger shows.
+    """What one read of a ledger shows.
 
-    :param shown: a JSON object or array, encoded: as objects, numbers take some ten times as much memory. Empty where
-        there is nothing to show.
-    :param dag_ids: the Dags that made what is shown, read in the same look. It is for those who may read all of them.
-    :param summaries: the windows that it was made from, for answers that are made from it.
+    :param shown: a JSON object or array, encoded, because numbers as Python objects take about ten times the memory.
+        Empty if there is nothing to show.
+    :param dag_ids: the Dags that made it, from the same read. Only users who may read all of them may see it.
+    :param summaries: the windows that it was made from, so that other answers can be made from them.
     """
 
     shown: bytes
@@ -29,18 +29,18 @@ class Answer:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in memory, about."""
+        """Approximate memory that it takes."""
         return len(self.shown) + sum(map(len, self.dag_ids)) + _SUMMARY_BYTES * len(self.summaries)
 
 
 def encoded(shown: dict[str, Any] | list[str]) -> bytes:
-    """As JSON.
+    """JSON.
 
-    :raises ValueError: when a number isn't one.
+    :raises ValueError: when a number is NaN or infinite.
     """
     return json.dumps(shown, separators=(",", ":"), allow_nan=False).encode()
 
 
 def joined(*shown: bytes) -> bytes:
-    """One JSON object of several, none of which is empty."""
+    """Several JSON objects merged into one. None of them may be empty."""
     return b"{" + b",".join(each[1:-1] for each in shown) + b"}"

@@ -1,4 +1,4 @@
-"""The page's routes, GET alone: JSON below ``api/``, and the files of the page. All of them ask who asks."""
+"""The page's routes, GET only: JSON below ``api/``, and the page's files. All of them check the user's permissions."""
 
 from __future__ import annotations
 
@@ -40,32 +40,33 @@ from airflow_kafka_offsets.page.window_panel import window_panel
 log = logging.getLogger(__name__)
 
 _Apart = Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]
-"""Makes a route that waits in threads of the page's own."""
+"""Makes a route run in the page's own threads."""
 _MOST_WINDOWS = 200
 _MOST_SNAPSHOTS = 400
 _MOST_WAITS = 1_000
 _LONGEST_TOPIC = 249
-"""What Kafka allows."""
+"""Kafka's limit."""
 _LONGEST_KEY = 1_000
-"""Kafka allows any; longer ones are asked for on the command line."""
+"""Kafka has no limit; for longer keys, use the command."""
 _LONGEST_INSTANT = 40
 """ISO-8601 with nanoseconds and a zone has 35 characters."""
 _READERS = 8
-"""Requests that read ledgers at a time; more of them wait without a thread. The api-server's own threads answer the
-heartbeats of running tasks too: a store that hangs may not hold them."""
+"""How many requests read ledgers at a time; others wait without a thread. These are separate threads, because the
+api-server's own also answer the heartbeats of running tasks, and a store that hangs mustn't block those."""
 _ANOTHER_DAGS = "Another Dag has loaded a window in this answer, and you may not read that Dag."
 _WAITS_READERS = 2
-"""Requests that read waits at a time, each with a connection to Airflow's database; a store that hangs holds none."""
+"""How many requests read waits at a time, each with a connection to Airflow's database. A store that hangs can't block
+them."""
 _ASKING_KAFKA = 2
-"""Requests that ask Kafka at a time; others are refused at once. A broker that hangs holds no other thread."""
-_BUSY = "Others are asking Kafka at this moment, and it hasn't answered them yet. Try again in some seconds."
-_NOT_ASKED = "The page asks no Kafka: [kafka_offsets] page_kafka_conn_id names no connection."
+"""How many requests ask Kafka at a time; others are refused at once. A broker that hangs can't block other threads."""
+_BUSY = "Other users are asking Kafka right now. Try again in a few seconds."
+_NOT_ASKED = "The page can't ask Kafka: [kafka_offsets] page_kafka_conn_id names no connection."
 _KAFKA_STANDS_MS = 5_000
-"""How long an answer of Kafka's stands, for all who ask."""
+"""How long an answer from Kafka is valid, for all users."""
 _LONGEST_GROUP = 1_000
 _UNREADABLE = (
-    "A file of this ledger can't be read, so it isn't known which Dags made what you asked for. Users who may read "
-    "all Dags are told here what is wrong, and so is whoever runs kafka-offsets ledger verify."
+    "A file of this ledger can't be read, so it isn't known which Dags made what you asked for. To users who may read "
+    "all Dags, this page says what is wrong; kafka-offsets ledger verify says it too."
 )
 _FILES = {
     name: "text/css" if name.endswith(".css") else "text/javascript"
@@ -83,7 +84,7 @@ _HEADERS = {
 
 
 def make_app() -> FastAPI:
-    """The app. It has no description of itself at an address that anybody may read."""
+    """The app, without FastAPI's documentation routes, which anybody could read."""
     app = FastAPI(title="Kafka windows", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[ASKS])
     app.middleware("http")(_with_headers)
     _serve_files(app)
@@ -140,7 +141,7 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
         with _telling():
             found = _permitted(ledgers, pipeline, reader)
             overview = found.answer
-            # Of the overview that it was made from, so that both are of one age and for the same users.
+            # The key contains the overview's age, so that both are equally old and for the same users.
             rows = _own(ledgers, pipeline, reader, ("grid", found.read_ms, before, most), read).answer
         asks = encoded({"asks_kafka": bool(page_kafka_conn_id())})
         return _json(_dates(found), asks, rows.shown, b'{"overview":' + overview.shown + b"}")
@@ -207,7 +208,7 @@ def _serve_kafka(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
         sec_fetch_site: Annotated[str | None, Header()] = None,
     ) -> Response:
         if sec_fetch_site not in (None, "same-origin", "none"):
-            raise HTTPException(status.HTTP_403_FORBIDDEN, "Another site's page may not have Kafka asked.")
+            raise HTTPException(status.HTTP_403_FORBIDDEN, "Pages of other sites may not ask Kafka.")
         with _telling():
             overview = _permitted(ledgers, pipeline, reader).answer
             if not page_kafka_conn_id():
@@ -222,7 +223,7 @@ def _serve_kafka(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
 
 
 def _of_kafka(reader: Reader, ask: Callable[[], Dated]) -> Dated:
-    """What Kafka said. Why it can't be asked may name brokers and settings: that stays in the api-server's log."""
+    """Kafka's answer. Most errors only go to the api-server's log, because they may name brokers and settings."""
     try:
         return ask()
     except (OffsetsError, TopicChangedError):
@@ -231,9 +232,9 @@ def _of_kafka(reader: Reader, ask: Callable[[], Dated]) -> Dated:
         if reader.may_read(()):
             raise
         raise HTTPException(status.HTTP_502_BAD_GATEWAY, _UNREADABLE) from error
-    except Exception as error:  # the connection's own are of many kinds
-        log.warning("Kafka can't be asked for the page: %s", error)
-        told = f"Kafka couldn't be asked ({type(error).__name__}). The log of the api-server says more."
+    except Exception as error:  # connections raise many types
+        log.warning("The page can't ask Kafka: %s", error)
+        told = f"Kafka couldn't be asked ({type(error).__name__}). The api-server's log says more."
         raise HTTPException(status.HTTP_502_BAD_GATEWAY, told) from error
 
 
@@ -243,15 +244,15 @@ def _serve_waits(app: FastAPI, apart: _Apart) -> None:
     def waiting(reader: AnyReader) -> Response:
         try:
             found = waits(reader.may_read_tasks, _MOST_WAITS)
-        except Exception as error:  # each database has its own
-            log.exception("Airflow's database can't be asked what sensors wait for.", exc_info=error)
-            told = f"Airflow's database failed ({type(error).__name__}). The log of the api-server says more."
+        except Exception as error:  # each database has its own exceptions
+            log.exception("Can't read from Airflow's database what sensors wait for.", exc_info=error)
+            told = f"Airflow's database failed ({type(error).__name__}). The api-server's log says more."
             raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, told) from error
         return _json(encoded({"now_ms": now_ms()} | found))
 
 
 def _apart(limiter: CapacityLimiter) -> _Apart:
-    """Have a route that reads ledgers wait in threads of the page's own."""
+    """Run a route in the page's own threads. While none is free, requests wait."""
 
     def decorate(route: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
         @wraps(route)
@@ -264,7 +265,7 @@ def _apart(limiter: CapacityLimiter) -> _Apart:
 
 
 def _apart_or_refused(most: int) -> _Apart:
-    """Have a route that asks Kafka wait in so many threads of its own. While none is free, it is refused."""
+    """Run a route in this many threads of its own. While none is free, requests are refused."""
     places, threads = CapacityLimiter(most), CapacityLimiter(most)
 
     def decorate(route: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
@@ -286,10 +287,10 @@ def _apart_or_refused(most: int) -> _Apart:
 
 
 def _row(ledgers: Ledgers, pipeline: str, reader: Reader) -> bytes | None:
-    """A pipeline's row; None for a user who may not read it. What is wrong with one hides no other."""
+    """A pipeline's row; None if the user may not read it. An error becomes a row, so that it doesn't hide others."""
     try:
         found = ledgers.overview(pipeline)
-    except Exception as error:  # each store has its own
+    except Exception as error:  # each store has its own exceptions
         told = str(error) if isinstance(error, KafkaOffsetsError) else _told(error)
         return encoded({"pipeline": pipeline, "error": told}) if reader.may_read(()) else None
     if not reader.may_read(found.answer.dag_ids):
@@ -300,7 +301,7 @@ def _row(ledgers: Ledgers, pipeline: str, reader: Reader) -> bytes | None:
 def _permitted(ledgers: Ledgers, pipeline: str, reader: Reader) -> Dated:
     """A pipeline's overview, for a user who may read it.
 
-    :raises HTTPException: 404 for everybody else, and where there is none.
+    :raises HTTPException: 404 if the user may not, or if there is no such pipeline.
     """
     if not PIPELINE_NAME.fullmatch(pipeline) or not ledgers.has(pipeline):
         raise absent()
@@ -316,10 +317,10 @@ def _permitted(ledgers: Ledgers, pipeline: str, reader: Reader) -> Dated:
 def _own(
     ledgers: Ledgers, pipeline: str, reader: Reader, question: Hashable, read: Callable[[Ledger], Answer]
 ) -> Dated:
-    """Of a pipeline that a user may read, an answer that may be about other Dags than its overview is.
+    """An answer about a pipeline that the user may read. It may involve other Dags than the pipeline's overview.
 
-    :raises HTTPException: 403 for a user who may not read one of the Dags that made what it shows; 502 when it can't
-        be read, so that these aren't known, for a user who may not read all Dags.
+    :raises HTTPException: 403 if the user may not read all Dags that made what it shows. 502 if the ledger can't be
+        read, so that these Dags aren't known, and the user may not read all Dags of Airflow.
     """
     try:
         found = ledgers.ask(pipeline, question, read)
@@ -349,7 +350,7 @@ def _require_window(name: str) -> None:
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """Answer in words what went wrong. What a store says stays in the api-server's log: it may name what is secret."""
+    """Turn errors into answers. A store's own message goes only to the api-server's log: it may contain secrets."""
     try:
         yield
     except HTTPException:
@@ -364,4 +365,4 @@ def _telling() -> Iterator[None]:
 
 def _told(error: Exception) -> str:
     log.exception("The ledger can't be read.", exc_info=error)
-    return f"The ledger's store failed ({type(error).__name__}). The log of the api-server says more."
+    return f"The ledger's store failed ({type(error).__name__}). The api-server's log says more."

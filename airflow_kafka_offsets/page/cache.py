@@ -1,4 +1,4 @@
-"""A small cache: what was read of a ledger stands for some seconds, and one reader at a time reads it again."""
+"""A small cache: what was read from a ledger is valid for some seconds. Only one reader at a time reads it again."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from airflow_kafka_offsets.page.answer import Answer
 log = logging.getLogger(__name__)
 
 _PLACE_BYTES = 1_000
-"""What keeping an answer takes beside it, about: the question, and its places."""
+"""Approximate memory that an entry takes in addition to its answer: the question, and the cache's own structures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """An answer that was read.
+    """An answer, and when it was read.
 
-    :param read_ms: when its reading began, Unix milliseconds: whatever was written since may not be in it.
+    :param read_ms: when reading began, Unix milliseconds. Anything written since then may be missing.
     :param answer: what was read.
     """
 
@@ -32,12 +32,12 @@ class Dated:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What came of reading.
+    """An entry.
 
-    :param read_ms: as of :class:`Dated`.
-    :param ended_ms: when its reading ended. It stands from then on: one that took long would be too old at once, and
-        whoever has waited for it would ask again.
-    :param outcome: what was read, or why it wasn't.
+    :param read_ms: when reading began, as in :class:`Dated`.
+    :param ended_ms: when reading ended, Unix milliseconds. The entry's age counts from then; otherwise the result of a
+        slow read would be too old at once, and those who waited for it would read again.
+    :param outcome: what was read, or the error.
     """
 
     read_ms: int
@@ -51,10 +51,10 @@ class _Kept:
 
 
 class Cache:
-    """What was read, by ledger and question. What doesn't stand any more goes when something is kept.
+    """What was read, by ledger and question. Expired entries are dropped when an entry is added.
 
-    :param stands_ms: how long an answer stands, milliseconds.
-    :param most_bytes: how much memory all of them may take; the oldest goes first.
+    :param stands_ms: how long an answer is valid, milliseconds.
+    :param most_bytes: how much memory all entries may take; the oldest are dropped first.
     """
 
     def __init__(self, stands_ms: int = 20_000, most_bytes: int = 64 * 2**20) -> None:
@@ -67,16 +67,16 @@ class Cache:
 
     @property
     def size_bytes(self) -> int:
-        """How much memory what is kept takes, about."""
+        """Approximate memory that all entries take."""
         return self._size_bytes
 
     def get(
         self, pipeline: str, question: Hashable, read: Callable[[], Answer], at_most_ms: int | None = None
     ) -> Dated:
-        """The kept answer at once, else a new one. While one reader reads a pipeline's ledger, others who need it read
-        wait for it. An error is kept too: they would ask a store that doesn't answer one after the other.
+        """The cached answer, or else a new one. While one reader reads a pipeline's ledger, others who need to read it
+        wait. Errors are cached too; otherwise those who waited would try a hanging store one after the other.
 
-        :param at_most_ms: how old a kept answer may be, milliseconds; None for as old as any.
+        :param at_most_ms: how old a cached answer may be, milliseconds; None for the cache's own limit.
         """
         key, limit_ms = (pipeline, question), self._stands_ms if at_most_ms is None else at_most_ms
         with self._lock:
@@ -89,7 +89,7 @@ class Cache:
                     kept = _read(read)
                     self._keep(key, kept)
         if isinstance(kept.outcome, Exception):
-            raise kept.outcome.with_traceback(None)  # it would grow with each reader
+            raise kept.outcome.with_traceback(None)  # the traceback would grow with each reader
         return Dated(kept.read_ms, kept.outcome)
 
     def _keep(self, key: Hashable, kept: _Kept) -> None:
@@ -119,9 +119,9 @@ def _read(read: Callable[[], Answer]) -> _Kept:
 def _outcome(read: Callable[[], Answer]) -> Answer | Exception:
     try:
         return read()
-    except Exception as error:  # each store has its own
+    except Exception as error:  # each store has its own exceptions
         if not isinstance(error, KafkaOffsetsError):
             log.warning("A ledger's store failed.", exc_info=error)
-        # What it came from holds what was read: a file's whole text.
+        # Its cause and traceback keep what was read in memory: a file's whole text.
         error.__cause__ = error.__context__ = error.__traceback__ = None
         return error

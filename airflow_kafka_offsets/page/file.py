@@ -1,4 +1,4 @@
-"""The page of one pipeline as a file: the page itself, with the answers that it would ask for in it."""
+"""The page of one pipeline as a single file, which contains the answers that the page would request."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ MODULES = (
     "over_time.js",
     "page.js",
 )
-"""The page's own code, each before those that import it."""
+"""The page's own modules, each before those that import it."""
 _UPLOT_FOLDER = "vendor/uplot"
 UPLOT, UPLOT_CSS = f"{_UPLOT_FOLDER}/uPlot.iife.min.js", f"{_UPLOT_FOLDER}/uPlot.min.css"
-"""The chart library, which declares its one name for all."""
+"""The chart library. It declares one global name."""
 UPLOT_LICENCE = f"{_UPLOT_FOLDER}/LICENSE"
-"""Wants to go with every copy."""
+"""The licence requires that it is part of every copy."""
 MOST_WINDOWS = 100
-"""As many as the page shows at once, and snapshots likewise."""
+"""How many windows, and how many snapshots, the file contains: as many as the page shows at once."""
 
 
 def page_file(ledger: Ledger, window: str) -> str:
-    """HTML that needs nothing else: the pipeline's newest windows, each with its panel, and its topics over time.
+    """Self-contained HTML: the pipeline's newest windows, each with its panel, and its topics over time.
 
-    :param window: the one that is open at first; it is there though it is an older one.
-    :raises LedgerError: when a file of the ledger isn't what it should be.
+    :param window: the window to open first. It is included even if it isn't one of the newest.
+    :raises LedgerError: when a file of the ledger can't be read or is damaged.
     """
     static = files("airflow_kafka_offsets.page") / "static"
     texts = ("page.css", "index.html", UPLOT_CSS, UPLOT, UPLOT_LICENCE, *MODULES)
     css, html, library_css, library, licence, *modules = ((static / name).read_text(encoding="utf-8") for name in texts)
-    # A module of a file can't import another one.
+    # A module that is inside an HTML file can't import another one.
     lines = (line for module in modules for line in module.splitlines() if not line.startswith("import "))
     page = "\n".join(line.removeprefix("export ") for line in lines)
-    # Nothing in a text may end the script.
+    # No text may contain "</script>".
     kept = json.dumps(_answers(ledger, window), separators=(",", ":")).replace("<", "\\u003c")
     first = json.dumps(f"#/p/{quote(ledger.pipeline)}/w/{window}")
     opened = f"if (!location.hash) location.hash = {first};"
@@ -69,7 +69,7 @@ def page_file(ledger: Ledger, window: str) -> str:
 
 
 def _answers(ledger: Ledger, window: str) -> dict[str, Any]:
-    """What the page asks for, by path."""
+    """The answers to the page's requests, by path."""
     now = now_ms()
     dates = {"read_ms": now, "now_ms": now}
     found = overview(ledger)

@@ -1,4 +1,4 @@
-"""The grid: some windows of a pipeline, in order of time, by partition. Holes are rows between the windows."""
+"""The grid: windows of a pipeline by partition, in order of time. Holes are rows between the windows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ Json = dict[str, Any]
 
 
 def grid(ledger: Ledger, summaries: Sequence[WindowSummary], before: str | None, most: int) -> Json:
-    """The last windows, or the last before one.
+    """The last windows, or the last ones before a given window.
 
-    A cell is a number at its partition's place; what few cells have is a number by place.
+    Values that every cell has are a list with an item for each partition; values that few cells have are a mapping by
+    the partition's index.
 
-    :param before: a window's name; None for the last windows of all.
+    :param before: a window's name; None for the last windows of the pipeline.
     :param most: how many windows.
-    :raises LedgerError: when a file isn't what it should be.
+    :raises LedgerError: when a file can't be read or is damaged.
     """
     upto = [each for each in summaries if before is None or each.window < before]
     earlier, shown = _cut(upto, most)
@@ -45,7 +46,7 @@ def grid(ledger: Ledger, summaries: Sequence[WindowSummary], before: str | None,
 
 
 def _cut(summaries: Sequence[WindowSummary], most: int) -> tuple[Sequence[WindowSummary], Sequence[WindowSummary]]:
-    """The last ones, and those before them. The revisions of one window stay together."""
+    """Earlier windows, and the last ones. The revisions of a window stay together."""
     cut = max(0, len(summaries) - most)
     while 0 < cut < len(summaries) and summaries[cut - 1].window == summaries[cut].window:
         cut -= 1
@@ -53,7 +54,10 @@ def _cut(summaries: Sequence[WindowSummary], most: int) -> tuple[Sequence[Window
 
 
 def _neighbours(earlier: Sequence[WindowSummary], shown: Sequence[WindowSummary]) -> Sequence[WindowSummary]:
-    """Of the earlier ones, the published one that ends last, and all that reach past its end or into what is shown."""
+    """The earlier windows that may touch what is shown.
+
+    These are the published one that ends last, and all that reach past its end or into what is shown.
+    """
     published = [summary for summary in earlier if summary.attempt is not None]
     if not published or not shown:
         return []
@@ -63,8 +67,8 @@ def _neighbours(earlier: Sequence[WindowSummary], shown: Sequence[WindowSummary]
 
 
 def state_of(ledger: Ledger, summary: WindowSummary) -> str:
-    """How far a window has come: its state in the ledger; of one that was submitted, whether it may be loading, or all
-    its attempts are known to have failed."""
+    """A window's state in the ledger. "Submitted" is split into "loading" (may be running) and "failed" (all attempts
+    are known to have failed)."""
     if summary.state is WindowState.RESOLVED:
         return "pinned"
     if summary.state is not WindowState.SUBMITTED:
@@ -95,7 +99,7 @@ def _window_row(
 
 
 def _rows_by_place(ledger: Ledger, summary: WindowSummary, places: Mapping[TopicPartition, int]) -> list[int] | None:
-    """Rows of each partition, 0 where it has none; None where nothing is published, or no result says how many."""
+    """Rows of each partition; 0 if it has none. None if nothing is published, or no result says how many."""
     if summary.attempt is None:
         return None
     result = ledger.window_folders.revision(summary.window, summary.revision).result(summary.attempt)
@@ -110,7 +114,7 @@ def _rows_by_place(ledger: Ledger, summary: WindowSummary, places: Mapping[Topic
 
 
 def _with_misfits(cells: Sequence[Json], misfits: Iterable[Misfit], places: Mapping[TopicPartition, int]) -> list[Json]:
-    """The rows of windows, overlaps noted in them, and a row before each window that a hole is before."""
+    """The windows' rows with their overlaps, and a row for each hole, before the window that follows it."""
     by_name = {row["window"]: row for row in reversed(cells)}  # of two revisions, the published one comes first
     holes: dict[str, Json] = {}
     for misfit in misfits:

@@ -1,8 +1,8 @@
-"""Kafka at this moment: where a pipeline's logs start and end, what of them isn't loaded, what a group has committed.
+"""Kafka now: where a pipeline's logs start and end, what isn't loaded, and what a group has committed.
 
-Asked when somebody presses the button, through the one connection that a setting names: a ledger doesn't say by which
-connection its pipeline is loaded, and whoever may write to it mustn't choose what the api-server connects to. No record
-is read.
+Kafka is asked when somebody presses the button, through the one connection that a setting names. A ledger doesn't say
+which connection its pipeline uses, and somebody who can write to a ledger mustn't be able to choose what the api-server
+connects to. No records are read.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from airflow_kafka_offsets.page.overview import gone_of, unloaded_ranges
 
 Json = dict[str, Any]
 _MOST_S = 10.0
-"""Seconds that one of the questions may take. There is one, and another one for a group."""
+"""Deadline of each question, in seconds. There is one question, and a second one for a group."""
 _STATUSES = {
     LagStatus.NO_COMMIT: "no commit on some partitions: counted from their log starts",
     LagStatus.BELOW_LOG_START: "the commit points at deleted records",
     LagStatus.AHEAD_OF_LOG: "the commit is past the log's end",
-    LagStatus.LOG_TRUNCATED: "the log was cut below the commit",
+    LagStatus.LOG_TRUNCATED: "the log was truncated below the commit",
     LagStatus.UNKNOWN_GROUP: "there is no such group",
 }
 
 
 def page_kafka_conn_id() -> str:
-    """The connection by which the page asks Kafka: the ``[kafka_offsets] page_kafka_conn_id`` setting; empty where it
-    asks none."""
+    """The connection that the page uses to ask Kafka: the ``[kafka_offsets] page_kafka_conn_id`` setting. Empty if the
+    page doesn't ask Kafka."""
     return str(conf.get("kafka_offsets", "page_kafka_conn_id", fallback="")).strip()
 
 
 def kafka_now(ledger: Ledger, summaries: Sequence[WindowSummary], topics: Iterable[str], group: str | None) -> Json:
-    """What Kafka says of a pipeline's topics.
+    """What Kafka answers about a pipeline's topics.
 
     :param summaries: the pipeline's windows.
-    :param group: a consumer group to measure on them; None for none.
-    :raises TopicChangedError: when the connection reaches another cluster than the ledger's.
+    :param group: a consumer group whose lag is measured, or None.
+    :raises TopicChangedError: when the connection reaches a different cluster than the ledger's.
     :raises OffsetsError: when a topic is gone, or may not be described.
-    :raises LedgerError: when the ledger isn't what it should be.
+    :raises LedgerError: when the ledger can't be read or is damaged.
     :raises KafkaOffsetsError: when Kafka can't be asked for another reason.
     """
     stored = ledger.read_pipeline() or {}
@@ -59,7 +59,7 @@ def kafka_now(ledger: Ledger, summaries: Sequence[WindowSummary], topics: Iterab
         asked_ms, survey = now_ms(), client.survey(topics)
         if survey.cluster_id != stored["cluster_id"]:
             raise TopicChangedError(
-                f"The page's connection reaches cluster {survey.cluster_id}, and this pipeline is of cluster "
+                f"The page's connection reaches cluster {survey.cluster_id}, but this pipeline's topics are in cluster "
                 f"{stored['cluster_id']}. Name another connection in [kafka_offsets] page_kafka_conn_id."
             )
         lags = client.group_lags([group], topics=topics, isolation_level=isolation_level) if group else None
@@ -69,7 +69,7 @@ def kafka_now(ledger: Ledger, summaries: Sequence[WindowSummary], topics: Iterab
     for topic, facts in sorted(survey.facts.items()):
         own = [each for each in extents if each.topic == topic]
         row = _topic(own, facts, known.get(topic), isolation_level) | _not_loaded(own, unloaded, isolation_level)
-        if row["recreated"] or row["truncated"]:  # at the offsets that were loaded are other records now
+        if row["recreated"] or row["truncated"]:  # the loaded offsets now belong to other records
             row |= {"unread": None, "gone": None}
         rows.append(row if measured is None else row | _committed(measured, topic))
     return {"asked_ms": asked_ms, "group": group, "topics": rows}
@@ -99,10 +99,10 @@ def _end(extent: LogExtent, isolation_level: IsolationLevel) -> int:
 
 
 def _not_loaded(extents: Sequence[LogExtent], unloaded: Sequence[LogRange] | None, level: IsolationLevel) -> Json:
-    """How many offsets no published window has, and how many of these are gone; of a partition that is in none yet, all
-    that its log holds. None while nothing is published.
+    """How many offsets are in no published window (``unread``), and how many of them are deleted (``gone``).
 
-    ``truncated`` is how many partitions have a log that ends before what is loaded of it.
+    All offsets of a partition count that is in no published window yet. ``truncated`` is the number of partitions whose
+    log ends before what was loaded from it. All are None while nothing is published.
     """
     if unloaded is None:
         return dict.fromkeys(("unread", "gone", "truncated"))
@@ -120,7 +120,7 @@ def _not_loaded(extents: Sequence[LogExtent], unloaded: Sequence[LogRange] | Non
 
 
 def _committed(lag: GroupLag, topic: str) -> Json:
-    """What a group has committed on a topic, and how far that is behind; None where a partition's isn't known."""
+    """What a group has committed on a topic, and its lag; each is None if it isn't known for some partition."""
     own = [each for each in lag.partitions if each.topic == topic]
     commits, lags = [each.committed_offset for each in own], [each.lag for each in own]
     said = {_STATUSES[each.status] for each in own if each.status in _STATUSES}

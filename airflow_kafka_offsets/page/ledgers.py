@@ -16,27 +16,28 @@ from airflow_kafka_offsets.page.cache import Cache, Dated
 from airflow_kafka_offsets.page.overview import overview
 
 _ROOT = "/"
-"""Stands for the root among the pipelines' names, none of which has a slash."""
+"""The cache's key for the root. No pipeline's name contains a slash."""
 _LISTED_ANEW_MS = 2_000
-"""So often the root is listed for names that it doesn't have, whoever asks for them."""
+"""The root is listed at most this often for unknown names, no matter how many users ask."""
 
 
 class Ledgers:
-    """All pipelines below the setting's root."""
+    """All pipelines below the configured root."""
 
     def __init__(self) -> None:
         self._cache = Cache()
 
     def pipelines(self) -> list[str]:
-        """Names of the folders that are a pipeline's.
+        """The names of the folders that contain a pipeline.
+
 
         :raises ConfigurationError: when no root is set.
         """
         return self._listed("all")
 
     def has(self, pipeline: str) -> bool:
-        """Whether there is a pipeline of that name. For one that isn't known, the root is listed anew: a task links to
-        its first window at once. What comes of that is kept apart from what is known of the others.
+        """Whether there is a pipeline of that name. The root is listed again for an unknown name, because a task links
+        to a new pipeline's first window immediately. That listing is cached separately.
 
         :raises ConfigurationError: when no root is set.
         """
@@ -50,14 +51,14 @@ class Ledgers:
     def overview(self, pipeline: str) -> Dated:
         """The overview of a pipeline, made from all its windows.
 
-        :raises LedgerError: when the ledger isn't what it should be.
+        :raises LedgerError: when the ledger can't be read or is damaged.
         """
         return self.ask(pipeline, "overview", overview)
 
     def ask(self, pipeline: str, question: Hashable, read: Callable[[Ledger], Answer]) -> Dated:
-        """What a question to a pipeline's ledger gives.
+        """The answer to a question about a pipeline's ledger, read or from the cache.
 
-        :param question: what tells it from others.
+        :param question: the cache's key: differs from those of other questions.
         """
         return self._cache.get(pipeline, question, lambda: read(open_ledger(None, pipeline)))
 
@@ -70,11 +71,11 @@ def _pipelines() -> list[str]:
 
 
 def _is_there(file: LedgerPath) -> bool:
-    """Whether there is a file, whatever it holds, and also where the store lets nobody read it: what is wrong with a
-    pipeline is for its own answer to say, to those who may see it."""
+    """Whether there is a file. True even if it is damaged or can't be read: the pipeline's own answer then says what is
+    wrong, to users who may see it."""
     try:
         return read(file, limit_bytes=1) is not None
     except NotADirectoryError:  # a file beside the pipelines
         return False
-    except Exception:  # each store has its own
+    except Exception:  # each store has its own exceptions
         return True

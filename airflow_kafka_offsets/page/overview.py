@@ -1,4 +1,4 @@
-"""An overview: what is worth knowing of a pipeline in one row. Says what ``ledger list`` and ``ledger verify`` say."""
+"""An overview: a pipeline in one row. It agrees with ``ledger list`` and ``ledger verify``."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from airflow_kafka_offsets.page.grid import state_of
 from airflow_kafka_offsets.page.writers import dags_of_pipeline
 
 _DRAWN = 48
-"""So many windows are in the drawing of rows per window."""
+"""How many windows the drawing of rows per window shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
     """One pipeline.
 
-    :param topics: the newest window's topics; before the first window those that the ledger was opened with.
+    :param topics: the newest window's topics; before the first window, the topics that the ledger was opened with.
     :param windows: how many windows there are, published or not.
-    :param published: the published window that ends last; None when none is.
-    :param published_until_ms: where it ends, Unix milliseconds.
-    :param proved: the verified window that ends last; None when none is.
-    :param states: how many windows are in each state, as the grid names them.
+    :param published: the published window that ends last; None if there is none.
+    :param published_until_ms: when that window ends, Unix milliseconds.
+    :param proved: the verified window that ends last; None if there is none.
+    :param states: how many windows are in each of the grid's states.
     :param losses: what windows have lost, in words: gone when they were pinned, or deleted before they were loaded.
     :param holes: every hole between published windows, in words.
-    :param problems: overlaps, and windows that meet in time and not in offsets, in words.
-    :param lost_offsets: offsets that windows have lost.
-    :param gone_offsets: offsets that no published window has, and that Kafka had deleted by the newest snapshots; None
-        where these can't be read.
-    :param unloaded_from_ms: where the time begins of which records aren't loaded: at the first hole, or where the last
-        published window ends; Unix milliseconds. None when nothing is published.
-    :param retention_ms: how long Kafka keeps records of the topic that it keeps for the shortest time; -1 for ever, as
-        of compacted topics; None when it isn't known of one of them.
+    :param problems: overlaps, and windows that meet in time but not in offsets, in words.
+    :param lost_offsets: number of offsets that windows have lost.
+    :param gone_offsets: number of offsets that no published window has, and that Kafka had deleted when the newest
+        snapshots were taken; None if these can't be read.
+    :param unloaded_from_ms: from when on records aren't loaded, Unix milliseconds: the first hole, or else the end of
+        the last published window. None if nothing is published.
+    :param retention_ms: the shortest retention of the topics; -1 if all are kept forever, as compacted topics are; None
+        if it isn't known for one of them.
     :param rows: rows of the last published windows, in order of time.
-    :param dag_ids: the Dags that load it.
+    :param dag_ids: the Dags that load the pipeline.
     """
 
     pipeline: str
@@ -70,7 +70,7 @@ class Overview:
 def overview(ledger: Ledger) -> Answer:
     """The overview of a pipeline, with the summaries that it was made from.
 
-    :raises LedgerError: when the ledger isn't what it should be.
+    :raises LedgerError: when the ledger can't be read or is damaged.
     """
     ledger.exists()
     summaries = ledger.summaries()
@@ -110,7 +110,7 @@ def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
 
 
 def _lost(ledger: Ledger, summary: WindowSummary) -> int:
-    """Offsets that a window has lost: when it was pinned, and since."""
+    """How many offsets a window has lost: when it was pinned, and since."""
     if summary.state is not WindowState.LOST:
         return summary.lost_offsets
     later = ledger.window_folders.revision(summary.window, summary.revision).lost_since()
@@ -120,25 +120,25 @@ def _lost(ledger: Ledger, summary: WindowSummary) -> int:
 def _gone(
     ledger: Ledger, summaries: Sequence[WindowSummary], last: WindowSummary, gaps: Sequence[Misfit]
 ) -> int | None:
-    """What Kafka had deleted of the gaps between published windows, and after the last one."""
+    """How many offsets Kafka had deleted from the gaps between published windows, and after the last one."""
     try:
         starts = _log_starts(ledger, summaries)
-    except LedgerError:  # ledger verify says which file; the windows can be shown without it
+    except LedgerError:  # ledger verify names the file; the windows can be shown without it
         return None
     unloaded = _unloaded(ledger, last, gaps)
     return sum(gone_of(each, starts.get(TopicPartition.of(each), each.start_offset)) for each in unloaded)
 
 
 def gone_of(unloaded: LogRange, log_start_offset: int) -> int:
-    """How many offsets of a range are before its log's start."""
+    """How many offsets of a range are before the log start."""
     return max(0, min(log_start_offset, unloaded.end_offset) - unloaded.start_offset)
 
 
 def unloaded_ranges(ledger: Ledger, summaries: Sequence[WindowSummary]) -> list[LogRange] | None:
-    """What no published window has: between two of them, and after the last one, to whatever end the log has; None when
-    none is published.
+    """The ranges that no published window has: between two windows, and from the last one to the log end, wherever that
+    is. None if nothing is published.
 
-    :raises LedgerError: when the ledger isn't what it should be.
+    :raises LedgerError: when the ledger can't be read or is damaged.
     """
     published = [summary for summary in summaries if summary.attempt is not None]
     if not published:
@@ -159,8 +159,10 @@ def _unloaded(ledger: Ledger, last: WindowSummary, gaps: Sequence[Misfit]) -> li
 
 
 def _log_starts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[TopicPartition, int]:
-    """As the newest snapshot of the windows saw them, and the one at the end of the last window: that of a backfill may
-    lack partitions that were added."""
+    """Log starts, from the windows' newest snapshot and from the one at the end of the last window.
+
+    Both are needed: the newest may be a backfill's, which can lack partitions that were added later.
+    """
     last = max(summaries, key=lambda summary: summary.end_ms)
     starts: dict[TopicPartition, int] = {}
     for number in {max(summary.end_snapshot for summary in summaries), last.end_snapshot}:
@@ -170,7 +172,7 @@ def _log_starts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[T
 
 
 def _topic_facts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[str, TopicFacts]:
-    """What was known of the topics when the newest window was pinned."""
+    """The topics, as they were when the newest window was pinned."""
     if not summaries:
         return {}
     newest = summaries[-1]

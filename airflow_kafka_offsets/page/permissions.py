@@ -1,7 +1,7 @@
-"""Who may see what. Airflow doesn't ask for a login in front of an app that a plugin mounts: the page asks by itself.
+"""Who may see what. Airflow doesn't check permissions for an app that a plugin mounts, so the page does it itself.
 
-Every route needs a user who may see plugins. A pipeline needs the right to read each of the Dags that load it, too.
-Where no Dag is known, only a user who may read all Dags sees it.
+Every route requires a user who may see plugins. A pipeline is shown to users who may also read all the Dags that load
+it. If no Dag is known, only users who may read all Dags see it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from fastapi import Depends, HTTPException, status
 from sqlalchemy import select
 
 _LONGEST_DAG_ID = 250
-"""What Airflow's database takes."""
+"""The limit of Airflow's database."""
 ASKS = Depends(requires_access_view(AccessView.PLUGINS))
-"""What every route depends on."""
+"""The dependency that every route has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who asks."""
+    """The user who makes a request."""
 
     user: BaseUser
 
     def may_read(self, dag_ids: Iterable[str]) -> bool:
-        """Whether all of some Dags may be read; of none, whether all that Airflow has may be."""
+        """Whether the user may read all of these Dags; if there are none, whether they may read all Dags of Airflow."""
         asked = set(dag_ids)
         return all(map(self._may_read_dag, asked)) if asked else self._may_read_all()
 
     def require(self, dag_ids: Iterable[str]) -> None:
-        """Refuse a user who may not read a pipeline, as if there were none: its name isn't told either.
+        """Refuse a user who may not read a pipeline. The answer doesn't reveal that the pipeline exists.
 
         :raises HTTPException: 404.
         """
@@ -46,12 +46,15 @@ class Reader:
             raise absent()
 
     def may_read_tasks(self, dag_id: str) -> bool:
-        """Whether a Dag's task instances may be read, with what they were given."""
+        """Whether the user may read a Dag's task instances, with their arguments."""
         return self._may_read_dag(dag_id, DagAccessEntity.TASK_INSTANCE)
 
     def _may_read_dag(self, dag_id: str, entity: DagAccessEntity | None = None) -> bool:
-        """Of a name that no Dag can have, and where there are teams of one that was deleted, whose team nobody knows
-        any more: whether all Dags may be read."""
+        """Whether the user may read a Dag.
+
+        The user must be allowed to read all Dags if the name is one that no Dag can have, or if Airflow has teams and
+        the Dag was deleted, so that its team isn't known anymore.
+        """
         if len(dag_id) > _LONGEST_DAG_ID or not dag_id.isprintable():
             return self._may_read_all()
         if conf.getboolean("core", "multi_team", fallback=False) and not _is_known(dag_id):
@@ -75,7 +78,7 @@ def _is_known(dag_id: str) -> bool:
 
 
 def absent() -> HTTPException:
-    """There is no such pipeline, or this user may not see it: the answer is the same."""
+    """The answer if there is no such pipeline, and also if the user may not see it."""
     return HTTPException(
         status.HTTP_404_NOT_FOUND, "There is no such pipeline, or you may not read the Dags that load it."
     )

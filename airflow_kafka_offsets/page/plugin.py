@@ -1,4 +1,4 @@
-"""The plugin by which Airflow finds the page. Every process of Airflow loads it, so that it imports little."""
+"""The plugin by which Airflow finds the page. Every Airflow process loads it, so it imports little."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def _app() -> FastAPI:
 
 
 async def page(scope: Scope, receive: Receive, send: Send) -> None:
-    """The app, made when it is first asked: by the api-server alone."""
+    """The app, made on the first request, so only in the api-server."""
     await _app()(scope, receive, send)
 
 
 class KafkaWindowsPlugin(AirflowPlugin):
-    """The page "Kafka windows". It opens in a tab of its own: Airflow's frame for plugins lets no link leave it."""
+    """The page "Kafka windows". It opens in its own tab, because links can't leave Airflow's iframe for plugins."""
 
     name = "kafka_windows"
     fastapi_apps = [{"app": page, "url_prefix": PREFIX, "name": "Kafka windows"}]
-    # Relative, so that Airflow may be below a path.
+    # Relative, so that it works if Airflow is served below a path.
     external_views = [{"name": "Kafka windows", "href": f"{PREFIX[1:]}/", "destination": "nav", "category": "browse"}]

@@ -1,4 +1,4 @@
-"""A record: in which window it is, by its offset, its key or its time. Says what ``ledger find`` says."""
+"""A record: which window it is in, by offset, key or time. The answers are those of ``ledger find``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Json = dict[str, Any]
 
 
 def record_query(topic: str, partition: int | None, offset: int | None, key: str | None, at: str | None) -> RecordQuery:
-    """What is asked for by an address.
+    """The query that a request's parameters make.
 
-    :param key: text, of which the bytes in UTF-8 are meant.
-    :param at: an instant, ISO-8601 with a zone.
-    :raises ConfigurationError: when it is none, these contradict each other, or the key isn't text.
+    :param key: text; stands for its bytes in UTF-8.
+    :param at: an instant, ISO-8601 with a time zone.
+    :raises ConfigurationError: when ``at`` isn't an instant, parameters contradict each other, or the key isn't text.
     """
-    if key is not None and "\ufffd" in key:  # which stands for bytes that aren't UTF-8
-        raise ConfigurationError("This key isn't text. Ask kafka-offsets ledger find, with --key-hex.")
+    if key is not None and "\ufffd" in key:  # the replacement character: the bytes weren't UTF-8
+        raise ConfigurationError("This key isn't text. Use kafka-offsets ledger find with --key-hex.")
     return RecordQuery(
         topic=topic,
         partition=partition,
@@ -38,10 +38,10 @@ def record_query(topic: str, partition: int | None, offset: int | None, key: str
 
 
 def record(ledger: Ledger, query: RecordQuery) -> Answer:
-    """Where it is; the Dags are those of all windows that the answer names as having it, or having had it.
+    """Where the record is. The answer's Dags are those of all windows that it says have the record, or had it.
 
     :raises ConfigurationError: when the pipeline doesn't have the topic.
-    :raises LedgerError: when a file isn't what it should be.
+    :raises LedgerError: when a file can't be read or is damaged.
     """
     found = find_records(ledger, query)
     shown = {
@@ -55,7 +55,7 @@ def record(ledger: Ledger, query: RecordQuery) -> Answer:
 
 
 def _dags(ledger: Ledger, window: str) -> frozenset[str]:
-    """Those of all its revisions that count; where none does any more, of all that did."""
+    """The Dags of all revisions of a window that still count; if none does, of all that were made."""
     folders = ledger.window_folders.live(window) or ledger.window_folders.made(window)
     return dags_of_window(ledger, window, folders)
 

@@ -1,7 +1,7 @@
-"""A topic over time: where its logs started and ended whenever a snapshot was resolved, what was loaded by then, what
-groups had committed, and the windows of that time.
+"""A topic over time: for each snapshot, where its logs started and ended, what was loaded and what groups had committed
+when it was resolved; and the windows of that time.
 
-Offsets are text, as 64-bit integers are in protobuf's JSON: a browser's numbers are exact up to 2^53 only.
+Offsets are text, like 64-bit integers in protobuf's JSON, because a browser's numbers are exact only up to 2^53.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from airflow_kafka_offsets.page.grid import state_of
 
 Json = dict[str, Any]
 _Boundaries = Mapping[TopicPartition, Boundary]
-"""Of the partitions that are asked about."""
+"""One snapshot's boundaries, for the partitions in question."""
 _Parts = Mapping[int, _Boundaries]
-"""Those of each snapshot, by its number."""
+"""The same for each snapshot, by its number."""
 _Covered = Callable[[_Boundaries], int | None]
 
 
 def timeline(
     ledger: Ledger, summaries: Sequence[WindowSummary], topic: str, partition: int | None, most: int, of: int
 ) -> Json:
-    """What the newest snapshots know of a topic, and the windows of their time.
+    """What the newest snapshots say about a topic, and the windows of their time.
 
-    Offsets are sums over the topic's partitions; a partition that a snapshot doesn't have is missing from that sum.
+    Offsets are sums over the topic's partitions; a partition that a snapshot doesn't have is missing from its sum.
 
-    :param partition: that one alone; None for all.
+    :param partition: only this partition; None for all.
     :param most: how many snapshots are read.
-    :param of: over how many of the newest ones these are spread. What was loaded when one was resolved is told where
-        all of them are read: it may have been any window.
-    :raises ConfigurationError: when none of them has the topic, or the partition.
-    :raises LedgerError: when a file isn't what it should be.
+    :param of: the number of newest snapshots from which these are chosen, evenly spread. What was loaded when one was
+        resolved is known only if all of them are read, because it depends on every window.
+    :raises ConfigurationError: when none of them has the topic or the partition.
+    :raises LedgerError: when a file can't be read or is damaged.
     """
     numbers = sorted(entry.number for entry in ledger.snapshots.entries())
     read = _spread(numbers[-of:], most)
@@ -73,8 +73,11 @@ def timeline(
 
 
 def _bands(ledger: Ledger, shown: Iterable[WindowSummary], parts: _Parts) -> list[Json]:
-    """The windows. Those whose offsets aren't among what was read are put together, where they meet in time and are in
-    the same state: there may be a hundred thousand of them. ``window`` is the last one's name."""
+    """The windows, as bands of the chart.
+
+    Windows whose snapshots weren't read have no offsets. They are merged if they meet in time and are in the same
+    state, because there may be a hundred thousand of them; ``window`` is then the name of the last.
+    """
     bands: list[Json] = []
     for each in shown:
         start_offset, end_offset = _sum_at(parts.get(each.start_snapshot)), _sum_at(parts.get(each.end_snapshot))
@@ -101,7 +104,7 @@ def _goes_on(last: Json, band: Json) -> bool:
 
 
 def _spread(numbers: Sequence[int], most: int) -> list[int]:
-    """So many of them, evenly, with the first and the last one."""
+    """At most ``most`` numbers, evenly spread, including the first and the last."""
     if len(numbers) <= most:
         return list(numbers)
     steps = max(1, most - 1)
@@ -109,7 +112,7 @@ def _spread(numbers: Sequence[int], most: int) -> list[int]:
 
 
 def _part(snapshot: OffsetSnapshot, topic: str, partition: int | None) -> _Boundaries:
-    """What a snapshot knows of a topic, or of one of its partitions."""
+    """A snapshot's boundaries of a topic, or of one of its partitions."""
     return {
         key: each
         for key, each in snapshot.boundaries.items()
@@ -127,11 +130,11 @@ def _sum_at(part: _Boundaries | None) -> str | None:
 
 
 class _Loaded:
-    """What was loaded of some windows' time, and when.
+    """What was loaded, and when.
 
-    :param windows: the published ones, each with the moment from which on its rows could be read.
-    :param numbers: the snapshots at their ends, in order of time.
-    :param growth: how the logs have grown over these.
+    :param windows: the published windows, each with the time at which it was first published, Unix milliseconds.
+    :param numbers: the snapshots at the windows' starts and ends, in order of time.
+    :param growth: how the logs grew over these snapshots.
     """
 
     def __init__(
@@ -143,16 +146,16 @@ class _Loaded:
         self._parts = parts
 
     def by(self, at_ms: int) -> list[WindowSummary]:
-        """The windows that were published by then."""
+        """The windows that were published at a time, Unix milliseconds."""
         return [each for since_ms, each in self._windows if since_ms <= at_ms]
 
     def end_of(self, window: WindowSummary) -> str | None:
-        """Where a window ends."""
+        """The offset at which a window ends, summed over the partitions."""
         return _sum_at(self._parts[window.end_snapshot])
 
     def unread(self, windows: Iterable[WindowSummary], ends: Mapping[TopicPartition, int], part: _Boundaries) -> int:
-        """How many offsets before some ends, and from the first window's start on, none of these windows has. Of a
-        partition that is in none, all that its log holds counts."""
+        """How many offsets between the first window's start and ``ends`` are in none of these windows. The whole log of
+        a partition counts that is in no window."""
         starts = self._growth.starts
         size = sum(end - starts.get(key, part[key].log_start_offset) for key, end in ends.items())
         loaded = {
@@ -165,10 +168,11 @@ class _Loaded:
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """How logs have grown over some snapshots.
+    """How logs grew over some snapshots.
 
-    :param starts: where each partition is first seen: its offset in the first snapshot, its log's start in a later one.
-    :param sizes: how many offsets there are from each snapshot to the next one.
+    :param starts: where counting starts for each partition: its offset in the first snapshot, or its log start in the
+        later snapshot in which it first appears.
+    :param sizes: how many offsets there are from each snapshot to the next.
     """
 
     starts: Mapping[TopicPartition, int]
@@ -176,7 +180,8 @@ class _Growth:
 
     @classmethod
     def over(cls, parts: Sequence[_Boundaries]) -> _Growth | None:
-        """Over snapshots in order of time; None where one runs backwards, as an instant that was resolved anew may."""
+        """Growth over snapshots in order of time. None if offsets run backwards, as they may if an instant was resolved
+        again."""
         starts = {key: each.offset for key, each in parts[0].items()}
         ends, sizes = dict(starts), []
         for part in parts[1:]:
@@ -193,7 +198,7 @@ class _Growth:
 def _loaded(
     ledger: Ledger, shown: Iterable[WindowSummary], found: Mapping[int, OffsetSnapshot], parts: _Parts
 ) -> _Loaded | None:
-    """What these windows have loaded; None without any, or where the snapshots that were read don't tell."""
+    """What these windows loaded. None if none is published, or if the snapshots that were read don't tell."""
     published = [each for each in shown if each.attempt is not None]
     ends = {number for each in published for number in (each.start_snapshot, each.end_snapshot)}
     if not published or ends - parts.keys():
@@ -211,8 +216,8 @@ def _loaded(
 
 
 def _covered(found: Mapping[int, OffsetSnapshot], parts: _Parts) -> _Covered:
-    """Up to which instant everything is before some offsets, as far as these snapshots tell. Those of instants never
-    run backwards."""
+    """A function: the latest instant such that all records before it are before the given offsets, as far as these
+    snapshots tell. It can search by bisection, because snapshots of instants never run backwards."""
     instants = [number for number in parts if found[number].as_of.kind is AsOfKind.INSTANT]
     numbers = sorted(instants, key=lambda number: found[number].timestamp_ms)
 
@@ -227,7 +232,7 @@ def _covered(found: Mapping[int, OffsetSnapshot], parts: _Parts) -> _Covered:
 
 
 def _point(snapshot: OffsetSnapshot, part: _Boundaries, loaded: _Loaded | None) -> Json:
-    """What a snapshot knows, and what the pipeline had loaded when it was resolved; None where nobody knows."""
+    """What a snapshot says, and what the pipeline had loaded when it was resolved; unknown values are None."""
     ends = {key: _end(each, snapshot.isolation_level) for key, each in part.items()}
     at_ms = snapshot.resolved_at_ms
     known = {
@@ -253,7 +258,7 @@ def _point(snapshot: OffsetSnapshot, part: _Boundaries, loaded: _Loaded | None) 
 
 
 def _of_group(snapshot: OffsetSnapshot, part: _Boundaries, covered: _Covered) -> Json:
-    """What a group hadn't read, of a snapshot of its commits."""
+    """What a group hadn't read yet, from a snapshot of its commits."""
     until_ms = covered(part)
     behind = [max(0, _end(each, snapshot.isolation_level) - each.offset) for each in part.values()]
     return {

@@ -1,4 +1,4 @@
-"""Waits: what the sensors of this moment wait for, and since when. Airflow's own database knows; Kafka isn't asked."""
+"""Waits: what sensors are waiting for now, and since when. This comes from Airflow's database; Kafka isn't asked."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Json = dict[str, Any]
 
 _TRIGGER = f"{KafkaWaitTrigger.__module__}.{KafkaWaitTrigger.__name__}"
 ON_WORKERS: Mapping[str, tuple[str | None, str]] = {
-    "KafkaGroupLagSensor": ("groups", "the group is within the sensor's limits, which its Dag says"),
+    "KafkaGroupLagSensor": ("groups", "the group is within the limits that the sensor's Dag sets"),
     "KafkaOffsetsReachedSensor": ("group", "the group has committed up to a fixed target"),
     "KafkaWindowCompleteSensor": (None, "the window is complete on every partition"),
     "KafkaNewDataSensor": (None, "new records have arrived"),
 }
-"""Our sensors: the argument that names groups, None without one; and what each waits for on a worker, where its limits
-are known to its process alone."""
+"""Our sensors: the argument that names groups, or None; and what each waits for if it runs on a worker, where only its
+own process knows its limits."""
 _ON_ITS_OWN = (TaskInstanceState.RUNNING, TaskInstanceState.UP_FOR_RESCHEDULE)
 """The states of a sensor that waits without a trigger."""
 _NO_MORE = (
@@ -49,20 +49,21 @@ _NO_MORE = (
     load_only(Trigger.encrypted_kwargs),
     lazyload(Trigger.task_instance),
 )
-"""What is read of each: no executor_config, which would be unpickled here, and no other row."""
+"""Which columns are read. Not ``executor_config``, which would be unpickled here, and no related rows."""
 
 
 def waits(may_read: Callable[[str], bool], most: int) -> Json:
-    """The waits of the Dags that a user may read, the longest first: those of deferred sensors, with the condition that
-    their trigger was given, and those of sensors that are on a worker or rescheduled, with what Airflow has rendered.
-    Unknown names are None.
+    """The waits of the Dags that a user may read, the longest first. Unknown names are None.
 
-    :param may_read: whether that user may read a Dag.
-    :param most: how many.
+    For deferred sensors, they come from the condition that the trigger was given. For sensors that are on a worker or
+    rescheduled, they come from the task's rendered fields.
+
+    :param may_read: whether the user may read a Dag.
+    :param most: how many waits.
     """
     with create_session() as session:
         waiting = list(session.scalars(_waiting(TaskInstance.dag_id).distinct()))
-    dag_ids = [dag_id for dag_id in waiting if may_read(dag_id)]  # which asks the database too
+    dag_ids = [dag_id for dag_id in waiting if may_read(dag_id)]  # outside the session: it queries the database too
     began = select(func.min(TaskReschedule.start_date)).where(TaskReschedule.ti_id == TaskInstance.id)
     since = func.coalesce(began.scalar_subquery(), TaskInstance.start_date)
     asked = (
@@ -78,7 +79,7 @@ def waits(may_read: Callable[[str], bool], most: int) -> Json:
 
 
 def _waiting(*columns: Any) -> Select[Any]:
-    """A select of task instances that wait, with their trigger and their rendered fields."""
+    """Selects the task instances that wait, joined with their trigger and rendered fields."""
     deferred = and_(TaskInstance.state == TaskInstanceState.DEFERRED, Trigger.classpath == _TRIGGER)
     on_workers = and_(TaskInstance.state.in_(_ON_ITS_OWN), TaskInstance.operator.in_(ON_WORKERS))
     return (
@@ -86,7 +87,7 @@ def _waiting(*columns: Any) -> Select[Any]:
         .select_from(TaskInstance)
         .outerjoin(TaskInstance.trigger)
         .outerjoin(TaskInstance.rendered_task_instance_fields)
-        .where(TaskInstance.state.in_((TaskInstanceState.DEFERRED, *_ON_ITS_OWN)))  # which has an index
+        .where(TaskInstance.state.in_((TaskInstanceState.DEFERRED, *_ON_ITS_OWN)))  # uses the index on state
         .where(or_(deferred, on_workers))
     )
 
@@ -112,7 +113,7 @@ def _wait(task: TaskInstance, trigger: Trigger | None, rendered: Any, since: dat
 
 
 def _deferred(trigger: Trigger) -> Json:
-    """What a trigger was given; all of it unknown where another version of this package, or another key, wrote it."""
+    """A trigger's arguments; all None if another version of this package wrote them, or another Fernet key."""
     try:
         arguments = trigger.kwargs
         condition = condition_from_json(arguments["condition"])
@@ -122,8 +123,8 @@ def _deferred(trigger: Trigger) -> Json:
             "awaited": str(condition.awaited),
             "kafka_conn_id": str(arguments["kafka_conn_id"]),
         }
-    except Exception as error:  # each way of keeping them has its own
-        log.warning("What trigger %s waits for can't be read.", trigger.id, exc_info=error)
+    except Exception as error:  # decrypting and deserializing raise many types
+        log.warning("Can't read what trigger %s waits for.", trigger.id, exc_info=error)
         return dict.fromkeys(("groups", "topics", "awaited", "kafka_conn_id"))
 
 
@@ -141,7 +142,7 @@ def _of_worker(operator: str, rendered: Any) -> Json:
 
 
 def _names(value: Any) -> list[str] | None:
-    """One name or several; None where none is known. Airflow keeps a long list as one shortened text."""
+    """One name or several; None if none is known. Airflow stores a long list as one truncated string."""
     if not value:
         return None
     return [str(name) for name in value] if isinstance(value, (list, tuple)) else [str(value)]

@@ -1,5 +1,5 @@
-"""The panel of one window: its revisions with their ranges, evidence, attempts and proof. Nothing of a record, and no
-message of a driver, which may quote one."""
+"""The panel of one window: its revisions with their ranges, evidence, attempts and proof. It shows no records, and no
+driver's error message, because that may quote a record."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Json = dict[str, Any]
 
 
 def window_panel(ledger: Ledger, window: str) -> Answer:
-    """All of a window; nothing when no revision of it counts.
+    """Everything about a window; empty if none of its revisions counts.
 
-    :raises LedgerError: when a file isn't what it should be.
+    :raises LedgerError: when a file can't be read or is damaged.
     """
     folders = ledger.window_folders.live(window)
     counting = ledger.window_folders.publication(window)
@@ -85,7 +85,7 @@ def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, coun
 
 
 def range_fields(pinned: OffsetRange) -> Json:
-    """A range, as the page has it in every answer. Offsets are text: a browser's numbers are exact up to 2^53."""
+    """A range, as in all answers. Offsets are text, because a browser's numbers are exact only up to 2^53."""
     return {
         "partition": pinned.partition,
         "start_offset": str(pinned.start_offset),

@@ -1,4 +1,4 @@
-"""Writers: the Dags that load a pipeline, as its attempts name them. Who may not read them doesn't see the pipeline."""
+"""Writers: the Dags that load a pipeline, as its attempts name them. Users who may not read them can't see it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 
 _LATEST = 10
-"""So many windows with an attempt are asked, from the last one back."""
+"""How many of the last windows that have an attempt are looked at."""
 
 
 def dags_of_pipeline(ledger: Ledger, summaries: Sequence[WindowSummary]) -> frozenset[str]:
-    """The Dags that made the attempts of the last windows; empty where no attempt names one."""
+    """The Dags that made the attempts of the last windows; empty if no attempt names a Dag."""
     latest = [summary for summary in summaries if summary.attempts][-_LATEST:]
     return _dags_of(ledger.window_folders.revision(each.window, each.revision) for each in latest)
 
 
 def dags_of_window(ledger: Ledger, window: str, folders: Iterable[WindowFolder]) -> frozenset[str]:
-    """The Dags that made a window's attempts, and whatever was published of it, in forgotten revisions too. To be asked
-    for after what is shown was read: no note is ever taken away, so that none is left out.
+    """The Dags that made a window's attempts and publications, including publications of forgotten revisions.
 
-    :param folders: its revisions that are shown.
+    Call this after reading what is shown: attempts and publications are never deleted, so no Dag is missed.
+
+    :param folders: the revisions that are shown.
     """
 
     def of_publication(publication: Publication) -> set[str]:

@@ -1,16 +1,16 @@
 // What the server is asked, and how old its answer is.
 import { plural, time } from "./elements.js";
 
-// A file that kafka-offsets ledger show --html has written brings its answers along.
+// A file written by kafka-offsets ledger show --html contains its answers.
 export const kept = globalThis.kept;
 
 export async function ask(path) {
   if (kept && path in kept) return kept[path];
-  if (kept) throw new Error("This file doesn't have the answer to that. Ask on the page in Airflow, or kafka-offsets ledger.");
+  if (kept) throw new Error("This file doesn't contain the answer. Use the page in Airflow, or the command kafka-offsets ledger.");
   const answer = await fetch(`api/${path}`, { credentials: "same-origin" });
   const said = await answer.json().catch(() => ({}));
   if (answer.ok) return said;
-  if (answer.status === 401) throw new Error("You aren't logged in, or no longer: open Airflow, log in, and come back.");
+  if (answer.status === 401) throw new Error("You aren't logged in, or your session has expired. Log in to Airflow, then reload this page.");
   if (Array.isArray(said.detail)) throw new Error(said.detail.map((each) => `${each.loc?.at(-1)}: ${each.msg}`).join("; "));
   throw new Error(typeof said.detail === "string" ? said.detail : `The server answered ${answer.status}.`);
 }

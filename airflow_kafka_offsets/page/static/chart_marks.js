@@ -1,4 +1,4 @@
-// What is drawn on a chart of uPlot beside its lines: windows as bands, a moment as an upright line, and the axes' words.
+// What is drawn on a uPlot chart besides its lines: windows as bands, a moment as a vertical line, and the axes' labels.
 /* global uPlot */
 import { STATES } from "./drawing.js";
 
@@ -7,10 +7,10 @@ const SEVERITY = ["verified", "published", "counted", "pinned", "loading", "fail
 const ROUND = Array.from({ length: 19 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
 const SPANS = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, ...ROUND.map((days) => days * 86400)].map((s) => s * 1000);
 
-// What is drawn later is seen: a narrow window that failed beside many that didn't.
+// The worst states are drawn last, on top, so that a narrow failed window among many others is visible.
 export const bySeverity = (windows) => windows.toSorted((one, other) => SEVERITY.indexOf(one.state) - SEVERITY.indexOf(other.state));
 
-// A strip of states below, and where its offsets are known, a window as a band between its instants and its offsets.
+// A strip of states below, and each window as a band between its instants and its offsets, if these are known.
 export function drawWindows(plot, windows, y) {
   const { ctx, bbox } = plot, ratio = uPlot.pxRatio;
   ctx.save();
@@ -41,7 +41,7 @@ function drawWindow(plot, window, left, wide, y) {
   if (wide >= 13 * ratio) ctx.fillText(state.letter, left + wide / 2, bottom - 4 * ratio);
 }
 
-// A moment, as an upright line; beside what is shown, an arrow to it.
+// A moment as a vertical line; if it is outside the visible time, an arrow that points to it.
 export function drawMoment(plot, ms, words, colour) {
   const { ctx, bbox } = plot, ratio = uPlot.pxRatio, place = plot.valToPos(ms, "x", true), right = bbox.left + bbox.width;
   const x = Math.max(bbox.left, Math.min(right, place)), isLeft = x - bbox.left > bbox.width / 2;

@@ -1,4 +1,4 @@
-// Drawings: states as a colour and a letter (Okabe and Ito's palette), rows per window, partitions of one window. What is over time is in
+// Drawings: states as a colour and a letter (Okabe and Ito's palette), rows per window, partitions of one window. The chart over time is in
 // offsets_chart.js.
 
 export const STATES = {
@@ -22,7 +22,7 @@ export function sparkLine(values) {
   svg.setAttribute("height", height);
   svg.setAttribute("role", "img");
   const most = Math.max(1, ...values), step = Math.min(8, width / Math.max(1, values.length));
-  svg.setAttribute("aria-label", `Rows of the last ${values.length} published windows, ${most} at most`);
+  svg.setAttribute("aria-label", `Rows in each of the last ${values.length} published windows; the maximum is ${most}`);
   values.forEach((value, place) => {
     const bar = document.createElementNS(SVG, "rect"), tall = Math.max(1, (value / most) * height);
     bar.setAttribute("x", place * step);
@@ -37,7 +37,7 @@ export function sparkLine(values) {
 
 export const cellWidth = (partitions) => (partitions <= 40 ? 18 : partitions <= 200 ? 8 : 4);
 
-// The partitions from one place on, each as the state that cellState says; null leaves it blank.
+// A cell for each partition, starting at index `from`. cellState says its state; null leaves the cell blank.
 export function partitionsDrawing(from, count, cellState) {
   const canvas = document.createElement("canvas"), wide = cellWidth(count), scale = window.devicePixelRatio || 1;
   canvas.width = count * wide * scale;
@@ -55,7 +55,7 @@ export function partitionsDrawing(from, count, cellState) {
     pen.fillRect(each * wide, 0, wide - 1, ROW_HEIGHT);
     pen.fillStyle = state.ink;
     if (wide >= 14) pen.fillText(state.letter, each * wide + (wide - 1) / 2, 13);
-    // Where no letter has room, what is wrong has a bar across its middle.
+    // If there is no room for letters, a bar across the middle marks the states that are problems.
     else if ("FLHX".includes(state.letter)) pen.fillRect(each * wide, 7, wide - 1, 4);
   }
   return canvas;

@@ -1,4 +1,4 @@
-// Elements that all parts of the page are made of. All text is set as text, never as HTML.
+// The elements from which all parts of the page are made. Text is always set as text, never as HTML.
 import { STATES } from "./drawing.js";
 import { kept } from "./asking.js";
 
@@ -12,7 +12,7 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-// Offsets may come as text, and be BigInts; a number that isn't exact says so.
+// Offsets may be text or BigInts. A number that may not be exact is shown with "about".
 export function number(value) {
   if (value === null || value === undefined) return "unknown";
   if (typeof value === "string") return BigInt(value).toLocaleString("en");
@@ -41,16 +41,16 @@ export function timeOf(window) {
   return between(start, end);
 }
 
-// A moment on its own line would break at its hyphens.
+// Without this class, a moment would break at its hyphens.
 export const moment = (text) => make("span", { className: "line" }, text);
 
-// The day is said once where both are on the same one.
+// If both are on the same day, the day is shown once.
 export function between(start, end) {
   const [from, to] = [time(start), time(end)];
   return `${from} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to}`;
 }
 
-// What a ledger's own commands say, with times as people write them.
+// Text from the ledger, as its commands print it, with times in a readable form.
 const WINDOWS = /(\d{8}T\d{9}Z_\d{8}T\d{9}Z)/;
 export function readable(words) {
   const text = words.split(WINDOWS).map((part, place) => (place % 2 ? timeOf(part) : timed(part))).join("");
@@ -59,7 +59,7 @@ export function readable(words) {
 
 const timed = (words) => words.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, time);
 
-// The same, where each window that it names leads to that window.
+// The same, with a link for each window that it names.
 export function linked(pipeline, words) {
   const text = words[0].toUpperCase() + words.slice(1);
   return text.split(WINDOWS).map((part, place) => (place % 2 ? windowLink(pipeline, part) : timed(part)));
@@ -99,7 +99,7 @@ export function runLink(run) {
   return make("a", { href: `../dags/${part(run.dag_id)}/runs/${part(run.run_id)}${task}` }, words);
 }
 
-// What the letters and colours of states mean.
+// What the states' letters and colours mean.
 export function legend() {
   const marks = [["hole", "hole"], ["lost", "offsets lost"], ["overlap", "overlap"], ["revised", "pinned again"]];
   return make("div", { className: "legend" }, ...Object.keys(STATES).filter((state) => !marks.some(([mark]) => mark === state))

@@ -1,8 +1,8 @@
-// Where a record is: by its partition or key, and its offset or time. The hash holds what is asked.
+// Where a record is: by its partition or key, and its offset or time. The query is in the hash.
 import { ask } from "./asking.js";
 import { badge, facts, hash, lostCell, make, note, number, runLink, table, time, timeOf, windowLink } from "./elements.js";
 
-// Offsets and times as they stand on this page can be pasted.
+// Offsets and times can be pasted as this page shows them.
 const PASTED = {
   offset: (text) => text.replace(/[\s,]/g, ""),
   at: (text) => text.trim().replace(/^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(:\d\d(\.\d+)?)?)$/, "$1T$2Z"),

@@ -1,12 +1,12 @@
-// What was seen of a topic from moment to moment, and the lines that it makes. Offsets are BigInts: exact, however great.
+// What was seen of a topic over time, and the chart's lines. Offsets are BigInts, so they are exact at any size.
 import { duration, make, number, perSecond, table, timeAt } from "./elements.js";
 
 export const lower = (one, other) => (one < other ? one : other);
 export const higher = (one, other) => (one > other ? one : other);
 export const exact = (text) => (text === null ? null : BigInt(text));
 
-// Snapshots that were resolved about when their instants were. Those of a backfill say how the log was years later, and
-// would leave no width to its windows; one that lacks partitions that an earlier one had sums up less.
+// Snapshots that were resolved soon after their instants. A backfill's snapshots show the log as it was years later, and
+// would squeeze its windows into no width. A snapshot that lacks partitions that an earlier one had would have lower sums.
 export function seenInTime({ points, windows }) {
   const start = windows.map((each) => each.start_ms).reduce(lower, Infinity), end = windows.map((each) => each.end_ms).reduce(higher, -Infinity);
   let most = 0;
@@ -18,7 +18,7 @@ export function seenInTime({ points, windows }) {
   });
 }
 
-// Snapshots that were resolved together are one moment, with what groups had committed then.
+// Snapshots that were resolved at the same time are one moment, together with what groups had committed.
 export function momentsOf(points) {
   const moments = new Map();
   for (const point of points) {
@@ -36,7 +36,7 @@ export function momentsOf(points) {
   return all;
 }
 
-// Of a backfill's snapshots, the instants and their offsets: how the log was then nobody has seen.
+// The instants of a backfill's snapshots, and their offsets. Nobody saw the log at those times.
 export function instantsOf(points) {
   const instants = new Map(points.map((point) => [point.at_ms, BigInt(point.offset)]));
   return [...instants].sort(([one], [other]) => one - other).map(([at, instant]) => ({ at, instant, end: null, start: null,
@@ -45,7 +45,7 @@ export function instantsOf(points) {
 
 export const groupsOf = (moments) => [...new Set(moments.flatMap((moment) => Object.keys(moment.groups)))].sort();
 
-// ---- lines: a name, a look (its colour is in page.css), and a value for each moment; null where it isn't known
+// ---- lines: a name, a look (its colour is in page.css), and a value for each moment; null if it isn't known
 
 const ofSome = (lines, moments) => lines.filter((line) => moments.some((moment) => line.of(moment) !== null));
 
@@ -70,10 +70,10 @@ export function lagLines(moments) {
   ], moments);
 }
 
-// Its commits are some moments among others, each of which has a circle.
+// A group's commits are known at some of the moments only; each is drawn as a circle.
 const ofGroup = (place) => ({ look: `group-${place % 3}`, dash: [10, 4, 2, 4], dots: true });
 
-// A line's value at a moment; of a group's commits the last one before, with its time.
+// A line's value at a moment. For a group's commits, the last known one up to that moment, with its time.
 export function valueText(line, moments, place) {
   let at = place;
   while (line.dots && at > 0 && line.of(moments[at]) === null) at -= 1;
@@ -83,7 +83,7 @@ export function valueText(line, moments, place) {
   return at === place ? words : `${words}, at ${timeAt(moments[at].at).slice(11)}`;
 }
 
-// ---- the same numbers in words, for those who can't see the chart, or want to copy them
+// ---- the same numbers as a table, for people who can't see the chart, or want to copy them
 
 const behindText = (read) => (read?.behind === undefined || read.behind === null ? "unknown" : duration(read.behind));
 const instantText = (text) => text.replace(/^(\d{4}-\d\d-\d\d)T(.*)Z$/, "$1 $2");

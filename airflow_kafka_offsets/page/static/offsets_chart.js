@@ -1,5 +1,5 @@
-// Offsets of a topic against time, and below them what wasn't read, as uPlot draws them: a cursor, a legend and a zoom for
-// both. An offset is drawn as its distance from a round one below, which a number holds exactly, whatever the offsets are.
+// Two uPlot charts with one cursor, legend and zoom: a topic's offsets over time, and below them what wasn't loaded or read.
+// An offset is drawn as its distance from a round, lower offset: a JavaScript number holds that exactly.
 /* global uPlot */
 import { svg } from "./drawing.js";
 import { bySeverity, drawMoment, drawWindows, offsetAxis, spanAxis, timeAxis } from "./chart_marks.js";
@@ -11,7 +11,7 @@ let charts = 0;
 
 const colourOf = (element) => getComputedStyle(element).color;
 
-// Where the offsets of a topic are drawn.
+// The heights at which a topic's offsets are drawn.
 class Heights {
   constructor(moments, windows) {
     const starts = moments.map((moment) => moment.start);
@@ -21,7 +21,7 @@ class Heights {
     const low = starts.filter((start) => start !== null).reduce(lower, lowest), unit = 10n ** BigInt(String(lowest + span - low).length);
     this.base = (low / unit) * unit;
     this.digits = Math.max(...[...marks, low].map((offset) => number(offset).length));
-    // A log start far below would leave no height to what is loaded.
+    // A log start that is far below would squeeze what is loaded into no height.
     this.startIsFar = starts.every((start) => start !== null && start < lowest - span / 2n);
   }
 
@@ -29,7 +29,7 @@ class Heights {
   words = (height) => number(BigInt(Math.round(height)) + this.base);
 }
 
-// What is seen without a zoom: all of it, and the moment of retention where it is near.
+// The time span without zoom: everything, and the moment of retention if it is near.
 function wholeTime(moments, windows, reaches) {
   const times = [...moments.map((moment) => moment.at), ...windows.flatMap((each) => [each.start_ms, each.end_ms])];
   const first = times.reduce(lower), seen = times.reduce(higher, first + 1000);
@@ -67,15 +67,15 @@ class OffsetsChart {
     const legends = this.lines.map((lines, place) => make("div", { className: "lines" }, ...lines.map((line, at) => this.#legendOf(line, place, at + 1))));
     this.retention = swatchOf("retention", [6, 3]);
     if (this.reaches !== null) legends[0].append(make("span", { className: "mark" }, this.retention,
-      make("span", {}, "Retention reaches unread records, at the earliest"), make("output", {}, timeAt(this.reaches))));
+      make("span", {}, "Retention may delete unloaded records from"), make("output", {}, timeAt(this.reaches))));
     return make("div", { className: "charts" },
-      make("div", { className: "tools" }, this.back, make("span", { className: "note" }, "Drag across the chart to zoom. Click on a window to open it.")),
+      make("div", { className: "tools" }, this.back, make("span", { className: "note" }, "Drag across the chart to zoom. Click a window to open it.")),
       this.pointed, ...this.frames.flatMap((frame, place) => [legends[place], frame]),
-      this.frames.length > 1 ? null : note("What wasn't loaded at each of these moments isn't known."),
+      this.frames.length > 1 ? null : note("It isn't known what wasn't loaded yet at each of these moments."),
       this.inTime.length ? momentsTable(this.inTime) : null);
   }
 
-  // A line of the legend, which can be switched, and says the value of one moment.
+  // An entry of the legend: a checkbox that switches the line, and the line's value at one moment.
   #legendOf(line, place, series) {
     line.swatch = swatchOf(line.look, line.dash);
     line.value = make("output", {});
@@ -84,19 +84,19 @@ class OffsetsChart {
     return make("label", {}, line.box, line.swatch, make("span", {}, line.name), line.value);
   }
 
-  // What was seen at a moment; without a cursor, at the last one.
+  // Show what was seen at a moment; without a cursor, at the last one.
   #tell(place, ms) {
     const at = place ?? this.moments.length - 1, moment = this.moments[at];
     for (const line of this.lines.flat()) line.value.textContent = valueText(line, this.moments, at);
     const seen = this.inTime.length ? `${place === null ? "Last seen" : "Seen"} ${timeAt(moment.at)}` : "Resolved long after these windows";
     const under = ms === null ? [] : this.windows.filter((each) => each.start_ms <= ms && ms < each.end_ms).map(windowText);
-    this.pointed.textContent = [`${seen}${moment.rate ? `; ${moment.rate} written since the time before` : ""}`,
+    this.pointed.textContent = [`${seen}${moment.rate ? `; ${moment.rate} written since the previous snapshot` : ""}`,
       ...(under.length ? [`Cursor: ${under.join("; ")}`] : [])].join(". ");
   }
 
   // ---- plots
 
-  // Drawn when it has a width, and as wide as it is from then on.
+  // Draw the charts once their element has a width, and resize them with it.
   #follow() {
     const dark = matchMedia("(prefers-color-scheme: dark)"), redraw = () => this.plots.forEach((plot) => plot.redraw(false));
     const observer = new ResizeObserver(() => {
@@ -154,7 +154,7 @@ class OffsetsChart {
     };
   }
 
-  // Of what is seen, with room for the strip of states below, and for words above.
+  // The range of visible offsets, with room for the strip of states below, and for words above.
   #range(plot, min, max) {
     const { min: from, max: to } = plot.scales.x;
     const inside = this.windows.filter((each) => each.start_offset !== null && each.end_ms >= from && each.start_ms <= to);
@@ -171,7 +171,7 @@ class OffsetsChart {
   // Arrow keys move the cursor; a click opens the window that it is in.
   #listen(plot) {
     const last = this.moments.length - 1, steps = { ArrowLeft: -1, ArrowRight: 1, Home: -last, End: last };
-    Object.assign(plot.over, { tabIndex: 0, role: "img", ariaLabel: "Offsets against time. Arrow keys move the cursor; the table below has the same numbers." });
+    Object.assign(plot.over, { tabIndex: 0, role: "img", ariaLabel: "Offsets over time. Arrow keys move the cursor; the table below has the same numbers." });
     plot.over.addEventListener("keydown", (event) => {
       if (!(event.key in steps)) return;
       event.preventDefault();

@@ -7,23 +7,23 @@ import { offsetsChart } from "./offsets_chart.js";
 const MOST_READ = 400;
 const REACHES = [["", "100 snapshots"], ["400", "400 snapshots"], ["1000", "1,000 snapshots"], ["all", "all snapshots"]];
 
-// From when on Kafka may delete records that aren't loaded, by retention.ms and the clock; null where it never does, or nobody knows.
+// When Kafka may start to delete records that aren't loaded, by retention.ms and the clock. Null if it never does, or if it isn't known.
 export function retentionOf(row) {
   if (row.unloaded_from_ms === null || row.retention_ms === null || row.retention_ms < 0) return null;
   return row.unloaded_from_ms + row.retention_ms;
 }
 
-// How fast the log grows, and whether instants are resolved later and later.
+// How fast the log grows, and whether the delay of resolving instants grows.
 function paceFacts(points) {
   const last = points.at(-1), before = points.at(-11) ?? points[0], ms = last.resolved_at_ms - before.resolved_at_ms;
   const instants = points.filter((point) => point.as_of_instant).sort((one, other) => one.at_ms - other.at_ms);
   const delays = instants.map((point) => point.resolved_at_ms - point.at_ms), newest = delays.pop();
   const ten = delays.slice(-10).sort((one, other) => one - other), usual = ten[Math.floor(ten.length / 2)];
   return [["Written lately", perSecond(BigInt(last.log_end) - BigInt(before.log_end), ms)],
-    ["Newest instant", ten.length ? `resolved ${duration(newest)} after it; mostly ${duration(usual)} before that` : null]];
+    ["Newest instant", ten.length ? `resolved ${duration(newest)} later; for earlier ones, usually ${duration(usual)}` : null]];
 }
 
-// The offsets after the last published window, as far as the logs were seen.
+// The offsets from the last published window's end to the log end that was last seen.
 function lagText(answer, last) {
   const loaded = answer.windows.filter((each) => ["published", "verified"].includes(each.state) && each.end_offset !== null)
     .sort((one, other) => one.end_ms - other.end_ms).at(-1);
@@ -55,14 +55,14 @@ function choices(pipeline, topic, answer, question) {
 function remarks(answer) {
   const read = answer.points.length, left = read - seenInTime(answer).length;
   return [
-    answer.spread_over > MOST_READ ? note(`${number(MOST_READ)} of ${plural(answer.spread_over, "snapshot")} are drawn, evenly chosen.`) : null,
-    left ? note(`${plural(left, "snapshot")} that were resolved long after these windows, or lack partitions, aren't drawn.`) : null,
+    answer.spread_over > MOST_READ ? note(`${number(MOST_READ)} of ${plural(answer.spread_over, "snapshot")} are drawn, evenly spaced.`) : null,
+    left ? note(`Not drawn: ${plural(left, "snapshot")}, resolved long after these windows or lacking partitions.`) : null,
   ];
 }
 
 export async function timePanel(pipeline, overview, topic, question) {
   const answer = await ask(`pipelines/${encodeURIComponent(pipeline)}/offsets?${queryOf(topic, question)}`);
-  // A backfill's snapshot may lack partitions that were added: its sums are of fewer.
+  // A backfill's snapshot may lack partitions that were added later, so its sums would be too low.
   const most = Math.max(...answer.points.map((point) => point.partitions));
   const whole = answer.points.filter((point) => point.partitions === most), last = whole.at(-1);
   const reaches = retentionOf({ ...overview, retention_ms: answer.retention_ms });
@@ -72,12 +72,12 @@ export async function timePanel(pipeline, overview, topic, question) {
     make("a", { href: hash("p", pipeline) }, "Close"), kept ? null : choices(pipeline, topic, answer, question),
     facts([["Log end", `${number(last.log_end)}, seen ${timeAt(last.resolved_at_ms)}`],
       ["Lag then", lagText(answer, last)],
-      ["Not loaded then", last.unread === null ? null : `${plural(BigInt(last.unread), "offset")} in no published window, holes and failed loads among them`],
+      ["Not loaded then", last.unread === null ? null : `${plural(BigInt(last.unread), "offset")} in no published window, including holes and failed loads`],
       ...paceFacts(whole),
-      ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "for ever" : duration(answer.retention_ms)],
+      ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "forever" : duration(answer.retention_ms)],
       ["Retention may delete unloaded records from", reaches === null ? null : `${timeAt(reaches)} at the earliest`]]),
     offsetsChart(answer, reaches, (each) => { location.hash = hash("p", pipeline, "w", each.window); }),
     ...remarks(answer), legend(),
-    note("Coloured bands are windows, by state. Log ends and starts are as they were when each snapshot was resolved; "
-      + "what was loaded, as it was published by then. What isn't loaded is counted from the first of these windows on."));
+    note("Coloured bands are windows, by state. Log ends, log starts and what was loaded are as of the time when each snapshot "
+      + "was resolved. What isn't loaded is counted from the start of the first of these windows."));
 }

@@ -1,4 +1,4 @@
-// The page: pipelines, one of them, its windows. All addresses are relative, and what is asked is in the hash.
+// The page: all pipelines, one pipeline, one window. All addresses are relative, and the hash says what to show.
 import { cellWidth, partitionsDrawing, sparkLine } from "./drawing.js";
 import { ask, kept, showAge } from "./asking.js";
 import { bad, badge, between, duration, facts, hash, legend, linked, lostCell, make, moment, note, number, plural, readable, runLink, table, time, timeOf, windowLink } from "./elements.js";
@@ -12,12 +12,12 @@ const main = document.getElementById("main");
 const theme = localStorage.getItem("theme");
 if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 const FEW_PARTITIONS = 24;
-const foldings = new Map();  // by topic: whether the reader has unfolded it
+const foldings = new Map();  // by topic: whether the user has unfolded it
 let asked = 0;
 
 // ---- all pipelines
 
-// How a pipeline's windows that aren't published are: what has failed or is lost waits for somebody.
+// The states of a pipeline's unpublished windows. Failed and lost ones stand out, because somebody must act.
 function unpublished(row) {
   const { failed = 0, lost = 0, pinned = 0, loading = 0, counted = 0 } = row.states, under = pinned + loading + counted;
   const parts = [failed ? bad(`${number(failed)} failed`) : null, lost ? bad(`${number(lost)} lost`) : null,
@@ -37,11 +37,11 @@ function wrongs(row) {
 
 function retentionCell(row, now) {
   if (row.unloaded_from_ms === null) return [];
-  if (row.gone_offsets) return bad(`${plural(row.gone_offsets, "unloaded offset")} gone already`);
+  if (row.gone_offsets) return bad(`${plural(row.gone_offsets, "unloaded offset")} already deleted`);
   if (row.retention_ms === null) return "unknown";
-  if (row.retention_ms < 0) return "kept for ever";
-  const left = retentionOf(row) - now, title = "Records that aren't loaded yet are deleted from then on at the earliest, by retention.ms; "
-    + "by retention.bytes it may be sooner.";
+  if (row.retention_ms < 0) return "kept forever";
+  const left = retentionOf(row) - now, title = "When this time is over, Kafka may delete records that aren't loaded yet, because of retention.ms. "
+    + "It may do so sooner because of retention.bytes.";
   if (left <= 0) return make("span", { className: "bad", title }, "may be deleting now");
   return make("span", { className: left < Math.min(row.retention_ms / 4, 86400000) ? "bad" : "", title }, duration(left));
 }
@@ -73,8 +73,8 @@ async function showPipelines() {
   const oldest = Math.min(...answer.pipelines.filter((row) => row.read_ms).map((row) => row.read_ms));
   showAge({ read_ms: Number.isFinite(oldest) ? oldest : 0, now_ms: answer.now_ms });
   if (!answer.pipelines.length) return [note(
-    "There is no pipeline that you may see. A pipeline appears when the first run of its Dag has pinned a window in the "
-    + "ledger ([kafka_offsets] ledger_root), to users who may read that Dag.")];
+    "There is no pipeline that you may see. A pipeline appears once the first run of its Dag has pinned a window in the "
+    + "ledger ([kafka_offsets] ledger_root), for users who may read that Dag.")];
   const list = table(
     ["Pipeline", "Topics", "Newest published window", "Complete up to", "Retention left", "Proved up to", "What is wrong", "Rows per window"],
     [...answer.pipelines].sort((one, other) => isWrong(other) - isWrong(one)).map((row) => pipelineRow(row, answer.now_ms)));
@@ -103,7 +103,7 @@ function cellState(row, place) {
   if (row.offsets[place] === null) return null;
   if (place in row.lost) return "lost";
   if (place in row.overlap) return "overlap";
-  return row.state === "lost" ? "pinned" : row.state;  // what was lost is on other partitions
+  return row.state === "lost" ? "pinned" : row.state;  // the losses are on other partitions
 }
 
 function cellWords(row, place, [topic, partition]) {
@@ -116,7 +116,7 @@ function cellWords(row, place, [topic, partition]) {
   return `${of}: ${row.state}, ${number(row.offsets[place])} offsets${rows}${lost}${twice}`;
 }
 
-// A few partitions are drawn one by one from the start, unless the reader has folded them.
+// If there are few partitions, each has a cell from the start, unless the user has folded them.
 const isUnfolded = (topic) => foldings.get(topic.name) ?? topic.count <= FEW_PARTITIONS;
 
 function topicCell(row, topic, answer, open, pointed) {
@@ -211,10 +211,10 @@ function attemptRow(attempt) {
     : attempt.written === null ? "no result"
     : `${number(attempt.read)} read, ${number(attempt.written)} written, ${Math.round(attempt.seconds)} s`;
   return [attempt.attempt, attempt.started_at ? time(attempt.started_at) : "", came, attempt.application_id ?? "",
-    runLink(attempt) ?? "no run was noted"];
+    runLink(attempt) ?? "no run was recorded"];
 }
 
-// Where all ranges start, or end, for the same reason, it is said once.
+// If all ranges start, and end, for the same reason, that is said once.
 function rangesPart(ranges, words) {
   const reasons = (side) => [...new Set(ranges.map((range) => words.evidence[range[side]]))];
   const [starts, ends] = [reasons("start_evidence"), reasons("end_evidence")], one = starts.length === 1 && ends.length === 1;
@@ -240,7 +240,7 @@ function revisionPart(revision, words) {
       ["Manifest", revision.manifest], ["Manifest's sha256", revision.sha256], ["Isolation level", revision.isolation_level]]),
     revision.attempts.length
       ? table(["Attempt", "Began", "Result", "Spark application", "Loaded by"], revision.attempts.map(attemptRow))
-      : note("No attempt to load it was recorded yet."),
+      : note("No attempt to load it has been recorded yet."),
     make("h3", {}, "Ranges"), ...rangesPart(shown, words),
     left > 0 ? note(`${plural(left, "more partition")}: kafka-offsets ledger show lists them all.`) : null,
   ];
@@ -261,7 +261,7 @@ async function windowPanel(pipeline, window) {
 
 const failure = (error) => make("p", { className: "bad", role: "alert" }, error.message);
 
-// A link that somebody has cut off may end within a character.
+// A link that was cut off may end in the middle of an encoded character.
 function decoded(part) {
   try { return decodeURIComponent(part); } catch { return part; }
 }

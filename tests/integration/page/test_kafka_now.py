@@ -177,7 +177,7 @@ class TestAnswer:
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
         answer = browser.get(f"/api/pipelines/{other.pipeline}/now")
         assert answer.status_code == 502
-        assert "is of cluster another-cluster" in answer.json()["detail"]
+        assert "topics are in cluster another-cluster" in answer.json()["detail"]
 
     def test_nothing_is_unread_or_gone_where_nothing_is_published(self, now: Now, name: str) -> None:
         (told,) = now("admin").json()["topics"]

@@ -73,7 +73,7 @@ def test_a_press_shows_what_is_not_loaded_and_what_a_group_has_not_read(
         zip(cells.evaluate_all("all => all.map(each => each.dataset.head)"), cells.all_inner_texts(), strict=True)
     )
     assert said["Topic"] == name
-    assert (said["Log end"], said["Not loaded"], said["Retention"]) == ("10", "6", "for ever")
+    assert (said["Log end"], said["Not loaded"], said["Retention"]) == ("10", "6", "forever")
     assert (said["Committed by invoicing"], said["Not read by it"].strip()) == ("3", "7")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 

@@ -221,7 +221,7 @@ class TestOffsets:
         lag = sum(offset_at(partition, HOURS) + 60 - offset_at(partition, PINNED) for partition in range(12))
         hour = sum(offset_at(partition, HOURS) - offset_at(partition, HOURS - 1) for partition in range(12))
         expect(panel).to_contain_text(f"{lag:,} offsets, 61 minutes, after the last published window")
-        expect(panel).to_contain_text("resolved 60 seconds after it; mostly 60 seconds before that")
+        expect(panel).to_contain_text("resolved 60 seconds later; for earlier ones, usually 60 seconds")
         expect(panel).to_contain_text(f"{hour / 3600:.3g} offsets/s")
 
     def test_a_backfill_of_long_ago_has_the_width_of_the_chart(self, open_page: Open, backfilled: str) -> None:
@@ -327,7 +327,7 @@ class TestOffsets:
         page.get_by_label("How far back").select_option("all snapshots")
         page.get_by_role("button", name="Show", exact=True).click()
         panel = page.locator("section.panel")
-        expect(panel).to_contain_text(f"400 of {LONG:,} snapshots are drawn, evenly chosen.")
+        expect(panel).to_contain_text(f"400 of {LONG:,} snapshots are drawn, evenly spaced.")
         expect(page.locator(".u-over").first).to_be_visible()
 
 
