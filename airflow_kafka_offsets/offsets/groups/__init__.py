@@ -1,1 +1,1 @@
-"""Judging groups: lag, where it is to count, and where their commits are to go."""
+"""Judging groups: their lag, which partitions it counts on, and where their commits should go."""

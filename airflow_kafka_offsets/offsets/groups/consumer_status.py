@@ -1,8 +1,8 @@
-"""Consumer status: whether a group gets on, from what its commits and the log ends were over the last while.
+"""Consumer status: whether a group makes progress, judged by its commits and the log ends over a recent period.
 
-The rules are those of Burrow (linkedin/Burrow, its wiki's "Consumer Lag Evaluation Rules"), which need no threshold to
-tell a slow consumer from a stuck one. Burrow reads the commits themselves; we ask for the last one now and then, so
-that its STOP (no commits) and STALL (commits of the same offset) are one here.
+The rules are Burrow's (linkedin/Burrow, "Consumer Lag Evaluation Rules" in its wiki), which tell a slow consumer from a
+stuck one without a threshold. Burrow reads every commit; this package asks for the latest one now and then, so Burrow's
+STOP (no commits) and STALL (commits of the same offset) are one status here.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import NamedTuple
 class Sample(NamedTuple):
     """One partition at one time.
 
-    :param committed_offset: what the group had committed.
-    :param end_offset: where the log ended.
+    :param committed_offset: the group's committed offset.
+    :param end_offset: the log end.
     """
 
     committed_offset: int
@@ -30,23 +30,23 @@ class Sample(NamedTuple):
 
 
 class ConsumerStatus(IntEnum):
-    """How a group gets on, from good to bad."""
+    """How a group is doing, from good to bad."""
 
     OK = 0
-    """It is not behind, or getting nearer."""
+    """It isn't behind, or is catching up."""
     BEHIND = 1
-    """It commits, and its lag never fell (Burrow's WARN)."""
+    """It commits, but its lag never fell (Burrow's WARN)."""
     STUCK = 2
     """It is behind, and its commit hasn't moved (Burrow's STALL and STOP)."""
     REWOUND = 3
-    """Its commit went back, and has not caught up with where it was (Burrow's REWIND)."""
+    """Its commit went back, and hasn't returned to where it was (Burrow's REWIND)."""
 
 
 def judge_partition(samples: Sequence[Sample], allowed_lag: int = 0) -> ConsumerStatus:
-    """How a group gets on with one partition.
+    """How a group is doing on one partition.
 
-    :param samples: the last while, oldest first; one alone is no while, and OK.
-    :param allowed_lag: a lag of so many offsets is none.
+    :param samples: a recent period, oldest first; a single sample is OK.
+    :param allowed_lag: a lag of up to this many offsets counts as none.
     """
     if len(samples) < 2 or samples[-1].lag <= allowed_lag:
         return ConsumerStatus.OK

@@ -1,7 +1,7 @@
 """Lag: how far a group's commits are behind the log, and what the number means.
 
-The rules are those of franz-go's kadm, kept apart where kadm lets cases run together: a number comes with a status, and
-a total is no number while one of its parts is unknown.
+The rules are those of franz-go's kadm, but keep cases apart that kadm combines: every number has a status, and a total
+is None while any of its parts is unknown.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ class LagStatus(StrEnum):
     OK = "ok"
     """Lag is end offset minus committed offset."""
     NO_COMMIT = "no_commit"
-    """The group never committed here, or the commit expired (E18, E20): lag counts from the log start."""
+    """The group never committed here, or the commit expired (E18, E20): lag is counted from the log start."""
     BELOW_LOG_START = "below_log_start"
-    """The commit points at deleted records: lag counts them, ``lost`` says how many they are (E9)."""
+    """The commit points at deleted records: lag counts them, and ``lost`` says how many there are (E9)."""
     AHEAD_OF_LOG = "ahead_of_log"
-    """The commit lies past the log's end: truncated, re-created or copied (E17). Lag is unknown."""
+    """The commit lies past the log end: the log was truncated, the topic re-created or the commit copied (E17). Lag is
+    unknown."""
     LOG_TRUNCATED = "log_truncated"
-    """The log was cut below the commit and has grown past it again: other records stand there now (S15). Lag is
+    """The log was truncated below the commit and has grown past it again: other records are there now (S15). Lag is
     unknown."""
     UNKNOWN_GROUP = "unknown_group"
     """No such group: misspelt, deleted, or never started (E19). Lag is unknown."""
@@ -38,17 +39,18 @@ class LagStatus(StrEnum):
 
 
 class PartitionLag(NamedTuple):
-    """The lag of one group on one partition, with everything that it was measured from.
+    """The lag of one group on one partition, with everything that it was computed from.
 
     :param status: what ``lag`` means.
-    :param lag: offsets between commit and log end; an upper bound on records where transactions or compaction leave
-        gaps (E11). None when unknown, never 0 for "don't know".
+    :param lag: offsets between commit and log end; an upper bound on records when transactions or compaction leave gaps
+        (E11). None when unknown, never 0 for "don't know".
     :param committed_offset: next offset the group will read; None without a commit.
-    :param leader_epoch: epoch that was committed with it (KIP-320); None when there is none.
+    :param leader_epoch: epoch committed with it (KIP-320); None when there is none.
+    :param metadata: the committer's own text; may be empty.
     :param metadata: the committer's own words; may be empty.
     :param log_start_offset: first offset that still exists; None when unknown.
-    :param high_watermark: end of the log under read_uncommitted; None when unknown or not asked for.
-    :param last_stable_offset: end of the log under read_committed; None when unknown or not asked for.
+    :param high_watermark: end of the log under read_uncommitted; None when unknown or not requested.
+    :param last_stable_offset: end of the log under read_committed; None when unknown or not requested.
     """
 
     topic: str
@@ -64,12 +66,12 @@ class PartitionLag(NamedTuple):
     error: ResponseError | None = None
 
     def end_offset(self, isolation_level: IsolationLevel) -> int | None:
-        """End of the log at that isolation level; None when unknown or not asked for."""
+        """End of the log at that isolation level; None when unknown or not requested."""
         return self.last_stable_offset if isolation_level is _READ_COMMITTED else self.high_watermark
 
     @property
     def lost(self) -> int:
-        """Offsets between the commit and the log start: deleted before the group read them."""
+        """Number of offsets between the commit and the log start: deleted before the group read them."""
         if self.status is not LagStatus.BELOW_LOG_START:
             return 0
         assert self.log_start_offset is not None and self.committed_offset is not None
@@ -83,10 +85,10 @@ class PartitionLags(PartitionMap[PartitionLag]):
 
 
 class LagSums(NamedTuple):
-    """What a group's lag is measured from, over all its partitions.
+    """What a group's total lag is computed from, over all its partitions.
 
-    :param partitions: how many they are.
-    :param ends: sum of their ends that count.
+    :param partitions: number of partitions.
+    :param ends: sum of their log ends, at the isolation level that counts.
     :param commits: sum of the group's commits on them.
     """
 
@@ -98,17 +100,17 @@ class LagSums(NamedTuple):
 class GroupLag:
     """The lag of one group.
 
-    Its partitions are measured when somebody looks at them, and its total without them: a poll of a thousand groups
-    mostly wants to know who is behind.
+    Partitions are measured on first use, and the total is computed without them: a poll of a thousand groups mostly
+    wants to know who is behind.
 
-    :param commits: the group's commits, asked before the extents. Their error is the group's own, and leaves the lag of
-        all partitions unknown.
-    :param extents: all partitions to judge: every partition of every topic that the group touches, and any it committed
-        on that no longer exists (in error, E25).
-    :param error: why these partitions may not be all that the group reads: it leaves the total unknown, and the
-        partitions their lags.
-    :param description: kind, state and members of the group; None when nobody asked, which is when its topics were
-        named and it has commits on them. A group that is unknown has no lag anywhere, whatever the logs hold.
+    :param commits: the group's commits, requested before the extents. Their error is the group's own, and leaves the
+        lag of all partitions unknown.
+    :param extents: all partitions to judge: every partition of every topic that the group touches, and any partition
+        that it committed on and that no longer exists (in error, E25).
+    :param error: why these may not be all the partitions that the group reads. The total is then unknown; the lags of
+        the partitions aren't.
+    :param description: kind, state and members of the group; None when nobody asked, because its topics were named and
+        it has commits on them. An unknown group has no lag anywhere, whatever the logs hold.
     :param isolation_level: which end counts.
     """
 
@@ -139,13 +141,13 @@ class GroupLag:
 
     @property
     def topics(self) -> list[str]:
-        """Those that are judged, in no order."""
+        """The topics that are judged, unordered."""
         return list({extent.topic for extent in self._extents})
 
     @property
     def error(self) -> ResponseError | None:
-        """Kafka's error for the group; its total is then None. Partitions have lags all the same, unless the error is
-        that of its commits: it is then their error too.
+        """The error for the group; its total is then None. Partitions still have lags, unless the error is that of the
+        commits: it is then the partitions' error too.
         """
         return self._commits.error or self._error
 
@@ -166,14 +168,14 @@ class GroupLag:
         return PartitionLags(lags)
 
     def _pairs(self) -> Iterator[tuple[CommittedOffset | None, LogExtent]]:
-        """Commit and extent of each partition, in no order."""
+        """Commit and extent of each partition, unordered."""
         for topic, extents in self._extents.by_topic.items():
             commits = self._commits.offsets.by_topic.get(topic, {})
             for number, extent in extents.items():
                 yield commits.get(number), extent
 
     def on(self, partitions: Iterable[TopicPartition]) -> GroupLag:
-        """The same group, judged on some of its partitions alone. One that it wasn't judged on is absent."""
+        """The same group, judged on some of its partitions only. Partitions that it wasn't judged on are left out."""
         return GroupLag(
             self._commits,
             self._extents.of_keys(partitions),
@@ -184,22 +186,22 @@ class GroupLag:
 
     @property
     def unknown(self) -> bool:
-        """There is no such group on the cluster (E19)."""
+        """Whether there is no such group on the cluster (E19)."""
         return self.error is None and self.description is not None and self.description.is_unknown
 
     @property
     def remark(self) -> str:
-        """What its commits leave unknown though the lag is known, in words; empty where nothing."""
+        """What the commits leave unknown although the lag is known, in words; may be empty."""
         return self._commits.remark()
 
     @property
     def never_committed(self) -> bool:
-        """The group exists, has committed nothing, and nobody named the topics to count on."""
+        """Whether the group exists but has committed nothing, and nobody named the topics to count on."""
         return self.error is not None and self.error.name == LagStatus.NO_COMMIT.name
 
     @property
     def total(self) -> int | None:
-        """Sum over the partitions; None while the group or any partition is unknown or in error, or there is none."""
+        """Sum over the partitions; None when the group or any partition is unknown or in error, or there are none."""
         if self.unknown or self.error is not None or not len(self._extents):
             return None
         total = 0
@@ -210,7 +212,7 @@ class GroupLag:
             if commit is not None and commit.cut_at is not None:
                 return None
             if offset is not None and end is not None and offset <= end:
-                total += end - offset  # also below the log start; nothing in error has an offset or an end
+                total += end - offset  # also below the log start; elements in error have no offset or no end
                 continue
             lag = partition_lag(commit, extent, self._isolation_level).lag
             if lag is None:
@@ -220,7 +222,7 @@ class GroupLag:
 
     @property
     def sums(self) -> LagSums | None:
-        """What the total is the difference of; None while that is unknown, or the group has no commit somewhere."""
+        """What the total is computed from; None when the total is unknown, or a partition has no commit."""
         total = self.total
         if total is None:
             return None
@@ -249,8 +251,9 @@ def partition_lag(
 ) -> PartitionLag:
     """The lag of one partition from its commit and its extent.
 
-    :param commit: what the group committed; None or an offset of None means never.
-    :param extent: the log's extent, asked *after* the commit, so that an ordinary race can't make lag negative (E16).
+    :param commit: the group's commit; None, or an offset of None, means that it never committed.
+    :param extent: the log's extent, requested *after* the commit, so that an ordinary race can't make lag negative
+        (E16).
     :param isolation_level: which end counts: high watermark or last stable offset (E13).
     """
     commit = commit or _NOTHING
@@ -280,7 +283,7 @@ def _measure(
     assert start is not None and end is not None, "an extent without error has its start and the end that counts"
     if committed is None:
         return LagStatus.NO_COMMIT, max(0, end - start)  # the log may have been trimmed between the two answers
-    if committed > end:  # above the last stable offset alone is a reader's that doesn't wait for transactions
+    if committed > end:  # one between last stable offset and high watermark is a read_uncommitted reader's
         assert extent.high_watermark is not None, "a commit past the end that counts is held against it"
         if committed > extent.high_watermark:
             return LagStatus.AHEAD_OF_LOG, None

@@ -13,26 +13,26 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 
 class Trend(StrEnum):
-    """Where a lag is going at its pace."""
+    """Where a lag is heading."""
 
     CAUGHT_UP = "caught_up"
-    """It is 0."""
+    """The lag is 0."""
     CATCHING_UP = "catching_up"
-    """It is read faster than it is written."""
+    """Reads are faster than writes."""
     STEADY = "steady"
-    """It is read as fast as it is written, or neither."""
+    """Reads are as fast as writes, or there are neither."""
     FALLING_BEHIND = "falling_behind"
-    """It is written faster than it is read."""
+    """Writes are faster than reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """A partition's, of one group, or of all its partitions together. Offsets, as for lag: an upper bound on records.
+    """The pace of a group on one partition, or on all together. In offsets, like lag: an upper bound on records.
 
-    :param written: offsets a second that the log's end has moved by.
-    :param read: offsets a second that the group's commit has moved by; negative when it was reset.
-    :param trend: where the lag is going.
-    :param caught_up_in_s: seconds until the lag is 0 if both go on like that; None when it never will be.
+    :param written: offsets per second by which the log end has moved.
+    :param read: offsets per second by which the group's commit has moved; negative when it was reset.
+    :param trend: where the lag is heading.
+    :param caught_up_in_s: seconds until the lag is 0 if both go on like this; None when it never will be.
     """
 
     written: float
@@ -41,7 +41,7 @@ class Pace:
     caught_up_in_s: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, rounded to what is worth a look."""
+        """Plain JSON, rounded to a useful precision."""
         return {
             "written_per_s": _rounded(self.written),
             "read_per_s": _rounded(self.read),
@@ -51,16 +51,16 @@ class Pace:
 
 
 def _rounded(rate: float) -> float:
-    """To two places; a slow rate to two digits, as it isn't 0."""
+    """Two decimal places; below 1, two significant digits, so that a slow rate isn't 0."""
     return round(rate, 2) if abs(rate) >= 1 else float(f"{rate:.2g}")
 
 
 def pace_between(
     earlier: PartitionLag, later: PartitionLag, seconds: float, isolation_level: IsolationLevel
 ) -> Pace | None:
-    """The pace of a partition; None when a lag, a commit or an end is unknown, or the log was cut in between.
+    """The pace of a partition; None when a lag, a commit or an end is unknown, or the log was truncated in between.
 
-    :param seconds: how long after the first the second was measured.
+    :param seconds: time between the two measurements.
     :param isolation_level: which end counts.
     """
     ends = [lag.end_offset(isolation_level) for lag in (earlier, later)]
@@ -74,10 +74,10 @@ def pace_between(
 def group_paces(
     earlier: Mapping[str, LagSums], later: Mapping[str, LagSums], seconds: float
 ) -> dict[str, dict[str, Any] | None]:
-    """The pace of each group in JSON; None where it isn't known at both times, on the same number of partitions.
+    """The pace of each group in JSON; None when it isn't known at both times, on the same number of partitions.
 
-    :param earlier: by group; one is absent whose lag or commits weren't known.
-    :param seconds: how long after the first the second was measured.
+    :param earlier: by group; groups whose lag or commits weren't known are absent.
+    :param seconds: time between the two measurements.
     """
     paces: dict[str, dict[str, Any] | None] = dict.fromkeys(later)
     for group, now in later.items():

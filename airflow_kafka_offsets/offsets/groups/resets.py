@@ -1,7 +1,7 @@
-"""Resets: where a group's commits are to go, partition by partition, before anything is written.
+"""Resets: where a group's commits should go, partition by partition, before anything is written.
 
-A plan is a dry run: it says for each partition where the group stands, where it would go, and what may surprise. An
-offset outside the log is never replaced by the other end of it: a shift that underflows stops at the log start.
+A plan is a dry run: for each partition, it says where the group is, where it would go, and anything unexpected. An
+offset outside the log is never replaced by the log's opposite end: a shift that underflows stops at the log start.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from airflow_kafka_offsets.offsets.windows.snapshots import Boundary
 class ResetStep(NamedTuple):
     """What a reset does to one partition.
 
-    :param committed_offset: where the group stands; None without a commit.
-    :param new_offset: where it would go; None when its commit would be forgotten, or in error.
-    :param leader_epoch: epoch that goes with the new offset: the one that ListOffsets returned for it, now or when a
-        snapshot of it was resolved; else none, and never that of the old commit (E34).
-    :param remark: what may surprise; may be empty.
+    :param committed_offset: the group's committed offset; None without a commit.
+    :param new_offset: the committed offset after the reset; None when the commit would be deleted, or when in error.
+    :param leader_epoch: epoch committed with the new offset: the one that ListOffsets returned for it, now or when a
+        snapshot of it was resolved; otherwise none, and never that of the old commit (E34).
+    :param remark: anything unexpected; may be empty.
     :param error: why there is no new offset. A plan with an error is not carried out.
     """
 
@@ -48,7 +48,7 @@ class ResetPlan(PartitionMap[ResetStep]):
     asked = "Planning the reset"
 
     def commits(self) -> CommittedOffsets:
-        """What there is to write."""
+        """The commits to write."""
         return CommittedOffsets(
             CommittedOffset(step.topic, step.partition, step.new_offset, step.leader_epoch)
             for step in self
@@ -56,7 +56,7 @@ class ResetPlan(PartitionMap[ResetStep]):
         )
 
     def forgotten(self) -> list[TopicPartition]:
-        """The partitions whose commits there are to forget."""
+        """The partitions whose commits are to be deleted."""
         return [TopicPartition.of(step) for step in self if step.new_offset is None]
 
 
@@ -72,8 +72,9 @@ class Aim(Protocol):
 class ToListed:
     """To what leaders answered: earliest, latest, or the first record at or after an instant.
 
-    :param listed: the answers, asked after the extents: without such a record, the log's end of before stands (E2).
-    :param isolation_level: which end that is.
+    :param listed: the answers, requested after the extents: without a matching record, the earlier log end is used
+        (E2).
+    :param isolation_level: which log end that is.
     """
 
     listed: ListedOffsets
@@ -94,10 +95,10 @@ class ToListed:
 
 @dataclass(frozen=True, slots=True)
 class ByShift:
-    """Forwards or backwards from where the group stands, and never out of the log.
+    """Forward or backward from the group's committed offset, but never out of the log.
 
     :param by: number of offsets; negative goes back.
-    :param doubts: why a commit may be of another log than there is now, by partition: from there nothing is shifted.
+    :param doubts: why a commit may belong to another log than the present one, by partition. These aren't shifted.
     """
 
     by: int
@@ -108,11 +109,11 @@ class ByShift:
             return step.refused("NO_COMMIT", -1, "there is no commit to shift")
         doubt = self.doubts.get(TopicPartition.of(step))
         if doubt is not None:
-            return step.refused("LOG_TRUNCATED", 75, f"{doubt}; name a place in the log as it is now")
+            return step.refused("LOG_TRUNCATED", 75, f"{doubt}; instead of a shift, choose a place in the present log")
         assert extent.high_watermark is not None, "an extent without error has both ends"
         if step.committed_offset > extent.high_watermark:
-            why = f"the group committed {step.committed_offset}, past the log's end {extent.high_watermark}: of another"
-            return step.refused("OFFSET_OUT_OF_RANGE", 1, f"{why} log; name a place in this one")
+            why = f"the group committed {step.committed_offset}, past the log's end {extent.high_watermark}: in another"
+            return step.refused("OFFSET_OUT_OF_RANGE", 1, f"{why} log; instead of a shift, choose a place in this one")
         return _kept_in_log(step, step.committed_offset + self.by, extent)
 
 
@@ -129,9 +130,9 @@ class ToOffset:
 
 @dataclass(frozen=True, slots=True)
 class ToSnapshot:
-    """To a stored snapshot; where its records are gone, to the log start.
+    """To a stored snapshot, or to the log start if its records are gone.
 
-    :param boundaries: the snapshot's, by partition. Partitions that it doesn't have were added later, and start at
+    :param boundaries: the snapshot's boundaries, by partition. Partitions that it lacks were added later, and start at
         their log start.
     """
 
@@ -146,14 +147,14 @@ class ToSnapshot:
 
 
 class ToNothing:
-    """To no commit at all: the group starts there as if it were new."""
+    """To no commit at all: the group starts as if it were new."""
 
     def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
         return step
 
 
 def _kept_in_log(step: ResetStep, offset: int, extent: LogExtent) -> ResetStep:
-    """Go to an offset, or to the end of the log that is nearest to it."""
+    """Go to an offset, or to the nearest end of the log."""
     start, end = extent.log_start_offset, extent.high_watermark
     assert start is not None and end is not None, "an extent without error has both"
     if offset < start:
@@ -164,10 +165,10 @@ def _kept_in_log(step: ResetStep, offset: int, extent: LogExtent) -> ResetStep:
 
 
 def doubts_of(commits: CommittedOffsets, marked: CommittedOffsets) -> dict[TopicPartition, str]:
-    """Where a group's commits may be of another log than there is now, and why.
+    """The partitions whose commits may belong to another log than the present one, and why.
 
-    :param commits: what Kafka has.
-    :param marked: the same, once leaders were asked whether logs were cut below them.
+    :param commits: the commits as Kafka has them.
+    :param marked: the same commits, after leaders were asked whether logs were truncated below them.
     """
     found = {}
     for commit in marked:
@@ -185,8 +186,8 @@ def plan_reset(
 ) -> ResetPlan:
     """A step for every partition.
 
-    :param commits: where the group stands, asked first.
-    :param extents: where the logs start and end, high watermark included, asked next.
+    :param commits: the group's commits, requested first.
+    :param extents: where the logs start and end, high watermark included, requested next.
     """
 
     def step(piece: TopicPartition) -> ResetStep:

@@ -1,14 +1,14 @@
-"""The audit: what a run read and wrote, counted, and the verdict against the manifest, with the cause and the way on.
+"""The audit: counts of what a run read and wrote, and the verdict against the manifest, with causes and remedies.
 
-Writing is counted per partition by one scan of three columns. Where every offset has a record, that is all: it has to
-hold each offset once. Where offsets may be without one, and with strict time, reading is summed up over the whole run
-too, in the same pass (a Spark ``Observation`` can't group). Equal checksums make the two the same set of (topic,
-partition, offset), so what holds per partition for the one holds for the other.
+What was written is counted per partition, in one scan of three columns. If every offset has a record, that is enough:
+the output must hold each offset once. If offsets may lack a record, or with strict time, what is read is also summed up
+over the whole run, in the same pass (a Spark ``Observation`` can't group). Equal checksums mean that both are the same
+set of (topic, partition, offset), so what holds per partition for one holds for the other.
 
-Three things make fewer rows than offsets: a transform that drops rows, which the count of what is read sees; a read
-that is stopped early, which it doesn't see, and Kafka does; and a log without a record at some offsets. Only the last
-one is fine, where the topic or the user says so. What its log says of the gaps may be asked after the load: on topics
-that nothing compacts it has the same records until retention takes them; on compacted ones it may have fewer.
+There are three reasons for fewer rows than offsets: a transform drops rows, which the count of rows read shows; a read
+is stopped early, which the count doesn't show but Kafka does; or the log has no record at some offsets. Only the last
+is fine, if the topic or the user allows it. Its log can be asked about the gaps after the load: on topics that aren't
+compacted, it has the same records until retention removes them; on compacted ones, it may have fewer.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 class Verdict:
     """Whether a run is proved.
 
-    :param read_problems: where the rows read don't fit the manifest.
-    :param written_problems: where the rows written aren't the rows read.
-    :param gaps: offsets in range without a record: transaction markers, aborted or compacted records. None are possible
-        on a plain topic.
-    :param explained: what the log says of them; None where nobody asked it.
-    :param unknowable: what Kafka couldn't tell of where the rows were read, in words; brokers of 2.8 and later can.
-    :param may_pass: nothing is wrong but what another attempt may not find: rows that were counted more than once.
-    :param derived: what a job has made of the records, in words; empty where each record is a row.
+    :param read_problems: how the rows read don't fit the manifest.
+    :param written_problems: how the rows written differ from the rows read.
+    :param gaps: offsets in range without a record: transaction markers, aborted or compacted records. A plain topic
+        can't have any.
+    :param explained: what the log says about them; None when nobody asked it.
+    :param unknowable: what Kafka couldn't say about the source of the rows, in words; brokers from 2.8 on can.
+    :param may_pass: the only problem is one that another attempt may not have: rows that were counted more than once.
+    :param derived: what a job has made of the records, in words; empty when each record is a row.
     """
 
     read_problems: tuple[str, ...]
@@ -66,8 +66,8 @@ class Verdict:
 
 
 def judge(manifest: Manifest, result: RunResult, publication: Publication | None = None) -> Verdict:
-    """Compare a run with its manifest, and with what was published of it. Offsets without a record pass where the run
-    or the topic allows them."""
+    """Compare a run with its manifest, and with its publication. Offsets without a record are accepted if the run or
+    the topic allows them."""
     ranges = by_partition(manifest.ranges)
     written = by_partition(result.written)
     strays = [f"{topic}-{partition} isn't in the window" for topic, partition in sorted(written.keys() - ranges.keys())]
@@ -97,7 +97,7 @@ def judge(manifest: Manifest, result: RunResult, publication: Publication | None
 
 
 def every_offset_once(manifest: Manifest, written: Iterable[PartitionTally]) -> bool:
-    """Whether there are as many rows as offsets, and nothing of their sums says that one of them is twice there."""
+    """Whether there are as many rows as offsets, and their sums don't show that an offset occurs twice."""
     rows = by_partition(written)
     ranges = by_partition(manifest.non_empty())
     return rows.keys() == ranges.keys() and all(
@@ -106,7 +106,7 @@ def every_offset_once(manifest: Manifest, written: Iterable[PartitionTally]) -> 
 
 
 def _judge_partition(pinned: OffsetRange, tally: PartitionTally | None) -> str | None:
-    """What is wrong with one partition's rows, if anything: outside the range, or more of them than offsets."""
+    """What is wrong with one partition's rows, if anything: they are outside the range, or there are too many."""
     name = f"{pinned.topic}-{pinned.partition}"
     if tally is None:
         return None
@@ -137,7 +137,7 @@ def _misstated(publication: Publication | None, result: RunResult) -> Iterable[s
     }
     for name, value in counted.items():
         if getattr(publication, name) != value:
-            yield f"its publication says {name} {getattr(publication, name)}, and the run's result {value}"
+            yield f"its publication says {name} {getattr(publication, name)}, but the run's result says {value}"
 
 
 def _sides_unknown(result: RunResult) -> bool:
@@ -145,39 +145,39 @@ def _sides_unknown(result: RunResult) -> bool:
 
 
 def _misplaced(result: RunResult) -> Iterable[str]:
-    """What is wrong with the two sides of an output of strict time: the rows' column may have been changed."""
+    """What is wrong with rows inside and outside the window, with strict time: their column may have been changed."""
     if _sides_unknown(result):
         yield (
             "Spark has read some records more than once, so nobody knows how many lie outside the window's "
             "time, which strict time has to prove: sort within partitions (sortWithinPartitions) instead "
-            "of the whole, or run the task again if an executor was lost"
+            "of sorting all rows, or run the task again if an executor was lost"
         )
     elif result.strict_time and result.outside_written != result.read.outside_window:
         yield (
-            f"{result.read.outside_window} of {result.read.count} rows lie outside its time, and the output keeps "
+            f"{result.read.outside_window} of {result.read.count} rows lie outside its time, but the output keeps "
             f"{result.outside_written} apart: leave the column outside_window as read() made it"
         )
 
 
 KEEP_EVERY_RECORD = (
-    "Write every record once: flag rows in a column where you would drop them, and filter what is published, "
-    "read_published(...).where(...); or write rows of another kind with write_derived(...)"
+    "Write every record once: instead of dropping rows, flag them in a column and filter when you read, with "
+    "read_published(...).where(...); or write other rows than the records with write_derived(...)"
 )
-"""The way out for all that drops or doubles rows."""
+"""What to do about anything that drops or doubles rows."""
 
 
 def difference(read: Tally, written: Tally, span: int, task_starts: int | None, *, unread: bool) -> Iterator[str]:
-    """Why what was written isn't what was read; nothing where it is.
+    """Why the rows written aren't the rows read; empty when they are.
 
     :param span: offsets in the window.
     :param task_starts: as in :class:`~airflow_kafka_offsets.offsets.proof.run_result.RunResult`.
-    :param unread: whether Kafka has records that aren't in the output: then they were dropped, whatever was counted.
+    :param unread: whether Kafka has records that aren't in the output: if so, they were dropped, whatever was counted.
     """
     if not read.counted:
         if read.count != span:
             yield (
-                f"nobody counted what was read, and the result says {read.count} rows for {span} offsets: its file was "
-                "changed. Load the window again"
+                f"the rows read weren't counted, but the result says {read.count} rows for {span} offsets: its file "
+                "was changed. Load the window again"
             )
         elif read.count == written.count and not read.same_rows(written):
             yield (
@@ -189,8 +189,8 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
     counts = f"read {read.count} rows, wrote {written.count}"
     if read.count > span or _is_multiple(read.starts, task_starts):
         yield (
-            f"{counts}, of {span} offsets: some were read more than once, by a sort, a repartitionByRange, "
-            "or again for an executor that was lost, so the count proves nothing. Sort within partitions "
+            f"{counts}, of {span} offsets: some were read more than once, because of a sort, a repartitionByRange or "
+            "a lost executor, so the count proves nothing. Sort within partitions "
             "(sortWithinPartitions), or run the task again if an executor was lost"
         )
     elif written.count < read.count:
@@ -214,19 +214,19 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
 
 
 def _is_multiple(read: int | None, written: int | None) -> bool:
-    """Whether each task began several times: no other sum of hashes is a multiple."""
+    """Whether each task started several times: no other sum of hashes is a multiple."""
     return bool(read and written) and read != written and (read or 0) % (written or 1) == 0
 
 
 def _or_read_anew(read: Tally, task_starts: int | None) -> str:
-    """Where too many rows may be counted for one more reason, and nothing tells."""
-    lost = "; or they were read again for an executor that was lost: then run the task again"
+    """Another reason why too many rows may have been counted, if it can't be ruled out."""
+    lost = "; or records were read again because an executor was lost: then run the task again"
     return lost if counted_twice(read, task_starts) else ""
 
 
 def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
-    """Why there are other rows than offsets, though what was read was written, or nobody counted it; nothing where that
-    is allowed, and Kafka was asked."""
+    """Why there aren't as many rows as offsets, although the rows read were written, or weren't counted. Empty when
+    that is allowed and Kafka was asked."""
     if not result.read.counted:
         yield from _not_once(manifest, result)
         return
@@ -250,22 +250,22 @@ def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
         )
     elif result.task_starts != result.read.starts:
         yield (
-            "Spark's tasks began with other records than were written, so some were read more than once, "
-            "by a sort, a repartitionByRange, or again for an executor that was lost; or Spark split the "
+            "Spark's tasks started with records other than those written, so some were read more than once, "
+            "because of a sort, a repartitionByRange or a lost executor; or Spark split the "
             "window differently from what plan() says. Run the task again if an executor was lost; "
             "otherwise sort within partitions (sortWithinPartitions), or read(minPartitions='1')"
         )
 
 
 def _not_once(manifest: Manifest, result: RunResult) -> Iterator[str]:
-    """Which partitions lack rows, or have some too many, where every offset has to have one."""
+    """Partitions with too few or too many rows, when every offset must have one."""
     rows = {TopicPartition.of(tally): tally.count for tally in result.written}
     more = {
         f"{pinned.topic}-{pinned.partition}": (rows.get(TopicPartition.of(pinned), 0) - pinned.span, pinned.span)
         for pinned in manifest.ranges
     }
     lacking = [f"{name} lacks {-count} of {span} rows" for name, (count, span) in more.items() if count < 0]
-    doubled = [f"{name} has {count} rows more than offsets" for name, (count, _) in more.items() if count > 0]
+    doubled = [f"{name} has {count} more rows than offsets" for name, (count, _) in more.items() if count > 0]
     if lacking:
         yield f"{shorten(lacking)}. {_why_lacking(result)}"
     if doubled:
@@ -286,8 +286,8 @@ def _why_lacking(result: RunResult) -> str:
         return f"Kafka has records there, such as {found}: they were {dropped}. {KEEP_EVERY_RECORD}"
     if result.unread is None:
         return (
-            f"Either they were {dropped}; or the log has no record there, as transactions leave it: Kafka couldn't "
-            f"say. {KEEP_EVERY_RECORD}; {allow}"
+            f"Either they were {dropped}; or the log has no record there, as is usual with transactions: Kafka "
+            f"couldn't say. {KEEP_EVERY_RECORD}; {allow}"
         )
     return (
         "Kafka has no record at the first of these offsets, as is usual with transactions: allow gaps "
@@ -296,7 +296,7 @@ def _why_lacking(result: RunResult) -> str:
 
 
 def _gaps_not_allowed(manifest: Manifest, result: RunResult) -> Iterator[str]:
-    """Topics with fewer rows than offsets, though nothing compacts them and nobody allowed it."""
+    """Topics with fewer rows than offsets that aren't compacted, when gaps weren't allowed."""
     rows = Counter[str]()
     for tally in result.written:
         rows[tally.topic] += tally.count
@@ -310,25 +310,26 @@ def _cause(result: RunResult) -> str:
     allow = "If producers write to it in transactions, allow gaps (allow_gaps=True)"
     if result.unread is None:
         return (
-            "which isn't compacted. Either its log has none at the others, as transactions leave them, or the read was "
-            f"stopped early (limit, head, take): Kafka wasn't asked. {allow}; otherwise write every record once"
+            "which isn't compacted. Either its log has no record at the other offsets, as is usual with transactions, "
+            f"or the read was stopped early (limit, head, take): Kafka wasn't asked. {allow}; otherwise write every "
+            "record once"
         )
     return (
-        "which isn't compacted, and all that was read was written: its log has none at the others, as transactions "
-        f"leave them. {allow}"
+        "which isn't compacted, and all that was read was written: its log has no record at the other offsets, as is "
+        f"usual with transactions. {allow}"
     )
 
 
 def ranges_with_gaps(manifest: Manifest, result: RunResult) -> list[LogRange]:
-    """The ranges with fewer rows than offsets: the only ones in which there is something to explain."""
+    """The ranges with fewer rows than offsets: only these need an explanation."""
     rows = {TopicPartition.of(tally): tally.count for tally in result.written}
     return [pinned.log_range for pinned in manifest.ranges if rows.get(TopicPartition.of(pinned), 0) < pinned.span]
 
 
 def explain(result: RunResult, contents: LogContents, compacted: Collection[str]) -> tuple[GapCauses, tuple[str, ...]]:
-    """Why there is no row at some offsets, and what the log says that doesn't fit the rows.
+    """Why some offsets have no row, and where the log contradicts the rows.
 
-    :param contents: what was counted in the ranges with gaps; complete, or gone from the log.
+    :param contents: counts of the ranges with gaps: complete, unless their records are gone from the log.
     :param compacted: topics that are or were compacted.
     """
     rows = by_partition(result.written)
@@ -344,19 +345,19 @@ def explain(result: RunResult, contents: LogContents, compacted: Collection[str]
 
 
 def _misfits(content: LogContent, rows: PartitionTally, is_compacted: bool) -> Iterator[str]:
-    """What one partition's log says that doesn't fit its rows, if anything."""
+    """How one partition's log contradicts its rows, if it does."""
     name, records, written = f"{content.topic}-{content.partition}", content.records, rows.count
     if content.is_gone:
         gaps = content.end_offset - content.start_offset - written
         yield f"{gaps} gaps of {name} can no longer be explained: {content.error and content.error.message}"
     elif written < records:
-        yield f"{name} has {records} records in the log, and {written} were written"
+        yield f"{name} has {records} records in the log, but {written} were written"
     elif written > records and not is_compacted:
-        yield f"{name} has {records} records in the log, and {written} were written, though nothing compacts it"
+        yield f"{name} has {records} records in the log, but {written} were written, and it isn't compacted"
     elif written > records + content.missing:
         yield (
-            f"{name} has {records} records in the log and {content.missing} offsets that may have had one, and "
-            f"{written} were written: some stand at markers or aborted records"
+            f"{name} has {records} records in the log and {content.missing} offsets that may have had one, but "
+            f"{written} were written: some are at markers or aborted records"
         )
     elif written == records and content.offset_sum not in (None, rows.offset_sum):
-        yield f"{name} has as many records in the log as were written, at other offsets"
+        yield f"{name} has as many records in the log as were written, but at other offsets"

@@ -1,4 +1,4 @@
-"""The audit of derived rows: whether each output of a job was made of every record once, and holds what was made."""
+"""The audit of derived rows: whether each output of a job was made of every record once, and holds all rows made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResul
 
 
 def derived_words(result: RunResult) -> str:
-    """What a job has written; empty where each record is a row."""
+    """What a job has written; empty when each record is a row."""
     if not result.derived:
         return ""
     further = "".join(f", {output.rows} to {output.name}" for output in result.further)
@@ -16,13 +16,13 @@ def derived_words(result: RunResult) -> str:
 
 
 def may_be_repeated(result: RunResult) -> bool:
-    """Whether some records or rows may have been counted more than once, so that another try may be proved."""
+    """Whether some records or rows may have been counted more than once, so that a retry may succeed."""
     records = total_of(result.written)
     return any(_read_again(rows.read, records, result.task_starts) or rows.made > rows.rows for rows in result.derived)
 
 
 def derived_problems(result: RunResult, span: int) -> Iterator[str]:
-    """Why a job's outputs aren't made of each record once, or don't hold what was made; nothing where they are.
+    """Why a job's outputs weren't made of each record once, or don't hold the rows made; empty when all is well.
 
     :param span: offsets in the window.
     """
@@ -31,8 +31,8 @@ def derived_problems(result: RunResult, span: int) -> Iterator[str]:
         yield from _misread(rows, records, span, result)
         if rows.made != rows.rows:
             yield (
-                f"the job made {rows.made} rows for {rows.output}, and it holds {rows.rows}: the sink dropped or "
-                "doubled some, or the rows were made more than once, as for an executor that was lost. If one was "
+                f"the job made {rows.made} rows for {rows.output}, but it holds {rows.rows}: the sink dropped or "
+                "doubled some, or the rows were made more than once because an executor was lost. If one was "
                 "lost, run the task again"
             )
 
@@ -42,7 +42,7 @@ def _misread(rows: DerivedRows, records: Tally, span: int, result: RunResult) ->
     read = rows.read.count
     if _read_again(rows.read, records, result.task_starts):
         yield (
-            f"{what} were made of {read} records, where the window has {records.count}: Spark read some more than "
+            f"{what} were made of {read} records, but the window has {records.count}: Spark read some more than "
             "once, for a sort, a repartitionByRange or a join without a condition whose other side isn't broadcast, or "
             "because an executor was lost. If one was lost, run the task again; otherwise sort only what was "
             "aggregated, or broadcast the other side"
@@ -63,6 +63,6 @@ def _misread(rows: DerivedRows, records: Tally, span: int, result: RunResult) ->
 
 
 def _read_again(read: Tally, records: Tally, task_starts: int | None) -> bool:
-    """Whether some records may have been counted more than once. Where fewer were counted, the read was stopped."""
+    """Whether some records may have been counted more than once. If fewer were counted, the read was stopped early."""
     as_many = read.count == records.count
     return read.count > records.count or (as_many and counted_twice(read, task_starts))

@@ -1,8 +1,8 @@
-"""What Spark's driver notes of an attempt besides its counts: why it failed, and which Spark application it is.
+"""What Spark's driver notes about an attempt besides its counts: why it failed, and which Spark application it is.
 
-A failure note is shown to people, and decides one thing: whether another try makes sense, by the name of a class of
-``errors.py``. The application's note is signed with a key that the operator makes for the attempt and gives to the
-driver, past the ledger: whoever may write to the ledger can put a note there, and not sign it.
+A failure note is shown to people, and decides one thing: whether a retry makes sense, by the name of a class in
+``errors.py``. The application's note is signed with a key that the operator creates for the attempt and passes to the
+driver outside the ledger: anyone who may write to the ledger can put a note there, but can't sign it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, 
 from airflow_kafka_offsets.offsets.instants import now_ms
 
 FAILURES = "failures"
-"""Folder of a window in the ledger."""
+"""Name of the folder, in a window's folder."""
 MOST_BYTES = 16_384
-"""No note is longer: so many characters, of four bytes at most, and what is around them."""
+"""Maximum size of a note: the longest text, with four bytes a character, and what surrounds it."""
 _LONGEST = 3_000
 EXIT_MARK = "kafka-offsets-load: "
-"""How :func:`exit_line` begins."""
+"""The beginning of :func:`exit_line`."""
 _PERMANENT = {
     name: kind
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, KafkaOffsetsError) and kind.retriable is KafkaOffsetsError.retriable
 }
-"""What a driver may end with that another try would end with too: what never says that it is ``retriable``."""
+"""Errors of a driver that a retry would end with too: those that are never ``retriable``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class FailureNote:
     """Why an attempt failed.
 
     :param error: name of the exception's class.
-    :param message: what it says, as one line.
-    :param noted_ms: when that was noted, Unix milliseconds; None where nobody said so.
+    :param message: its message, as one line.
+    :param noted_ms: when it was noted, Unix milliseconds; None when unknown.
     """
 
     error: str
@@ -55,7 +55,7 @@ class FailureNote:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Read a note; it is shortened and made one line again, whoever wrote it.
+        """Read a note. Its texts are shortened and made one line again, since anyone may have written it.
 
         :raises LedgerCorruptError: when it is something else.
         """
@@ -71,12 +71,11 @@ class FailureNote:
 
     @property
     def is_permanent(self) -> bool:
-        """Whether the exception is one of this package whose cause doesn't pass."""
+        """Whether the exception is one of this package's with a permanent cause."""
         return self.error in _PERMANENT
 
     def as_error(self) -> KafkaOffsetsError:
-        """The exception that it tells of, where that is permanent; else a :class:`SparkFailedError`, which is tried
-        again."""
+        """The exception that was noted, if it is permanent; otherwise a :class:`SparkFailedError`, which is retried."""
         return _PERMANENT.get(self.error, SparkFailedError)(f"{self.error}: {self.message}")
 
 
@@ -85,28 +84,29 @@ def note_of(error: Exception) -> FailureNote:
 
 
 def exit_line(error: Exception) -> str:
-    """What the ready-made load prints last, when it fails. Its mark tells it from a line that an application logs."""
+    """The last line that the ready-made load prints when it fails. Its mark sets it apart from an application's log."""
     return f"{EXIT_MARK}{type(error).__name__}: {one_line(str(error))}"
 
 
 def one_line(text: str) -> str:
-    """A text of any origin, fit for a log: one line of limited length, without control characters."""
+    """A text of any origin, made safe for a log: one line of limited length, without control characters."""
     words = "".join(character if character.isprintable() else " " for character in text).split()
     line = " ".join(words)
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 _ID = re.compile(r"[A-Za-z0-9._-]+")
-"""Spark's ids of applications, on every master. One becomes part of addresses."""
+"""Spark's application ids, with any master. They become part of URLs."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkApplication:
-    """Which Spark application an attempt is.
+    """The Spark application of an attempt.
 
-    :param id: Spark's own id of it.
-    :param ui: address of its UI while it runs; None when it has none, or nobody vouches for it.
-    :param writes: it is to write the window's rows; else the window was published, and it looks at what counts.
+    :param id: Spark's own id for it.
+    :param ui: address of its UI while it runs; None when it has none, or the note isn't signed.
+    :param writes: whether it writes the window's rows. If not, the window was already published, and the application
+        looks at what counts.
     """
 
     id: str
@@ -114,9 +114,9 @@ class SparkApplication:
     writes: bool = True
 
     def to_json(self, attempt: str, key: str | None) -> dict[str, Any]:
-        """The note.
+        """The note as JSON.
 
-        :param key: signs it; None where no operator has submitted the driver.
+        :param key: the key that signs it; None when no operator submitted the driver.
         """
         signature = None if key is None else _signature(key, attempt, self.id, self.ui)
         return {"application_id": self.id, "ui": self.ui, "signature": signature, "writes": self.writes}
@@ -125,8 +125,8 @@ class SparkApplication:
     def from_json(cls, fields: Mapping[str, Any], attempt: str, key: str | None) -> SparkApplication:
         """Read the note.
 
-        :param key: what the driver was given; None where that isn't known any more.
-        :raises LedgerCorruptError: when it isn't one.
+        :param key: the key that the driver was given; None when that is no longer known.
+        :raises LedgerCorruptError: when it isn't such a note.
         """
         try:
             found, ui, signature = str(fields["application_id"]), fields["ui"], fields.get("signature")
@@ -144,7 +144,7 @@ def _signature(key: str, attempt: str, application_id: str, ui: object) -> str:
 
 
 def _is_address(ui: object) -> bool:
-    """Whether a browser may be sent there: an address of the web, without credentials."""
+    """Whether a browser may be sent there: a web address without credentials."""
     if not isinstance(ui, str):
         return False
     try:

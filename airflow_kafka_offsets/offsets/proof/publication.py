@@ -1,8 +1,8 @@
 """The publication: which attempt of a window counts. Created by Airflow's side, exclusively, and read by everybody.
 
-A window has one sequence of them for all its revisions, ``publications/00000001.json`` and on, in the folder of its
-first one. The number alone is a file's name, so that of two publishers one creates it, and the other one looks again.
-The newest one counts whose revision wasn't forgotten.
+All revisions of a window share one sequence of publications, ``publications/00000001.json`` and so on, in the folder of
+the first revision. The number alone is the file's name, so if two publishers compete, one creates the file and the
+other looks again. The newest publication whose revision wasn't forgotten counts.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ PUBLICATIONS = "publications"
 """Name of the folder, in the folder of a window's first revision."""
 FORMAT = 1
 ATTEMPT_NAME = re.compile(r"[A-Za-z0-9._+-]+")
-"""What an attempt may be called: it names files and folders."""
+"""Valid names of attempts: they become names of files and folders."""
 OF_LOAD = "."
-"""What follows it tells the attempts of one prepared load apart: its drivers, as a submitter may start several."""
+"""Precedes the part of a name that tells attempts of one prepared load apart: a submitter may start several drivers."""
 _FILE = re.compile(r"(\d{8})\.json")
 
 
 @dataclass(frozen=True, slots=True)
 class FurtherOutput:
-    """A further output of a published attempt, such as a job's dead letters; its name is what the job calls it, and the
-    other fields are as those of the first one.
+    """A further output of a published attempt, such as a job's dead letters. ``name`` is the job's name for it; the
+    other fields are as in :class:`Publication`.
     """
 
     name: str
@@ -45,24 +45,25 @@ class FurtherOutput:
 class Publication:
     """A published attempt of a window.
 
-    :param number: its place in the window's sequence, from 1 on.
-    :param revision: which revision of the window.
+    :param number: its number in the window's sequence, from 1 on.
+    :param revision: the window's revision.
     :param attempt: the attempt's name.
-    :param result_sha256: hash of the file with what the attempt counted.
-    :param manifest_sha256: the manifest that it read.
-    :param replaces: number of the publication that counted before; None for a window without one.
+    :param result_sha256: hash of the file with the attempt's counts.
+    :param manifest_sha256: hash of the manifest that it read.
+    :param replaces: number of the publication that counted before; None when there was none.
     :param rows: rows in the output.
-    :param output: folder or table with them; None for an empty window.
-    :param outside: those of the rows whose timestamp lies outside the window, kept apart in the output; None when the
-        window's offsets alone say which rows are its own.
-    :param sink: the output's kind: ``parquet``, ``orc``, ``json``, ``delta``, ``iceberg``, or what a sink of the user's
-        own calls itself.
-    :param apart: the sink keeps attempts apart; in the others, as a table, the rows of one take the others' place.
+    :param output: folder or table with the rows; None for an empty window.
+    :param outside: how many of the rows have a timestamp outside the window and are kept apart in the output; None when
+        only the window's offsets decide which rows belong to it.
+    :param sink: the output's kind: ``parquet``, ``orc``, ``json``, ``delta``, ``iceberg``, or what a user's own sink
+        calls itself.
+    :param apart: whether the sink keeps attempts apart; in other sinks, such as a table, the rows of one replace those
+        of another.
     :param start_snapshot: number of the snapshot at the window's start.
-    :param end_snapshot: number of the one at its end.
+    :param end_snapshot: number of the snapshot at its end.
     :param started_ms: when the attempt began, Unix milliseconds.
-    :param published_ms: when it was created, Unix milliseconds.
-    :param further: other outputs of the same attempt: published with it, or not at all.
+    :param published_ms: when the publication was created, Unix milliseconds.
+    :param further: other outputs of the same attempt, which are published with it or not at all.
     """
 
     number: int
@@ -84,12 +85,12 @@ class Publication:
 
     @property
     def snapshots(self) -> tuple[int, int]:
-        """Numbers of the snapshots that the window lies between."""
+        """Numbers of the snapshots at the window's start and end."""
         return self.start_snapshot, self.end_snapshot
 
     def may_replace(self, standing: Publication) -> bool:
-        """Whether it can have taken the place of another one of the window: it is of a newer revision; or of the same
-        one, where its rows have, as its attempt began later."""
+        """Whether it can have replaced another publication of the window: its revision is newer; or it is the same, the
+        sink doesn't keep attempts apart, and this attempt began later."""
         later = not self.apart and self.started_ms > standing.started_ms
         return self.revision > standing.revision or (self.revision == standing.revision and later)
 
@@ -119,22 +120,22 @@ def publication_file(number: int) -> str:
 
 
 def publication_numbers(names: Iterable[str]) -> list[int]:
-    """The numbers of the publications among some names, in order."""
+    """The publication numbers among some file names, in order."""
     return sorted(int(match[1]) for match in map(_FILE.fullmatch, names) if match)
 
 
 def counting(publications: Iterable[Publication], live: Collection[int]) -> Publication | None:
-    """The publication that counts: the newest one of a revision that wasn't forgotten; None where there is none."""
+    """The publication that counts: the newest of a revision that wasn't forgotten; None when there is none."""
     counting = (publication for publication in publications if publication.revision in live)
     return max(counting, key=lambda publication: publication.number, default=None)
 
 
 def counts_over(current: Publication, manifest: Manifest, *, written_ms: int | None = None) -> bool:
-    """Whether a publication goes on counting beside an attempt at a manifest: an older revision never takes a newer
-    one's place; and what was left of a window after a loss not that of the whole, where both have their own place.
+    """Whether a publication keeps counting despite an attempt at a manifest. An older revision never replaces a newer
+    one. If both have a place of their own, the rest of a window after a loss doesn't replace the whole window either.
 
-    :param written_ms: when the attempt began, Unix milliseconds, where its rows have taken the others' place; None
-        where they have a place of their own, or weren't written.
+    :param written_ms: when the attempt began, Unix milliseconds, if its rows have replaced those of others; None if
+        they have a place of their own, or weren't written.
     """
     if current.revision != manifest.revision:
         same = written_ms is None and current.snapshots == manifest.snapshots

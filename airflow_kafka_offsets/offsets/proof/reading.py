@@ -1,7 +1,7 @@
-"""Reading: which published windows may be read together, by whoever reads them.
+"""Reading: which published windows can be read together.
 
-Windows are read whole, and no record of theirs twice. Where a window lies across a bound, where two have the same
-offsets, or where two that meet in time don't meet in offsets, the reader is told.
+Windows are read whole, and no record is read twice. The reader gets an error if a window crosses a bound, if two share
+offsets, or if two that meet in time don't meet in offsets.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.tiling import seams, shared
 
 _FAR_FUTURE_MS = 253_402_300_799_000
-"""The end of the year 9999: names of instants go no further."""
+"""End of the year 9999, the last instant that a name can have."""
 
 RangesOf = Callable[[str], tuple[OffsetRange, ...]]
-"""The offsets of a window, read when they are first asked for."""
+"""Gives a window's offsets, which are read on first use."""
 
 
 def bounds(start_ms: int | None, end_ms: int | None) -> tuple[int, int]:
-    """The bounds of what is read, Unix milliseconds; None for no bound."""
+    """The bounds of what is read, Unix milliseconds; None means no bound."""
     return 0 if start_ms is None else start_ms, _FAR_FUTURE_MS if end_ms is None else end_ms
 
 
 def overlaps(window: str, low: int, high: int) -> bool:
-    """Whether a window has time between two bounds."""
+    """Whether any of a window's time lies between two bounds."""
     start, end = window_extent(window)
     return start < high and end > low
 
 
 def refuse_unreadable(published: Mapping[str, Publication], low: int, high: int, ranges: RangesOf) -> None:
-    """Make sure that windows can be read together.
+    """Check that windows can be read together.
 
-    :param published: what is published of each, in order of their starts.
-    :raises IntervalError: when one lies across a bound.
+    :param published: the publication of each window, in order of the windows' starts.
+    :raises IntervalError: when a window crosses a bound.
     :raises LedgerConflictError: when two with rows share offsets, or two that meet in time don't meet in offsets.
     """
     _refuse_crossing(published, low, high)
@@ -56,7 +56,7 @@ def _refuse_crossing(windows: Iterable[str], low: int, high: int) -> None:
 
 
 def _refuse_overlaps(published: Mapping[str, Publication], ranges: RangesOf) -> None:
-    """Refuse windows with rows that share offsets. Those that share time alone have no record in common."""
+    """Refuse windows with rows that share offsets. Windows that only share time have no record in common."""
     for earlier, later in _overlapping(name for name, publication in published.items() if publication.rows):
         found = shared(ranges(earlier), ranges(later))
         if found:
@@ -67,7 +67,7 @@ def _refuse_overlaps(published: Mapping[str, Publication], ranges: RangesOf) -> 
 
 
 def _overlapping(windows: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The pairs that share time, of windows in order of their starts."""
+    """The pairs of windows that share time; the windows are in order of their starts."""
     begun: list[str] = []
     for later in windows:
         begun = [window for window in begun if window_extent(window)[1] > window_extent(later)[0]]
@@ -76,8 +76,8 @@ def _overlapping(windows: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _refuse_seams(published: Mapping[str, Publication], ranges: RangesOf) -> None:
-    """Refuse neighbours that share an instant and not its offsets: one of them was resolved anew and loaded, the other
-    one wasn't yet. Neighbours that lie apart may leave offsets out between them, and share none."""
+    """Refuse neighbours that meet in time but not in offsets: one was resolved again and loaded, the other wasn't yet.
+    Neighbours with time between them may leave offsets out, but must not share any."""
     for earlier, later in pairwise(name for name, publication in published.items() if publication.rows):
         if window_extent(earlier)[1] < window_extent(later)[0]:
             back = [seam for seam in seams([ranges(earlier), ranges(later)]) if not seam.is_gap]
@@ -93,7 +93,7 @@ def _refuse_seams(published: Mapping[str, Publication], ranges: RangesOf) -> Non
         for later in starting[window_extent(earlier)[1]]:
             if published[earlier].end_snapshot == published[later].start_snapshot:
                 continue
-            # Of a topic that the earlier one lacks, whatever lies before the later one may be missing.
+            # If the earlier window lacks a topic, anything before the later window's start may be missing.
             found = seams([ranges(earlier), ranges(later)], lambda _: 0)
             if found:
                 raise LedgerConflictError(

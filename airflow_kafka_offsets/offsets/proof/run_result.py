@@ -1,4 +1,4 @@
-"""The result of a run: what one attempt read and wrote, counted, as ``results/<attempt>.json`` keeps it."""
+"""The result of a run: counts of what one attempt read and wrote, kept in ``results/<attempt>.json``."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from airflow_kafka_offsets.offsets.windows.manifest import digest
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Rows summed up.
+    """Sums over rows.
 
     :param count: number of rows.
-    :param checksum: xor of a 64-bit hash of each row's partition and offset, and of its topic where the window has
-        several; signed, as Spark gives it.
-    :param outside_window: rows whose timestamp lies outside the window's two instants (late or early records); None
-        where they weren't counted once, as by a read that was sorted and so read twice.
-    :param bytes_per_record: mean size of key and value, of a sample of them; None where none was in the sample.
-    :param starts: sum of a hash of the record that each task began with; None where every offset has a record, and
-        nobody needs it.
-    :param counted: it was counted. Else it is what reading every offset once gives, which the output has to hold.
+    :param checksum: xor of a 64-bit hash of each row's partition and offset, and of its topic if the window has
+        several; signed, as Spark returns it.
+    :param outside_window: rows whose timestamp lies outside the window's two instants (late or early records); None if
+        they weren't counted exactly once, for example because a sort read them twice.
+    :param bytes_per_record: mean size of key and value in a sample; None when the sample is empty.
+    :param starts: sum of a hash of each task's first record; None when every offset has a record, since nobody needs it
+        then.
+    :param counted: whether this was counted. If not, it is what reading every offset once gives, which the output must
+        hold.
     """
 
     count: int = 0
@@ -46,8 +47,8 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTally:
-    """Rows of one partition summed up: their number, the smallest and the largest offset (inclusive), the sum of the
-    offsets, and a checksum as in :class:`Tally`.
+    """Sums over the rows of one partition: their number, the smallest and the largest offset (inclusive), the sum of
+    the offsets, and a checksum as in :class:`Tally`.
     """
 
     topic: str
@@ -61,15 +62,15 @@ class PartitionTally:
 
 @dataclass(frozen=True, slots=True)
 class DerivedRows:
-    """What a job of the user's has made of a window's records, and where that is.
+    """What a user's job has made of a window's records, and where the rows are.
 
-    :param name: of the output; empty for the first one, which the publication is about.
-    :param output: where the rows are; None for a window without offsets, which has none.
-    :param sink: what kind of output it is.
-    :param apart: each attempt's rows have a place of their own.
+    :param name: the output's name; empty for the first one, which the publication is about.
+    :param output: where the rows are; None for a window without offsets, which has no rows.
+    :param sink: the output's kind.
+    :param apart: whether each attempt's rows have a place of their own.
     :param made: rows that the job made, counted as they were written.
     :param rows: rows that the output holds.
-    :param read: the window's records, counted as the job got them.
+    :param read: the window's records, counted as the job read them.
     """
 
     name: str
@@ -87,31 +88,31 @@ class RunResult:
 
     :param attempt: the attempt's name.
     :param manifest_sha256: the manifest that it was given.
-    :param application_id: Spark's own id of the application; None where a client of Spark Connect doesn't know it.
+    :param application_id: Spark's own id of the application; None when unknown to a client of Spark Connect.
     :param output: where the rows were written; None for an empty window, which writes none.
-    :param sink: what kind of output it is, as :class:`.publication.Publication` says.
-    :param apart: the attempt's rows have a place of their own, so that none replaces another's.
-    :param read: what was read, over all partitions; where nothing counted it, what the output has to hold. Where it
-        wasn't counted once, and the output holds every offset once, what that proves.
-    :param written: what the output holds, per partition. Of a job that derives other rows, it is the window's records,
-        counted apart from the job.
+    :param sink: the output's kind, as in :class:`.publication.Publication`.
+    :param apart: whether the attempt's rows have a place of their own, so that none replaces another's.
+    :param read: what was read, over all partitions. If nothing counted it, what the output must hold. If it wasn't
+        counted exactly once but the output holds every offset once, what that proves.
+    :param written: what the output holds, per partition. For a job that derives other rows, the window's records,
+        counted separately from the job.
     :param seconds: wall-clock time of the job within Spark.
-    :param allow_gaps: the run was told that offsets without a record are expected, as transactions leave them.
-    :param strict_time: the rows whose timestamp lies outside the window are kept apart.
-    :param outside_written: with strict time, how many rows the output keeps apart; else None.
-    :param files: the files that hold the rows, each by its path within ``output``; none for a table.
-    :param source: what Kafka said after the read of the cluster and topics that were read; None where nobody asked: of
-        a window without offsets nothing is read, and a client of Spark Connect has nothing to ask with.
-    :param started_ms: when the attempt began, Unix milliseconds. Of two that write to one place, the rows are those of
-        the one that began later.
-    :param written_by: the attempt whose rows the output holds: an earlier one when it had committed to a table and died
+    :param allow_gaps: whether the run was told to expect offsets without a record, as with transactions.
+    :param strict_time: whether rows whose timestamp lies outside the window are kept apart.
+    :param outside_written: with strict time, how many rows the output keeps apart; otherwise None.
+    :param files: the files that hold the rows, as paths within ``output``; none for a table.
+    :param source: what Kafka said after the read about the cluster and topics; None when nobody asked: a window without
+        offsets reads nothing, and a client of Spark Connect can't ask.
+    :param started_ms: when the attempt began, Unix milliseconds. If two attempts write to one place, the rows there are
+        those of the one that began later.
+    :param written_by: the attempt whose rows the output holds: an earlier one if it committed to a table and died
         before it could say so.
-    :param task_starts: what ``read.starts`` has to be, were each task read once, by what was written; None where every
-        offset has a row.
-    :param unread: records at the ends of what the tasks wrote that Kafka has, as it was asked after the write, one for
-        each partition; None where nobody asked, as every offset has a row or something else is wrong. Empty where
-        ``read`` is of another read of the whole window.
-    :param derived: the outputs of a job that writes other rows than the records; empty where each record is a row.
+    :param task_starts: what ``read.starts`` must be if each task was read once, computed from what was written; None
+        when every offset has a row.
+    :param unread: records that Kafka has at the ends of tasks' ranges, before the first or after the last row written,
+        at most one for each partition; asked after the write. None when nobody asked, because every offset has a row or
+        something else is wrong. Empty if ``read`` comes from another read of the whole window.
+    :param derived: outputs of a job that writes rows other than the records; empty when each record is a row.
     """
 
     attempt: str
@@ -136,26 +137,26 @@ class RunResult:
 
     @property
     def records(self) -> int:
-        """Records of the window: those that the output holds, or that were counted apart from a job."""
+        """Records of the window: those that the output holds, or that were counted separately from a job."""
         return sum(tally.count for tally in self.written)
 
     @property
     def rows_written(self) -> int:
-        """Rows in the output; of a job with several, in its first one."""
+        """Rows in the output; in the first one, if a job has several."""
         return self.derived[0].rows if self.derived else self.records
 
     @property
     def further(self) -> tuple[FurtherOutput, ...]:
-        """What a publication says of a job's other outputs."""
+        """A job's other outputs, as a publication lists them."""
         return tuple(FurtherOutput(rows.name, rows.output, rows.sink, rows.rows) for rows in self.derived[1:])
 
     def same_content(self, other: RunResult) -> bool:
-        """Whether both have read and written the same: records are compared by checksum, derived rows by number."""
+        """Whether both read and wrote the same: records are compared by checksum, derived rows by number."""
         ours, theirs = ([(rows.name, rows.rows) for rows in result.derived] for result in (self, other))
         return self.written == other.written and self.read.same_rows(other.read) and ours == theirs
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, lists for tuples: an XCom keeps the difference."""
+        """Plain JSON, with lists instead of tuples, because XCom keeps the difference."""
         fields: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return {"format": 1} | fields
 
@@ -183,10 +184,10 @@ class RunResult:
 
 
 def published_counts(publication: Publication, content: bytes | None, uri: str) -> RunResult:
-    """What a published attempt has counted.
+    """The counts of a published attempt.
 
-    :param content: of its result's file, at ``uri``; None where there is none.
-    :raises LedgerCorruptError: when it is missing, or was changed since.
+    :param content: content of its result file at ``uri``; None when there is no such file.
+    :raises LedgerCorruptError: when the file is missing, or was changed since.
     """
     attempt, recorded = publication.attempt, publication.result_sha256
     if content is None:
@@ -202,8 +203,8 @@ def published_counts(publication: Publication, content: bytes | None, uri: str) 
 
 
 def counted_twice(read: Tally, task_starts: int | None) -> bool:
-    """Whether some rows may have been counted more than once: tasks began with other records than were written, or
-    with one of them again. A transform that drops a task's first row looks the same.
+    """Whether some rows may have been counted more than once: tasks started with records other than those written, or
+    started with one of them again. A transform that drops a task's first row looks the same.
 
     :param task_starts: as in :class:`RunResult`.
     """
@@ -211,6 +212,6 @@ def counted_twice(read: Tally, task_starts: int | None) -> bool:
 
 
 def total_of(written: Iterable[PartitionTally]) -> Tally:
-    """Count and checksum of all partitions together."""
+    """Count and checksum over all partitions."""
     rows = tuple(written)
     return Tally(sum(tally.count for tally in rows), reduce(xor, (tally.checksum for tally in rows), 0))

@@ -1,9 +1,9 @@
-"""The split plan: which tasks Spark makes of a window's ranges, and the option by which it makes them.
+"""The split plan: which tasks Spark makes of a window's ranges, and the option that makes it do so.
 
-Without options a task reads one partition, so that a hot one holds the run. Spark splits ranges by number of offsets:
-``maxRecordsPerPartition`` first (SPARK-49259, since 4.0), then ``minPartitions``. What it does with them is computed
-here to the offset (``KafkaOffsetRangeCalculator``), so that the plan is what will happen. Spark takes the tasks in any
-order.
+Without options, a task reads one partition, so a hot partition holds up the run. Spark splits ranges by number of
+offsets: first by ``maxRecordsPerPartition`` (SPARK-49259, since 4.0), then by ``minPartitions``. The result is computed
+here to the offset, as Spark's ``KafkaOffsetRangeCalculator`` does, so the plan is what will happen. Spark runs the
+tasks in any order.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 
 MIN_PARTITIONS, MAX_RECORDS = "minPartitions", "maxRecordsPerPartition"
 DEFAULT_BYTES_PER_RECORD = 1024.0
-"""Where nobody knows better."""
+"""Assumed when the size is unknown."""
 SMALLEST_TASK_BYTES = 32 * 1024 * 1024
-"""No task is made smaller: each opens a consumer, and what its last fetch brings beyond its end is thrown away."""
+"""No task is made smaller: each opens a consumer, and throws away what its last fetch returns past its end."""
 LARGEST_TASK_BYTES = 512 * 1024 * 1024
-"""What a task that fails reads again; and Spark may know of few cores yet when it plans."""
+"""Limits what a failed task has to read again. Also, Spark may know of only a few cores when it plans."""
 _TASKS_PER_CORE = 4
-"""Of a window that needs splitting: the last tasks keep some cores waiting for a quarter of the run at worst."""
+"""For windows that need splitting: at worst, the last tasks keep some cores waiting for a quarter of the run."""
 _TOLERATED = 1.1
-"""A run that takes no longer than so many times what it would on evenly busy cores isn't split."""
+"""A run that takes at most this many times as long as on evenly busy cores isn't split."""
 _SHOWN = 5
-"""How many of the largest tasks the table has."""
+"""How many of the largest tasks the table shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitPlan:
-    """How Spark reads a window; as text, a table.
+    """How Spark reads a window; ``str`` gives a table.
 
     :param tasks: all tasks.
-    :param partitions: how many partitions hold something.
-    :param options: the options of the reader that decide it; empty when nothing is split.
-    :param bytes_per_record: what a record is taken to have, on average over all topics.
+    :param partitions: number of non-empty partitions.
+    :param options: the reader's options that cause it; empty when nothing is split.
+    :param bytes_per_record: assumed size of a record, on average over all topics.
     :param cores: how many tasks run at the same time; None when unknown.
     """
 
@@ -55,7 +55,7 @@ class SplitPlan:
 
     @property
     def skew(self) -> float:
-        """The largest task over the mean one; 1 when all are equal, and without tasks."""
+        """Size of the largest task divided by the mean; 1 when all are equal, or there are none."""
         return max(task.span for task in self.tasks) * len(self.tasks) / self.span if self.tasks else 1.0
 
     def _size(self, span: int) -> str:
@@ -89,19 +89,19 @@ def split_plan(
     options: Mapping[str, str] | None = None,
     by_records: bool = True,
 ) -> SplitPlan:
-    """Plan a window's tasks: as the options say when they say something, else so that the run ends early.
+    """Plan a window's tasks: by the options if they set a split, otherwise so that the run ends early.
 
-    A run is split where a partition holds it up, or where one is larger than :data:`LARGEST_TASK_BYTES`; never without
-    knowing the cores.
+    A run is split when a partition holds it up, or is larger than :data:`LARGEST_TASK_BYTES`; never when the number of
+    cores is unknown.
 
     :param ranges: the window's ranges; empty ones make no tasks.
-    :param bytes_per_record: on average over all topics; None for :data:`DEFAULT_BYTES_PER_RECORD`.
+    :param bytes_per_record: average over all topics; None for :data:`DEFAULT_BYTES_PER_RECORD`.
     :param cores: how many tasks run at the same time; None when unknown.
-    :param options: of Spark's Kafka reader; ``minPartitions="1"`` turns splitting off.
-    :param by_records: whether that Spark knows ``maxRecordsPerPartition``. Without it shares of the offsets stand in,
-        which come out a little larger or smaller.
+    :param options: options of Spark's Kafka reader; ``minPartitions="1"`` turns splitting off.
+    :param by_records: whether this Spark knows ``maxRecordsPerPartition``. If not, ``minPartitions`` is used instead,
+        which makes tasks a little larger or smaller.
     :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0, or
-        that Spark doesn't know the latter.
+        this Spark doesn't know the latter.
     """
     whole = [pinned.log_range for pinned in ranges if pinned.span]
     size = bytes_per_record or DEFAULT_BYTES_PER_RECORD
@@ -113,7 +113,7 @@ def split_plan(
 
 
 def _spark_tasks(whole: Sequence[LogRange], options: Mapping[str, int]) -> Sequence[LogRange]:
-    """What Spark makes of whole ranges, in their order."""
+    """The tasks that Spark makes of whole ranges, in the ranges' order."""
     tasks = whole
     if MAX_RECORDS in options:
         tasks = [part for task in tasks for part in _divided(task, math.ceil(task.span / options[MAX_RECORDS]))]
@@ -122,7 +122,7 @@ def _spark_tasks(whole: Sequence[LogRange], options: Mapping[str, int]) -> Seque
 
 
 def _divided(task: LogRange, parts: int) -> Iterator[LogRange]:
-    """Equal parts; rounding goes to the later ones, and a part without offsets isn't made."""
+    """Equal parts; later ones get the rounding, and parts without offsets are left out."""
     start = task.start_offset
     for left in range(parts, 0, -1):
         end = start + (task.end_offset - start) // left
@@ -132,12 +132,12 @@ def _divided(task: LogRange, parts: int) -> Iterator[LogRange]:
 
 
 def _divided_by_share(tasks: Sequence[LogRange], wanted: int) -> list[LogRange]:
-    """About so many tasks, each range divided by its share of the offsets; small ones are left whole and don't count
-    in the shares of the others."""
+    """About ``wanted`` tasks, with each range divided by its share of the offsets. Small ranges are left whole, and
+    don't count in the shares of the others."""
     total = sum(task.span for task in tasks)
     small = [task for task in tasks if _share(task.span, total, wanted) == 1]
     rest, rest_wanted = total - sum(task.span for task in small), max(wanted - len(small), 1)
-    # Spark tells them apart by partition alone: parts of one that differ by an offset are all left whole.
+    # Spark knows small ranges by their partition alone: if one part of a partition is small, all its parts stay whole.
     whole = set(map(TopicPartition.of, small))
     return [
         part
@@ -147,12 +147,12 @@ def _divided_by_share(tasks: Sequence[LogRange], wanted: int) -> list[LogRange]:
 
 
 def _share(span: int, total: int, wanted: int) -> int:
-    """Java rounds half up."""
+    """Rounds half up, as Java does."""
     return max(math.floor(span / total * wanted + 0.5), 1)
 
 
 def _given(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that split; Spark ignores case."""
+    """The options that split, by their usual names; Spark ignores case."""
     names = {name.lower(): name for name in (MIN_PARTITIONS, MAX_RECORDS)}
     found = {names[name.lower()]: value for name, value in options.items() if name.lower() in names}
     for name, value in found.items():
@@ -162,7 +162,7 @@ def _given(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _chosen(spans: Sequence[int], bytes_per_record: float, cores: int | None, by_records: bool) -> dict[str, str]:
-    """No range is divided that needs not be."""
+    """Options that divide no range unnecessarily."""
     if not spans or cores is None:
         return {}
     most = LARGEST_TASK_BYTES / bytes_per_record
@@ -178,7 +178,7 @@ def _chosen(spans: Sequence[int], bytes_per_record: float, cores: int | None, by
 
 
 def _last_end(spans: Sequence[int], cores: int) -> int:
-    """When the last task ends, were each taken by the first core that is free; in offsets read by one core."""
+    """When the last task ends if the first free core takes each task; in offsets read by one core."""
     ends = [0] * min(cores, len(spans))
     for span in spans:
         heapq.heapreplace(ends, ends[0] + span)

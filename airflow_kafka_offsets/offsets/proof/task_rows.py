@@ -1,9 +1,9 @@
-"""What each task of a run wrote, and the stretches of its range without a row that nobody but Kafka can explain.
+"""What each task of a run wrote, and the parts of its range without rows that only Kafka can explain.
 
-A Spark task reads one range of one partition in order. So a read that is stopped early, by a limit or by a function
-that stops iterating, loses what comes last in a task's range, and what is dropped after it was counted makes written
-differ from read. Where offsets may be without a record, both together are the proof: what was written is what was read,
-each task began once, and Kafka has no record before a task's first row or after its last one. No I/O here.
+A Spark task reads one range of one partition in order. So if a read is stopped early, by a limit or by a function that
+stops iterating, the end of a task's range is lost; and if rows are dropped after they were counted, written differs
+from read. When offsets may lack a record, the proof consists of these facts: what was written is what was read, each
+task started once, and Kafka has no record before a task's first row or after its last one. No I/O here.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, b
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally
 
 _HEX_DIGITS = 11
-"""Of a hash: 44 bits, so that half a million of them are summed up without overflow."""
+"""How much of a hash is used: 44 bits, so that half a million of them can be summed without overflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRows:
-    """What the output holds of one task's range: from the smallest offset to the largest; None without rows."""
+    """What the output holds of one task's range: its smallest and largest offset; None without rows."""
 
     task: LogRange
     first: int | None
     last: int | None
 
     def silent(self) -> Iterator[LogRange]:
-        """The stretches without a row at both ends of the range; of a range without rows it is the whole."""
+        """The parts without a row at both ends of the range; the whole range if it has no rows."""
         if self.first is None or self.last is None:
             yield self.task
             return
@@ -38,7 +38,7 @@ class TaskRows:
 
 
 def split_with_gaps(tasks: Iterable[LogRange], written: Iterable[PartitionTally]) -> list[LogRange]:
-    """The tasks whose rows have to be looked at one by one: several read a partition that lacks some."""
+    """The tasks whose rows must be looked at one by one: their partition lacks rows, and several tasks read it."""
     rows = by_partition(written)
     return [
         task
@@ -55,7 +55,7 @@ def rows_of_tasks(
 ) -> list[TaskRows]:
     """What each task wrote, in order.
 
-    :param looked_at: first and last offset of each of the tasks of :func:`split_with_gaps` that has rows.
+    :param looked_at: first and last offset of each task from :func:`split_with_gaps` that has rows.
     """
     rows = by_partition(written)
     found = []
@@ -73,8 +73,8 @@ def rows_of_tasks(
 
 
 def starts_of(rows: Iterable[TaskRows]) -> int:
-    """The sum of :func:`start_hash` over the tasks that wrote something: the read's own sum is the same one where each
-    task was read once and from its first record on."""
+    """Sum of :func:`start_hash` over the tasks that wrote something. The read's own sum is the same if each task was
+    read once, and from its first record on."""
     return sum(
         start_hash(written.task.topic, written.task.partition, written.first)
         for written in rows
@@ -83,7 +83,7 @@ def starts_of(rows: Iterable[TaskRows]) -> int:
 
 
 def start_hash(topic: str, partition: int, offset: int) -> int:
-    """A number for a record that a task begins with; Spark computes the same by :data:`START_HASH`."""
+    """A number for a task's first record; Spark computes the same with :data:`START_HASH`."""
     name = f"{topic}-{partition}-{offset}"
     return int(hashlib.sha256(name.encode()).hexdigest()[:_HEX_DIGITS], 16)
 

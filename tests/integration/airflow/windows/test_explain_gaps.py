@@ -120,8 +120,8 @@ class TestUnexplained:
     @pytest.mark.parametrize(
         ("rows", "said"),
         [
-            pytest.param(COMMITTED[:-1], "has 6 records in the log, and 5 were written", id="a row is missing"),
-            pytest.param([*COMMITTED, 6], "has 6 records in the log, and 7 were written", id="an aborted one is there"),
+            pytest.param(COMMITTED[:-1], "has 6 records in the log, but 5 were written", id="a row is missing"),
+            pytest.param([*COMMITTED, 6], "has 6 records in the log, but 7 were written", id="an aborted one is there"),
             pytest.param([0, 1, 2, 3, 4, 6], "at other offsets", id="an aborted one stands for a committed one"),
         ],
     )

@@ -38,10 +38,10 @@ class TestVerdict:
         [
             (Tally(9, 1, starts=7), "made of 9 records, but the window has 10 offsets: the read was stopped", False),
             (Tally(0, 0, starts=0), "made of 0 records, but the window has 10 offsets: the read was stopped", False),
-            (Tally(11, 1, starts=7), "made of 11 records, where the window has 10: Spark read some more", True),
+            (Tally(11, 1, starts=7), "made of 11 records, but the window has 10: Spark read some more", True),
             (
                 replace(RECORDS.read, starts=14),
-                "made of 10 records, where the window has 10: Spark read some more",
+                "made of 10 records, but the window has 10: Spark read some more",
                 True,
             ),
             (Tally(10, 1, starts=7), "as many as the window has, but not the same ones", False),
@@ -62,7 +62,7 @@ class TestVerdict:
     @pytest.mark.parametrize(("rows", "may_pass"), [(2, True), (4, False)])
     def test_an_output_that_does_not_hold_what_was_made_is_not(self, rows: int, may_pass: bool) -> None:
         verdict = judge(MANIFEST, derived(output(), output("dead", rows=rows)))
-        assert f"the job made 3 rows for file:/dead, and it holds {rows}" in str(verdict)
+        assert f"the job made 3 rows for file:/dead, but it holds {rows}" in str(verdict)
         assert (verdict.proved, verdict.may_pass) == (False, may_pass)
 
     def test_of_a_log_with_gaps_is_held_against_its_records(self) -> None:
