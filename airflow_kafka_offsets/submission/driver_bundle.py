@@ -1,7 +1,7 @@
-"""The bundle: what a Spark driver needs of this package, as a small zip.
+"""The bundle: the parts of this package that a Spark driver needs, as a small zip.
 
-Where spark-submit brings Python files to the driver it is one of ``--py-files``. Where it doesn't, on a standalone
-cluster's own workers, application and bundle are one file (:func:`application_bundle`).
+Normally spark-submit brings Python files to the driver, and the bundle is one of ``--py-files``. It doesn't for drivers
+on a standalone cluster's own workers: there, application and bundle are one file (:func:`application_bundle`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHIPPED = (
 PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 """Spark's class that runs a Python file, or a zip with a ``__main__``, beside a driver."""
 STARTER = _PACKAGE / "spark" / "verified_start.py"
-"""What runs a stored bundle once it has looked at its bytes."""
+"""What runs a stored bundle after checking its bytes."""
 BUNDLE_NAME = "airflow_kafka_offsets.zip"
 LOAD_APPLICATION = str(_PACKAGE / "spark" / "load.py")
 """The ready-made application, for ``spark-submit``."""
@@ -51,11 +51,11 @@ def bundle() -> bytes:
 
 
 def application_bundle(application: str, py_files: str | None) -> bytes:
-    """An application, its Python files and the bundle as one zip, which Python runs as it runs a script. The same files
-    give the same bytes.
+    """An application, its Python files and the bundle as one zip, which Python runs like a script. The same files give
+    the same bytes.
 
     :param application: path of a ``.py`` file on this machine; it becomes the zip's ``__main__``.
-    :param py_files: paths of ``.py``, ``.zip`` and ``.egg`` files on this machine, with commas between them.
+    :param py_files: comma-separated paths of ``.py``, ``.zip`` and ``.egg`` files on this machine.
     :raises ConfigurationError: for a file that isn't here or is of another kind.
     """
     places = filter(None, map(str.strip, (py_files or "").split(",")))
@@ -64,18 +64,18 @@ def application_bundle(application: str, py_files: str | None) -> bytes:
 
 
 def stored_bundle(ledger: Ledger, content: bytes) -> str:
-    """Store a bundle in the ledger, which the driver reaches, and give its URI."""
+    """Store a bundle in the ledger, where the driver can reach it. Returns its URI."""
     return stored(ledger.folder / "drivers" / f"{short_hash(content)}.jar", content)
 
 
 def short_hash(content: bytes) -> str:
-    """What stored files are named by."""
+    """The part of a stored file's path that identifies its content."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
 def stored(place: StoragePath, content: bytes, s3_scheme: str = "s3a") -> str:
-    """Store a file once, in a place named by :func:`short_hash`; its URI, with S3 spelled as whoever reads it does:
-    ``s3a`` is Hadoop's way. A LedgerCorruptError where something else is there."""
+    """Store a file once, in a place named by :func:`short_hash`. Returns its URI, with S3 spelled as its reader needs
+    it: ``s3a`` for Hadoop. A LedgerCorruptError if the place has other content."""
     if not create_exclusive(place, content):
         raise LedgerCorruptError(
             f"{place} doesn't have the content that its name says. Delete it; the next try writes it again."
@@ -85,9 +85,9 @@ def stored(place: StoragePath, content: bytes, s3_scheme: str = "s3a") -> str:
 
 
 def start_arguments(uri: str, content: bytes) -> list[str]:
-    """What :data:`PYTHON_RUNNER` is given so that a stored bundle runs if it is still this one.
+    """The arguments for :data:`PYTHON_RUNNER` that run a stored bundle if it still has these bytes.
 
-    It runs ``python3 <first> <third and on>``: with ``-c`` as the first, what comes third is the program's text. The
+    It runs ``python3 <first> <third and on>``: with ``-c`` as the first argument, the third is the program's text. The
     worker has fetched the bundle from ``uri`` into the folder that Python starts in.
     """
     return ["-c", "", STARTER.read_text(encoding="utf-8"), uri.rpartition("/")[2], hashlib.sha256(content).hexdigest()]
@@ -107,7 +107,7 @@ def _python_files(place: str) -> Iterator[tuple[str, bytes]]:
     if not zipfile.is_zipfile(path):
         raise ConfigurationError(f"{place} is neither a .py file nor a zip of Python modules.")
     with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():  # folders too: Python finds a package without __init__.py by them alone
+        for name in archive.namelist():  # folders too: Python needs them to find packages without __init__.py
             yield name, archive.read(name)
 
 
@@ -122,7 +122,7 @@ def _local(place: str) -> Path:
 
 
 def _zipped(files: Iterable[tuple[str, bytes]]) -> bytes:
-    """Without times, so that the bytes say what is in them and nothing else."""
+    """Zip without timestamps, so that the bytes depend on the content alone."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in dict(files).items():

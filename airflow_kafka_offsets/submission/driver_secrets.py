@@ -1,14 +1,14 @@
 """How a connection's credentials get from the worker to the Spark driver, wherever that runs.
 
-They are never in a command line, a conf that Spark shows, or a log. The driver finds them in its environment, as
-:data:`~airflow_kafka_offsets.spark.session.conf.SECRETS_VARIABLE`, or on YARN in a conf whose value Spark redacts. How
-they get there depends on who starts the driver:
+They never appear in a command line, in a conf that Spark shows, or in a log. The driver finds them in its environment,
+as :data:`~airflow_kafka_offsets.spark.session.conf.SECRETS_VARIABLE`, or on YARN in a conf whose value Spark redacts.
+How they get there depends on who starts the driver:
 
 =====================  ==================================================================================
 driver                 way
 =====================  ==================================================================================
-client deploy mode     ``spark-submit`` is our child, and the driver its: they inherit it
-standalone, cluster    ``spark-submit`` gives the master its own environment with the driver's description
+client deploy mode     ``spark-submit`` is our child process, and the driver is its child: both inherit it
+standalone, cluster    ``spark-submit`` sends the master its own environment with the driver's description
 YARN, cluster          a properties file that only this user can read
 Kubernetes, cluster    the user's own Kubernetes secret: anything else would be readable in the pod's specification
 =====================  ==================================================================================
@@ -31,7 +31,7 @@ from airflow_kafka_offsets.spark.session.conf import SECRETS, SECRETS_VARIABLE, 
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
 
 KUBERNETES_SECRET = f"spark.kubernetes.driver.secretKeyRef.{SECRETS_VARIABLE}"
-"""Conf by which Kubernetes gives the driver a secret of its own: ``<name of the secret>:<key>``."""
+"""Conf with which Kubernetes gives the driver a secret: ``<name of the secret>:<key>``."""
 _REST = "spark.master.rest.enabled"
 _DEPLOY_MODE = "spark.submit.deployMode"
 _PRIVATE = 0o600
@@ -47,7 +47,8 @@ class DriverPlace(Enum):
 
     @classmethod
     def of(cls, master: str, deploy_mode: str | None, confs: Mapping[str, str]) -> DriverPlace:
-        """Read a Spark connection; refuse a deploy mode that the provider and we wouldn't know of, or can't be."""
+        """Read a Spark connection; refuse a deploy mode that Airflow wouldn't know about, or that the master can't
+        do."""
         if deploy_mode is None and str(confs.get(_DEPLOY_MODE, "client")) != "client":
             raise ConfigurationError(
                 f"The conf {_DEPLOY_MODE}={confs[_DEPLOY_MODE]} deploys the driver without Airflow knowing. "
@@ -66,8 +67,8 @@ class DriverPlace(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SecretWay:
-    """What ``spark-submit`` needs so that the driver gets the credentials: more confs, none of which holds one, and a
-    file to use instead of the user's own; None to leave that."""
+    """What ``spark-submit`` needs so that the driver gets the credentials: more confs, which hold none of them, and a
+    properties file to use instead of the user's own; None keeps the user's."""
 
     confs: Mapping[str, str] = field(default_factory=dict)
     properties_file: str | None = None
@@ -84,9 +85,10 @@ def secrets_on_their_way(
     """Have the credentials ready for the driver while the block submits.
 
     :param secret: options of the Kafka reader that nobody may see; empty for a connection without credentials.
-    :param confs: the user's, as is ``properties_file``.
-    :param program: what submits, whose defaults hold without such a file.
-    :raises ConfigurationError: where there is no safe way, with the way that the user has.
+    :param confs: the user's confs.
+    :param properties_file: the user's properties file; None if there is none.
+    :param program: what submits; its defaults apply without a properties file.
+    :raises ConfigurationError: when there is no safe way; it names one that the user has.
     """
     if not secret:
         yield SecretWay()
@@ -138,7 +140,8 @@ def _variable(text: str) -> Iterator[None]:
 
 @contextmanager
 def _private_properties(added: Mapping[str, str], base: Path | None) -> Iterator[str]:
-    """A properties file that holds another one's lines too, as ``--properties-file`` hides all others."""
+    """A properties file that includes the lines of ``base``, because Spark reads no other file with
+    ``--properties-file``."""
     lines = [base.read_text(encoding="utf-8") if base else "", *(f"{name} {value}" for name, value in added.items())]
     with tempfile.TemporaryDirectory(prefix="airflow_kafka_offsets_") as folder:
         path = Path(folder) / "spark.properties"

@@ -1,4 +1,4 @@
-"""How a driver on a cluster is: asked by its task, and by the trigger that waits in the task's place."""
+"""The status of a driver on a cluster, for its task and for the trigger that waits in the task's place."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError, Ka
 from airflow_kafka_offsets.submission.driver_secrets import DriverPlace
 
 UNKNOWN = "NotFound"
-"""State of a driver that the cluster has no memory of; the provider's own word on Kubernetes."""
+"""State of a driver that the cluster doesn't know; on Kubernetes it is the provider's own word."""
 _UNKNOWN_TO_YARN = "YARN RM REST API returned HTTP 404"
 _TRACKED = {DriverPlace.YARN: "yarn_track_via_rm_api", DriverPlace.KUBERNETES: "track_driver_via_k8s_api"}
-"""Arguments that have ``spark-submit`` end once the driver is submitted; on a standalone cluster it always does."""
+"""Arguments that make ``spark-submit`` end once the driver is submitted; on a standalone cluster it always does."""
 
 
 class FollowedDriver(SparkSubmitOperator):
-    """What tells a driver that a standalone master doesn't know from a master that can't tell."""
+    """Distinguishes a driver that a standalone master doesn't know from a master that can't tell."""
 
     def _fetch_driver_status(self, url: str, external_id: str) -> str:  # type: ignore[override]  # the parent's retries
-        """Both answer ``success: false``. A master that is alive gives no reason (``Master.scala``,
-        RequestDriverStatus); one in standby or recovery does, and another master, or the same one later, may know a
-        driver that runs.
+        """Both answer ``success: false``. A live master gives no reason (``Master.scala``, RequestDriverStatus). A
+        master in standby or recovery gives one: another master, or the same one later, may know the driver as running.
         """
         try:
             return str(super()._fetch_driver_status(url, external_id))
@@ -37,10 +36,10 @@ class FollowedDriver(SparkSubmitOperator):
 
 
 def status_of(task: SparkSubmitOperator, job_id: str, context: Any) -> str:
-    """How a driver is, in the own word of the cluster that the task knows. On one that YARN has forgotten a task would
-    fail for ever: clearing it doesn't clear the store.
+    """A driver's status, in the cluster's own word. :data:`UNKNOWN` if YARN has forgotten the driver: an error would
+    fail the task forever, because clearing the task doesn't clear the store.
 
-    :raises Exception: as the provider does where the cluster doesn't answer.
+    :raises Exception: as the provider does when the cluster doesn't answer.
     """
     try:
         return str(task.get_job_status(job_id, context))
@@ -52,11 +51,11 @@ def status_of(task: SparkSubmitOperator, job_id: str, context: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DriverStatus:
-    """How a driver is.
+    """The status of a driver.
 
-    :param state: the cluster's own word; :data:`UNKNOWN` for a driver that it has no memory of.
+    :param state: the cluster's own word; :data:`UNKNOWN` for a driver that it doesn't know.
     :param active: it runs, or will.
-    :param succeeded: it has ended well, as the cluster sees it.
+    :param succeeded: it has succeeded, as the cluster sees it.
     """
 
     state: str
@@ -64,23 +63,24 @@ class DriverStatus:
     succeeded: bool
 
     def failure(self, job_id: str) -> KafkaOffsetsError | None:
-        """The error of one that hasn't ended well, where it has left no word itself; None of another one."""
+        """The error for a driver that didn't succeed and left no result or note; None while it is active, or if it
+        succeeded."""
         if self.active or self.succeeded:
             return None
         if self.state == UNKNOWN:
             return DriverGoneError(
-                f"The cluster doesn't know driver {job_id} any more, and it has left no result: the master or the pod "
-                "went, and took it along. A retry runs the load again."
+                f"The cluster no longer knows driver {job_id}, and the driver has left no result: its master or its "
+                "pod is gone. A retry runs the load again."
             )
         return SparkFailedError(f"Driver {job_id} ended as {self.state}. Its own log, on the cluster, says why.")
 
 
 @dataclass(frozen=True, slots=True)
 class SubmittedDriver:
-    """A driver that was submitted to a cluster: all that it takes to ask how it is.
+    """A driver that was submitted to a cluster: everything needed to ask for its status.
 
     :param conn_id: id of the Spark connection.
-    :param deploy_mode: that of the operator; None for the connection's.
+    :param deploy_mode: the operator's deploy mode; None for the connection's.
     :param job_id: driver id, YARN application id, or namespace and pod on Kubernetes.
     """
 
@@ -98,14 +98,14 @@ class SubmittedDriver:
         return cls(**fields)
 
     def status(self) -> DriverStatus:
-        """Ask the cluster; it blocks. Raises as the provider does where the cluster doesn't answer."""
+        """Ask the cluster; this blocks. Raises as the provider does when the cluster doesn't answer."""
         task = FollowedDriver(task_id="driver_status", conn_id=self.conn_id, deploy_mode=self.deploy_mode)
         state = status_of(task, self.job_id, {})
         return DriverStatus(state, task.is_job_active(state), task.is_job_succeeded(state))
 
 
 def require_deferrable(task: SparkSubmitOperator, place: DriverPlace) -> None:
-    """Refuse to wait on the triggerer for a cluster's driver that the triggerer can't ask about."""
+    """Refuse to wait on the triggerer for a driver that the triggerer can't ask the cluster about."""
     if not can_follow_drivers():
         raise ConfigurationError(
             "deferrable=True needs apache-airflow-providers-apache-spark 6.3.1 or newer, and this is "
@@ -114,8 +114,8 @@ def require_deferrable(task: SparkSubmitOperator, place: DriverPlace) -> None:
     tracked = _TRACKED.get(place)
     if tracked is not None and not getattr(task, f"_{tracked}", False):
         raise ConfigurationError(
-            f"deferrable=True needs {tracked}=True: without it spark-submit, and with it the worker, stays until the "
-            "driver has ended."
+            f"deferrable=True needs {tracked}=True: without it spark-submit keeps the worker until the driver has "
+            "ended."
         )
     if getattr(task, "_yarn_rm_auth", None) is not None:
         raise ConfigurationError(

@@ -1,9 +1,11 @@
-"""The driver of an earlier try: a worker may die while a driver runs on the cluster, and the retry goes on with it.
+"""The driver of an earlier try: a worker may die while its driver runs on the cluster; the retry then continues with
+it.
 
-Airflow's Spark provider keeps the driver's id in the task's state store. Which attempt of the window that driver makes,
-and of which revision, is kept beside it, so that the retry neither begins another attempt nor reports the wrong one;
-and what it was asked for: a transform that was mended since isn't passed over. All that is forgotten once the
-driver's end has been seen, or it is told to end: a task that is cleared later runs Spark anew.
+Airflow's Spark provider keeps the driver's id in the task's state store. Beside it we keep the attempt and the revision
+that the driver loads, so that the retry neither begins another attempt nor reports the wrong one. We also keep a hash
+of what decides the rows, so that the retry doesn't continue with a driver that runs a transform from before a fix. All
+of it is forgotten once the driver has been seen to end, or has been told to: a task that is cleared later runs Spark
+again.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ class EarlierDriver:
     """A driver that an earlier try submitted.
 
     :param job_id: driver id, YARN application id, or namespace and pod on Kubernetes.
-    :param attempt: the window's attempt that it makes.
-    :param revision: the window's revision that it loads: not the one that was resolved, where only the rest is left.
-    :param note_key: what it signs its note with; None where no key was noted, so that its UI isn't asked.
+    :param attempt: its attempt at the window.
+    :param revision: the window's revision that it loads; not the one that was resolved if only part of that was left.
+    :param note_key: the key with which it signs its note; None if no key was noted, and then its UI isn't asked.
     """
 
     job_id: str
@@ -41,18 +43,18 @@ class EarlierDriver:
 
 
 class DriverMemory:
-    """What the task's state store knows of a task's driver; nothing where the provider doesn't use the store either."""
+    """What the task's state store knows about the task's driver; nothing if the provider doesn't use the store."""
 
     def __init__(self, task: SparkSubmitOperator, context: Context) -> None:
         self._task = task
         self._context = context
         self._store: Any = task_state(context) if follows_its_driver(task) else None
         self.failed: str | None = None
-        """The attempt of an earlier try whose driver :meth:`earlier` found to have failed."""
+        """The attempt of an earlier try, if :meth:`earlier` found that its driver has failed."""
 
     def note(self, ref: WindowRef, asked: str, attempt: str, revision: int, note_key: str) -> None:
-        """Note an attempt before its driver is submitted. The id of a driver before it is forgotten first: an id that
-        the store has is always that of the noted attempt.
+        """Note an attempt before its driver is submitted. The previous driver's id is forgotten first, so an id in the
+        store always belongs to the noted attempt.
 
         :param asked: hash of what decides which rows the driver writes; see :class:`~.tries.Tries`.
         """
@@ -62,19 +64,19 @@ class DriverMemory:
             self._store.set(_ATTEMPT, noted | _wanted(ref, asked))
 
     def forget(self) -> None:
-        """Let no later try go on with a driver of this task."""
+        """Forget the driver, so that no later try continues with it."""
         if self._store is None:
             return
-        # Kubernetes: how the last driver ended, which the provider would take for the next one's end.
+        # Kubernetes: the last driver's final status, which the provider would take for the next driver's.
         for key in (self._task.external_id_key, K8S_DRIVER_STATUS_KEY):
             self._store.delete(key)
 
     def earlier(self, ref: WindowRef, asked: str) -> EarlierDriver | None:
-        """The driver to go on with: one that an earlier try submitted for the same window and asked for the same, and
-        that runs or has ended well. One that runs for something else is told to end.
+        """The driver to continue with: an earlier try submitted it for the same window and the same rows, and it runs
+        or has succeeded. A driver that runs for something else is told to end.
 
         :returns: None when a driver has to be submitted.
-        :raises Exception: as the provider does where the cluster doesn't answer: another driver might then run in vain.
+        :raises Exception: as the provider does when the cluster doesn't answer: another driver might then run in vain.
         """
         if self._store is None:
             return None
@@ -84,7 +86,7 @@ class DriverMemory:
         status = status_of(self._task, job_id, self._context)
         if not _wanted(ref, asked).items() <= noted.items():
             self._task.log.warning(
-                "Driver %s (%s) of an earlier try was asked for something other than this one: another is submitted",
+                "Driver %s (%s) of an earlier try was submitted for something else than this try: submitting another",
                 job_id,
                 status,
             )
@@ -92,23 +94,23 @@ class DriverMemory:
                 self._backend_of(job_id).on_kill()
             return None
         if not (self._task.is_job_active(status) or self._task.is_job_succeeded(status)):
-            self._task.log.warning("Driver %s of an earlier try is %s: another is submitted", job_id, status)
+            self._task.log.warning("Driver %s of an earlier try is %s: submitting another", job_id, status)
             self.failed = None if status == UNKNOWN else str(noted["attempt"])
             return None
         driver = EarlierDriver(str(job_id), str(noted["attempt"]), int(noted["revision"]), noted.get("note_key"))
         self._task.log.info(
-            "Continuing with driver %s (%s) of attempt %s, of an earlier try", job_id, status, driver.attempt
+            "Continuing with driver %s (%s) of an earlier try, attempt %s", job_id, status, driver.attempt
         )
         return driver
 
     def wait(self, driver: EarlierDriver) -> None:
-        """Wait until the driver ends; raise as the provider does where it doesn't end well."""
+        """Wait until the driver ends; raise as the provider does if it fails."""
         self._backend_of(driver.job_id)
         self._task.poll_until_complete(driver.job_id, self._context)
 
     def _backend_of(self, job_id: Any) -> Any:
-        """What can end a driver. The provider notes its id there where it submits, and only for some clusters where it
-        waits: on_kill() would leave it running."""
+        """What can end a driver. The provider stores the driver's id there when it submits, but when it only waits, it
+        does so for some clusters only: without the id, on_kill() would leave the driver running."""
         backend = self._task._backend
         if backend.hook._is_yarn_cluster_mode:
             backend.hook._yarn_application_id = job_id
@@ -120,5 +122,5 @@ class DriverMemory:
 
 
 def _wanted(ref: WindowRef, asked: str) -> dict[str, str]:
-    """What a driver must have been submitted for, to be this try's."""
+    """What a driver must have been submitted for, so that this try may continue with it."""
     return {"window": ref.window, "sha256": ref.sha256, "asked": asked}

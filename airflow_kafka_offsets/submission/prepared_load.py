@@ -1,4 +1,4 @@
-"""A prepared load: what any submitter of Spark needs for one window, as small JSON without a secret in it."""
+"""A prepared load: what any submitter of Spark needs for one window, as small JSON without secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REMOTE = "://"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a driver runs: URIs of its files, those that it needs of this package among them, and Maven coordinates."""
+    """What a driver runs: URIs of its files, including this package's bundle, and Maven coordinates."""
 
     application: str
     py_files: Sequence[str]
@@ -29,8 +29,8 @@ class Program:
     arguments: Sequence[str]
 
     def asked(self, conf: Mapping[str, str], *, allow_gaps: bool) -> str:
-        """A hash of all that decides which rows are written, the user's confs among it. Files that were stored have
-        theirs in their URIs; the bundle of this package doesn't count, as a new version of it asks for the same."""
+        """A hash of everything that decides which rows are written, including the user's confs. Stored files have their
+        hashes in their URIs. This package's bundle is left out: a new version of it writes the same rows."""
         own = [uri for uri in self.py_files if not uri.endswith(f"/{BUNDLE_NAME}")]
         given = [self.application, own, self.packages, self.arguments, sorted(conf.items()), allow_gaps]
         return hashlib.sha256(json.dumps(given, ensure_ascii=False, default=str).encode()).hexdigest()
@@ -40,9 +40,9 @@ class Program:
 class PreparedLoad:
     """What a submitter passes on.
 
-    :param ref: the revision of the window that is to be loaded.
-    :param load: names the load; each driver that is submitted for it makes its attempt's name from it.
-    :param conf: Spark's confs, the packages among them.
+    :param ref: the window's revision to load.
+    :param load: names the load; each driver submitted for it makes its attempt's name from it.
+    :param conf: Spark's confs, including the packages.
     """
 
     ref: WindowRef
@@ -51,7 +51,7 @@ class PreparedLoad:
     program: Program
 
     def to_json(self) -> dict[str, Any]:
-        """The XCom, each form of it: a dictionary, words, and one string."""
+        """The XCom, in all its forms: a dictionary, words, and one string."""
         conf_args = [word for name, value in self.conf.items() for word in ("--conf", f"{name}={value}")]
         options = [*conf_args, "--py-files", ",".join(self.program.py_files)]
         forms = {
@@ -85,11 +85,12 @@ class ClusterFiles:
     s3_scheme: str
 
     def bundle(self) -> str:
-        """URI of what a driver needs of this package; stored once for each version of it."""
+        """URI of this package's bundle; stored once for each version."""
         return self._store(BUNDLE_NAME, bundle())
 
     def python_file(self, place: str) -> str:
-        """URI of a user's file: as it is where it is one, else stored; refused where it is nowhere, or empty."""
+        """URI of a user's file: unchanged if it is a URI already, otherwise stored. Refused if the file is missing or
+        empty."""
         if _REMOTE in place and not place.startswith("file://"):
             return place
         path = Path(place.removeprefix("file://"))

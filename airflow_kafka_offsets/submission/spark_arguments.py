@@ -1,4 +1,4 @@
-"""What ``spark-submit`` is given beside the user's arguments: confs, credentials, the driver's part of this package."""
+"""What ``spark-submit`` gets besides the user's arguments: confs, credentials, this package's bundle."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from airflow_kafka_offsets.submission.window_load import WindowLoad
 log = logging.getLogger(__name__)
 
 ConnectorChoice = Literal["auto"]
-"""Whether a load brings Spark's Kafka connector by itself."""
+"""``auto``: the load adds Spark's Kafka connector itself."""
 _LOG_LEVEL = "spark.log.level"
-"""From Spark 3.5 on. It holds where a session runs: what spark-submit itself says of drivers, applications and pods,
-which the provider looks for, comes from a process without one."""
+"""From Spark 3.5 on. It applies where a session runs. What spark-submit itself says about drivers, applications and
+pods, which the provider looks for, comes from a process without a session."""
 _USERS_FIRST = "spark.driver.userClassPathFirst"
 _DRIVER_JAVA = "spark.driver.extraJavaOptions"
 _OPENED = (
@@ -55,7 +55,7 @@ _OPENED = (
 )
 _JAVA_MODULES = " ".join(
     (
-        "-XX:+IgnoreUnrecognizedVMOptions",  # Java 8 knows no modules
+        "-XX:+IgnoreUnrecognizedVMOptions",  # Java 8 has no modules
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
         "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
         "-Djdk.reflect.useDirectMethodHandle=false",
@@ -65,17 +65,17 @@ _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t\f]*")
 _CONF = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*(.*)")
 _ESCAPED, _CONTROLS = re.compile(r"\\(.)"), {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _EARLIER_WINDOWS = 3
-"""How many are looked at for the size of a record: the newest may not be loaded yet, or empty."""
+"""How many earlier windows are searched for the size of a record: the newest may be empty, or not loaded yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkArguments:
-    """What is submitted in the place of a task's own arguments; the task keeps those.
+    """What is submitted instead of a task's own arguments; the task itself isn't changed.
 
-    :param defaults: confs that hold where the user's don't say otherwise.
-    :param confs: confs that hold whatever the user's say.
-    :param properties_file, application, application_args, java_class, py_files, packages: as ``SparkSubmitOperator``
-        takes them.
+    :param defaults: confs that the user's confs override.
+    :param confs: confs that override the user's.
+    :param properties_file, application, application_args, java_class, py_files, packages: as for
+        ``SparkSubmitOperator``.
     """
 
     defaults: Mapping[str, str]
@@ -88,14 +88,14 @@ class SparkArguments:
     packages: str | None
 
     def hook(self, task: SparkSubmitOperator) -> SparkSubmitHook:
-        """The provider's hook, as it makes it of a task with these arguments; the task's confs are those that it has by
-        then, as OpenLineage may have added some."""
+        """The provider's hook, as it makes one for a task with these arguments. The task's confs are read only now,
+        because OpenLineage may have added some."""
         given = copy(task)
         given.conf = {**self.defaults, **(task.conf or {}), **self.confs}
         given.properties_file, given.py_files, given.packages = self.properties_file, self.py_files, self.packages
         given.application_args, given._java_class = self.application_args, self.java_class
         hook = SparkSubmitOperator._get_hook(given)
-        if self.application != task.application:  # it goes to the cluster as one file
+        if self.application != task.application:  # application and bundle go to the cluster as one file
             submit_instead(hook, self.application)
         return hook
 
@@ -104,8 +104,8 @@ class SparkArguments:
 class Submission:
     """One attempt, before it is submitted.
 
-    :param pinned: what is to be loaded.
-    :param note_key: what its driver signs its note with.
+    :param pinned: the manifest to load.
+    :param note_key: the key with which its driver signs its note.
     :param allow_gaps: the topics may have offsets without a record.
     :param connector: whether Spark's Kafka connector is added to the task's packages.
     """
@@ -118,12 +118,12 @@ class Submission:
     connector: ConnectorChoice | None = None
 
     def program(self, task: SparkSubmitOperator) -> SparkProgram:
-        """What submits it."""
+        """The program that submits it."""
         return SparkProgram(self.load.spark["spark_binary"], task.env_vars or {})
 
     @contextmanager
     def arguments(self, task: SparkSubmitOperator) -> Iterator[SparkArguments]:
-        """A task's arguments with all that the driver needs, which is there until the block ends."""
+        """A task's arguments plus everything that the driver needs, which exists until the block ends."""
         kafka = self.load.kafka.java_settings()
         named = {driver.ATTEMPT: self.attempt, driver.NOTE_KEY: self.note_key}
         own = SparkArguments(
@@ -138,7 +138,7 @@ class Submission:
             yield replace(own, confs={**own.confs, **way.confs}, properties_file=properties_file)
 
     def _defaults(self, task: SparkSubmitOperator, reader: Mapping[str, str]) -> dict[str, str]:
-        # A driver that YARN starts again would be refused: an attempt is made once.
+        # An attempt runs once: a driver that YARN starts again would be refused.
         own = {"spark.yarn.maxAppAttempts": "1"} if self.load.place is DriverPlace.YARN else {}
         own |= driver.GIVEN_BACK
         if not self._logging_is_set(task):
@@ -148,10 +148,10 @@ class Submission:
         return own | {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
 
     def _java_options(self, task: SparkSubmitOperator, reader: Mapping[str, str]) -> dict[str, str]:
-        """The confs by which driver and executors start Java, behind the user's own options.
+        """The confs with the Java options of driver and executors, appended to the user's own options.
 
-        The master of a standalone cluster of Spark 3.5 doesn't give drivers what Spark needs from Java 17 on. Later
-        ones do, and to say it twice does no harm.
+        The master of a standalone Spark 3.5 cluster doesn't give drivers the options that Spark needs from Java 17 on.
+        Later masters do, and giving them twice does no harm.
         """
         in_place = self.load.place is DriverPlace.STANDALONE
         given = self._given(task) if in_place or TOKEN_ENDPOINT in reader else {}
@@ -161,15 +161,15 @@ class Submission:
         return options
 
     def _given(self, task: SparkSubmitOperator) -> dict[str, str]:
-        """The confs of the user's own: of the file that ``spark-submit`` reads, and of the task."""
+        """The user's own confs: from the file that ``spark-submit`` reads, and from the task."""
         file = self._properties(task)
         return (confs_in(file.read_text()) if file else {}) | dict(task.conf or {})
 
     def _packages(self, task: SparkSubmitOperator) -> str | None:
-        """The task's, with the Kafka connector where it is asked for.
+        """The task's packages, plus the Kafka connector if it was requested.
 
-        :raises ConfigurationError: when that of another Spark is given, nobody can tell which one it takes, or it would
-            not reach the executors.
+        :raises ConfigurationError: when the given connector is another Spark's, when nobody can tell which connector is
+            needed, or when it would not reach the executors.
         """
         program, packages = self.program(task), task.packages
         program.refuse_mixed()
@@ -177,7 +177,7 @@ class Submission:
         alone = (self.connector is not None or names_connector(*named)) and not names_connector(task.jars)
         if self.load.place is DriverPlace.STANDALONE and alone:
             raise ConfigurationError(
-                "On a standalone cluster in deploy mode cluster, Spark gives packages to the driver alone, and the "
+                "On a standalone cluster in deploy mode cluster, Spark gives packages only to the driver, and the "
                 "executors don't find the Kafka connector: name its jars in jars=, as URIs that every node can reach, "
                 "and leave connector= and the package out. Or use deploy mode client."
             )
@@ -187,27 +187,27 @@ class Submission:
         if self.connector == "auto":
             if release is None:
                 raise ConfigurationError(
-                    f"Which Spark {program.binary} is can't be found out: there is no jar spark-core beside it, and it "
-                    "doesn't say so. Name its Kafka connector in packages= instead."
+                    f"The Spark version of {program.binary} is unknown: there is no spark-core jar beside it, and "
+                    "--version doesn't tell. Name its Kafka connector in packages= instead."
                 )
             packages = ",".join(filter(None, (packages, release.connector)))
-        if release is not None and self.load.place is not DriverPlace.KUBERNETES:  # where the image decides
+        if release is not None and self.load.place is not DriverPlace.KUBERNETES:  # there the image decides
             release.refuse_other(packages, task.jars)
         return packages
 
     def _logging_is_set(self, task: SparkSubmitOperator) -> bool:
-        """Whether the user's own files say how much Spark is to log: a conf of ours would come before them."""
+        """Whether the user's own files set Spark's log level: our conf would override them."""
         file = self._properties(task)
         return file is not None and (_LOG_LEVEL in file.read_text() or (file.parent / "log4j2.properties").is_file())
 
     def _properties(self, task: SparkSubmitOperator) -> Path | None:
-        """The file with the user's confs; None where there is none that can be read: ``spark-submit`` says why."""
+        """The file with the user's confs; None if there is none, or if it can't be read: ``spark-submit`` says why."""
         file = Path(task.properties_file) if task.properties_file else self.program(task).defaults()
         return file if file is not None and file.is_file() and os.access(file, os.R_OK) else None
 
     @contextmanager
     def _with_python_files(self, own: SparkArguments, task: SparkSubmitOperator) -> Iterator[SparkArguments]:
-        """Have the driver's part of this package, and the application, where the driver can get them."""
+        """Put this package's bundle and the application where the driver can get them."""
         if self.load.place is DriverPlace.STANDALONE and own.application.endswith(".py"):
             yield self._as_one_file(own, task)
             return
@@ -215,12 +215,12 @@ class Submission:
             yield replace(own, py_files=",".join(filter(None, (own.py_files, bundle))))
 
     def _as_one_file(self, own: SparkArguments, task: SparkSubmitOperator) -> SparkArguments:
-        """``spark-submit`` takes no Python application for a standalone cluster's own workers. They do take a jar, and
-        a class of Spark itself to run: here a zip as jar, and the class by which ``spark-submit`` starts Python too."""
+        """For a standalone cluster's own workers, ``spark-submit`` takes no Python application, only a jar and a class
+        to run. So the jar is our zip, and the class is Spark's own, with which ``spark-submit`` starts Python too."""
         if str((task.conf or {}).get(_USERS_FIRST, "false")).lower() == "true":
             raise ConfigurationError(
-                f"The conf {_USERS_FIRST}=true would have the driver take Spark's own classes from the ledger's folder "
-                "drivers, before they have been checked. Leave it out, or use the deploy mode client."
+                f"The conf {_USERS_FIRST}=true would have the driver load Spark's own classes from the folder drivers "
+                "in the ledger before they have been checked. Leave it out, or use the deploy mode client."
             )
         content = application_bundle(own.application, own.py_files)
         jar = stored_bundle(self.load.ledger, content)
@@ -229,15 +229,14 @@ class Submission:
 
 
 def window_confs(pinned: PinnedManifest, named: Mapping[str, str], *, allow_gaps: bool) -> dict[str, str]:
-    """The confs that say what a driver is to read, with those ``named`` that name its attempt, or the load that it is
-    of."""
+    """The confs that say what a driver reads, plus ``named``: the confs that name its attempt or its load."""
     confs = {driver.MANIFEST: pinned.uri, driver.SHA256: pinned.sha256, driver.ALLOW_GAPS: str(allow_gaps).lower()}
     return confs | dict(named)
 
 
 def confs_in(properties: str) -> dict[str, str]:
-    """The confs in the text of a ``spark-defaults.conf``, which Spark reads as ``java.util.Properties``: a name and a
-    value a line, with blanks, ``=`` or ``:`` between; a backslash continues a line, and takes a sign as it is."""
+    """The confs in the text of a ``spark-defaults.conf``, which Spark reads as ``java.util.Properties``: on each line a
+    name and a value, separated by blanks, ``=`` or ``:``. A backslash continues a line, or escapes a character."""
     lines = (line.strip() for line in _CONTINUED.sub(r"\1", properties).splitlines())
     pairs = (_CONF.fullmatch(line) for line in lines if line and line[0] not in "#!")
     return {_unescaped(pair[1]): _unescaped(pair[2]) for pair in pairs if pair is not None and pair[2]}
@@ -248,8 +247,8 @@ def _unescaped(text: str) -> str:
 
 
 def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Confs that allow Kafka's Java client, on driver and executors, to get tokens from the connection's endpoint,
-    behind the ``given`` options for Java."""
+    """Confs that allow Kafka's Java client, on driver and executors, to get tokens from the connection's endpoint;
+    appended to the ``given`` Java options."""
     endpoint = reader.get(TOKEN_ENDPOINT)
     if endpoint is None:
         return {}
@@ -259,8 +258,8 @@ def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) 
 
 
 def record_size_conf(hook: KafkaOffsetsHook, ledger: Ledger, manifest: Manifest) -> dict[str, str]:
-    """The conf by which the driver learns what a record has on average: what earlier windows had, else what the log
-    takes on disk; none when it can't be known. It only decides how many tasks read a window."""
+    """The conf with the average size of a record: from earlier windows, else from the log's size on disk; empty if
+    unknown. It only decides how many tasks read a window."""
     if not manifest.span:
         return {}
     try:
@@ -268,14 +267,14 @@ def record_size_conf(hook: KafkaOffsetsHook, ledger: Ledger, manifest: Manifest)
         if size_bytes is None:
             with hook.get_conn() as client:
                 size_bytes = _stored_size(client, manifest)
-    except Exception as error:  # whatever it is: a load must not fail for want of its plan
-        log.info("How large records are is unknown, so the plan of the read uses its default: %r", error)
+    except Exception as error:  # of any kind: a load must not fail for lack of a plan
+        log.info("The size of a record is unknown, so the split plan uses its default: %r", error)
         return {}
     return {} if size_bytes is None else {driver.BYTES_PER_RECORD: f"{size_bytes:.1f}"}
 
 
 def _loaded_size(ledger: Ledger, manifest: Manifest) -> float | None:
-    """What the keys and values of the last windows up to this one had on average; None when none of them tells."""
+    """Average size of key and value in the last windows up to this one; None if none of them has it."""
     for folder in islice(_windows_before(ledger, manifest), _EARLIER_WINDOWS):
         publication = folder.publication()
         result = folder.result(publication.attempt) if publication else None
@@ -285,8 +284,8 @@ def _loaded_size(ledger: Ledger, manifest: Manifest) -> float | None:
 
 
 def _windows_before(ledger: Ledger, manifest: Manifest) -> Iterator[WindowFolder]:
-    """A window and those before it, latest first: of its own month, and of the one before. A backfill's windows are
-    like their neighbours, not like the newest; and to list a whole ledger takes long."""
+    """This window and earlier ones, latest first, of its own month and the month before. A backfill's windows resemble
+    their neighbors, not the newest windows, and listing a whole ledger takes long."""
     own = month_of(manifest.window)
     first_day = datetime.strptime(own, "%Y%m").replace(tzinfo=UTC)
     for month in (own, f"{first_day - timedelta(days=1):%Y%m}"):
@@ -297,13 +296,13 @@ def _windows_before(ledger: Ledger, manifest: Manifest) -> Iterator[WindowFolder
 
 
 def _stored_size(client: OffsetsClient, manifest: Manifest) -> float | None:
-    """What the window's logs take on the disks of their leaders, compressed as they are, over their offsets."""
+    """Average bytes per offset in the logs of the window's partitions, as stored on the leaders' disks (compressed)."""
     partitions = list(map(TopicPartition.of, manifest.non_empty()))
     sizes, extents = client.log_sizes(partitions), client.log_extents(partitions)
     failures = [*sizes.failures(), *extents.failures()]
     if failures:
         why = shorten(f"{name}: {error}" for name, error in failures)
-        log.info("How large records are is unknown for %s partitions: %s", len(failures), why)
+        log.info("The size of a record is unknown for %s partitions: %s", len(failures), why)
     size_bytes, offsets, known = 0, 0, extents.ok()
     for size in sizes.ok():
         extent = known.lookup(size.topic, size.partition)

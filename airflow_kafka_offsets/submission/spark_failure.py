@@ -1,4 +1,4 @@
-"""Why Spark failed, in one exception: what the driver noted in the ledger, else what ``spark-submit`` printed last.
+"""Why Spark failed, as one exception: the driver's note in the ledger, else the last output of ``spark-submit``.
 
 The provider's own exception begins with a command of some thousand characters, and ends with Spark's shutdown.
 """
@@ -19,7 +19,7 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import EXIT_MARK, FailureN
 log = logging.getLogger(__name__)
 
 _EXIT = "Cannot execute: "
-"""How the provider's exception begins when spark-submit ends with another status than 0."""
+"""How the provider's exception begins when spark-submit exits with a status other than 0."""
 _NAMED = re.compile(r"([A-Z]\w*Error): (.+)")
 _OURS = re.compile(rf"airflow_kafka_offsets\.errors\.{_NAMED.pattern}")
 _TRACEBACK = "Traceback (most recent call last):"
@@ -31,11 +31,11 @@ _STATUS = re.compile(r"Error code is: (-?\d+)")
 
 
 def spark_failure(folder: WindowFolder, attempt: str, output: Sequence[str], error: Exception) -> Exception:
-    """The exception for the task: which one decides whether it is tried again.
+    """The exception for the task, which decides whether the task is retried.
 
     :param attempt: the attempt that failed.
-    :param output: what ``spark-submit`` printed last, as far as the driver ran here.
-    :param error: the provider's exception. It stays where nobody says more.
+    :param output: the last output of ``spark-submit``, including the driver's if that ran here.
+    :param error: the provider's exception, returned if nothing says more.
     """
     if isinstance(error, KafkaOffsetsError):
         return error
@@ -50,20 +50,20 @@ def spark_failure(folder: WindowFolder, attempt: str, output: Sequence[str], err
     status = _STATUS.search(str(error))
     how = "failed" if status is None else f"ended with status {status[1]}"
     said = last_words(output)
-    return SparkFailedError(f"spark-submit {how}: {said} All that it printed is above, in the task's log.")
+    return SparkFailedError(f"spark-submit {how}: {said} All of its output is above, in the task's log.")
 
 
 def noted_failure(folder: WindowFolder, attempt: str) -> FailureNote | None:
-    """What the driver noted; None without a note, and when it can't be read now."""
-    with suppress(Exception):  # each store has its own; the failure itself must come through
+    """The driver's note; None if there is none, or if it can't be read now."""
+    with suppress(Exception):  # each store has its own errors; the failure itself must come through
         return folder.failure(attempt)
     return None
 
 
 def printed_failure(output: Sequence[str]) -> FailureNote | None:
-    """An error of this package that ended the application before it could note it: the ready-made load's own last line,
-    or one that doesn't pass and that the last traceback raised out of the program. One that the application logged and
-    went on from isn't among them, and neither is a line that only looks like one."""
+    """An error of this package that ended the application before it could be noted: the last line of the ready-made
+    load, or a permanent error that the last traceback raised out of the program. Errors that the application logged and
+    survived don't count, nor do lines that only look like one."""
     marked = [line.removeprefix(EXIT_MARK) for line in output if line.startswith(EXIT_MARK)]
     found = _NAMED.fullmatch(marked[-1]) if marked else _raised_out(output)
     if found is None:
@@ -73,7 +73,7 @@ def printed_failure(output: Sequence[str]) -> FailureNote | None:
 
 
 def _raised_out(output: Sequence[str]) -> re.Match[str] | None:
-    """What of ours the last traceback ends with, where it begins in the program's outermost frame."""
+    """This package's error at the end of the last traceback, if that begins in the program's outermost frame."""
     lines = list(filter(None, output))
     begun = [number for number, line in enumerate(lines) if line == _TRACEBACK]
     raised = _last_raised(lines)
@@ -83,11 +83,12 @@ def _raised_out(output: Sequence[str]) -> re.Match[str] | None:
 
 
 def _last_raised(lines: Sequence[str]) -> tuple[int, int] | None:
-    """Where the last traceback names its innermost place, and where what was raised; None without a traceback."""
+    """Indexes of the lines where the last traceback names its innermost place and its error; None without a
+    traceback."""
     places = [number for number, line in enumerate(lines) if _PLACE.match(line)]
     if not places:
         return None
-    # After the place comes its source, which the provider's strip() has brought to the line's start.
+    # The source follows the place; the provider's strip() has removed its indentation.
     first = places[-1] + 2
     raised = (number for number in range(first, len(lines)) if _RAISED.fullmatch(lines[number]))
     found = next(raised, None)
@@ -95,7 +96,7 @@ def _last_raised(lines: Sequence[str]) -> tuple[int, int] | None:
 
 
 def last_words(output: Sequence[str]) -> str:
-    """What a traceback, or else Java, said last; or else the last lines."""
+    """The last words of a traceback, else of Java, else the last lines."""
     lines = list(filter(None, output))
     found = _last_raised(lines)
     if found is not None:

@@ -1,4 +1,4 @@
-"""The ``spark-submit`` that the provider runs, and what it finds on this worker: Java, its defaults, its packages."""
+"""The ``spark-submit`` that the provider runs, and what it needs on this worker: Java, its defaults, its packages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OLDER_JAVA = "UnsupportedClassVersionError"
 
 @dataclass(frozen=True, slots=True)
 class SparkRelease:
-    """Which Spark it is, such as 4.0.0, and the Scala that it was built with, such as 2.13."""
+    """A version of Spark, such as 4.0.0, and the Scala version that it was built with, such as 2.13."""
 
     version: str
     scala: str
@@ -39,34 +39,34 @@ class SparkRelease:
         return f"org.apache.spark:spark-sql-kafka-0-10_{self.scala}:{self.version}"
 
     def refuse_other(self, *named: str | None) -> None:
-        """Refuse the Kafka connector of another Spark among packages and jars: it fails later, in words of Java's about
+        """Refuse another Spark's Kafka connector among packages and jars: it would fail later, with Java errors about
         methods and classes."""
         for found in _CONNECTOR.finditer(",".join(filter(None, named))):
             if not self.version.startswith(f"{found['version']}.") or found["scala"] != self.scala:
                 raise ConfigurationError(
-                    f"The Kafka connector that is given is for Spark {found['version']} with Scala {found['scala']}, "
-                    f"and the load runs on Spark {self.version} with Scala {self.scala}: give {self.connector} instead."
+                    f"The given Kafka connector is for Spark {found['version']} with Scala {found['scala']}, but the "
+                    f"load runs on Spark {self.version} with Scala {self.scala}: give {self.connector} instead."
                 )
 
 
 def names_connector(*named: str | None) -> bool:
-    """Whether the Kafka connector of some Spark is among packages and jars."""
+    """Whether packages and jars include any Spark's Kafka connector."""
     return bool(_CONNECTOR.search(",".join(filter(None, named))))
 
 
 @dataclass(frozen=True, slots=True)
 class SparkProgram:
-    """A program and what it runs in.
+    """A program and its environment.
 
     :param binary: name or path of ``spark-submit``, as in the Spark connection or the operator's ``spark_binary``.
-    :param env_vars: the operator's: they come before the worker's own environment.
+    :param env_vars: the operator's variables, which override the worker's environment.
     """
 
     binary: str = "spark-submit"
     env_vars: Mapping[str, str] = field(default_factory=dict)
 
     def defaults(self) -> Path | None:
-        """The ``spark-defaults.conf`` that it would read; None, and a line in the log, when there is none."""
+        """The ``spark-defaults.conf`` that it would read; None, with a line in the log, if there is none."""
         chosen = self._variable("SPARK_CONF_DIR")
         folders = [Path(chosen)] if chosen else [home / "conf" for home in self._homes()]
         for folder in folders:
@@ -76,14 +76,15 @@ class SparkProgram:
         return None
 
     def release(self, *, asked: bool = False) -> SparkRelease | None:
-        """Which Spark it is, by its jars. Where it has none beside it, it is ``asked``, or else None."""
+        """Its version of Spark, from the jars beside it. Without jars: with ``asked``, what it answers itself, else
+        None."""
         for home in self._homes():
             for jar in home.glob("jars/spark-core_*.jar"):
                 if found := _CORE.fullmatch(jar.name):
                     return SparkRelease(found["version"], found["scala"])
         if not asked:
             return None
-        with suppress(OSError, subprocess.SubprocessError):  # what is wrong with it shows when it is to run the load
+        with suppress(OSError, subprocess.SubprocessError):  # running the load will show what is wrong with it
             environment = os.environ | {name: str(value) for name, value in self.env_vars.items()}
             answer = subprocess.run(
                 [self.binary, "--version"],
@@ -98,13 +99,13 @@ class SparkProgram:
         return None
 
     def refuse_mixed(self) -> None:
-        """Refuse PySpark's own Spark where another version of ``pyspark-client`` has written into the same folder."""
+        """Refuse PySpark's own Spark if another version of ``pyspark-client`` was installed into the same folder."""
         if not set(self._packaged()) & set(self._homes()):
             return
         with suppress(PackageNotFoundError):
             full, client = version("pyspark"), version("pyspark-client")
             if full != client:
-                # The client's: it may lag behind, and Airflow's constraints pin it.
+                # Suggest the client's version: it may lag behind, and Airflow's constraints pin it.
                 raise ConfigurationError(
                     f"pyspark {full} and pyspark-client {client} are installed into one folder, and have mixed their "
                     f"files. Install the same version of both: pip install --force-reinstall pyspark=={client} "
@@ -112,11 +113,11 @@ class SparkProgram:
                 )
 
     def explain(self, error: Exception, output: Iterable[str]) -> None:
-        """Why it can't have started: it isn't on this worker, or Java isn't, which it needs whatever the master.
+        """Explain why it can't have started: it isn't on this worker, or Java isn't, which it needs for every master.
 
-        :param error: what running it ended with: the operating system's own, or the provider's.
+        :param error: the error from running it: the operating system's, or the provider's.
         :param output: what it printed.
-        :raises ConfigurationError: when one of them isn't here, or Java is too old.
+        :raises ConfigurationError: when it or Java is missing here, or Java is too old.
         """
         if isinstance(error, OSError) and not self._found():
             raise ConfigurationError(self._missing()) from error
@@ -136,7 +137,7 @@ class SparkProgram:
         found = [str(program) for program in packaged if program.is_file()]
         way = f"PySpark's is {found[0]}" if found else f"Install Spark, or {_pip()}, which brings it"
         return (
-            f"The load is run by {self.binary}, and there is no such program {where}. {way}: put its folder on PATH, "
+            f"The load is run by {self.binary}, but there is no such program {where}. {way}: put its folder on PATH, "
             "or give its path as spark_binary= to the operator."
         )
 
@@ -151,7 +152,7 @@ class SparkProgram:
         ) from error
 
     def _homes(self) -> Iterator[Path]:
-        """Where Spark is, as its own ``find-spark-home`` looks for it."""
+        """Where Spark is, in the order of its own ``find-spark-home``."""
         if home := self._variable("SPARK_HOME"):
             yield Path(home)
             return
@@ -163,7 +164,7 @@ class SparkProgram:
             yield from self._packaged()
 
     def _packaged(self) -> Iterator[Path]:
-        """The Spark that PySpark's package brings; that of ``pyspark-client`` alone has no programs."""
+        """The Spark in the package ``pyspark``; ``pyspark-client`` alone brings no programs."""
         pyspark = importlib.util.find_spec("pyspark")
         if pyspark is not None and pyspark.origin is not None:
             yield Path(pyspark.origin).parent
@@ -174,7 +175,8 @@ class SparkProgram:
 
 
 def _pip() -> str:
-    """How PySpark is installed: in the version of its client, where that is here, as both write into one folder."""
+    """How to install PySpark: in the version of ``pyspark-client`` if that is installed, as both write into one
+    folder."""
     with suppress(PackageNotFoundError):
         return f"pip install pyspark=={version('pyspark-client')}"
     return "pip install pyspark"

@@ -1,8 +1,8 @@
 """Progress: how far Spark has come with a window, in the task's log while the submit waits.
 
-The driver notes in the ledger which application an attempt is before it reads; a thread looks for that note, and then
-asks that application's REST API how many tasks of the stage that runs are done. Nothing of this fails or delays a load:
-what can't be known is said in one line, and asked again at longer intervals.
+Before it reads, the driver notes in the ledger which Spark application its attempt is. A thread looks for that note,
+then asks the application's REST API how many tasks of the running stage are done. Nothing here fails or delays a load:
+one line says what is unknown, and the thread asks again at longer intervals.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 _LOOK_S = 2.0
 """Between two looks into the ledger, until the driver has started."""
 _ASK_S = 10.0
-"""Between two questions to Spark, each of which is a line in the log."""
+"""Between two questions to Spark; each answer is a line in the log."""
 _TIMEOUT_S = 5.0
 _TRIES = 3
-"""Questions in a row that may go unanswered before the UI counts as out of reach: it is slow while Spark starts."""
+"""Unanswered questions in a row before the UI counts as unreachable: it is slow while Spark starts."""
 _PATIENT_S = 60.0
-"""Between two looks or questions to somebody who doesn't answer."""
+"""Between two looks or questions while there is no answer."""
 _FAREWELL_S = 1.0
-"""How long the end of a load waits for a question that is under way."""
+"""How long the end of a load waits for a question in progress."""
 
 OnFound = Callable[[SparkApplication], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The driver that is waited for.
+    """The driver that the load waits for.
 
-    :param note_key: what it signs its note with; None where that isn't known, so that its UI isn't asked.
-    :param on_yarn: its UI sends whoever asks to the ResourceManager's proxy.
+    :param note_key: the key with which it signs its note; None if unknown, and then its UI isn't asked.
+    :param on_yarn: its UI redirects to the ResourceManager's proxy.
     """
 
     attempt: str
@@ -51,10 +51,10 @@ class Watched:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stage:
-    """An attempt of one of Spark's stages: an element of ``/stages``.
+    """An attempt at one of Spark's stages: an element of ``/stages``.
 
     :param status: ``ACTIVE``, ``COMPLETE``, ``FAILED``, ``PENDING`` or ``SKIPPED``.
-    :param done: how many of its tasks are done; one that ran twice counts once.
+    :param done: how many of its tasks are done; a task that ran twice counts once.
     """
 
     number: int
@@ -71,8 +71,8 @@ class Stage:
 
 
 class StageTeller:
-    """Lines in a log about the stages of an application, by its REST API, one stage at a time: the oldest that runs,
-    until it is over."""
+    """Logs the stages of an application, from its REST API, one at a time: the oldest running stage, until it is
+    over."""
 
     def __init__(self, spark: httpx.Client, log: Any) -> None:
         self._spark = spark
@@ -81,10 +81,10 @@ class StageTeller:
         self._done_at_first, self._since_s = 0, 0.0
 
     def tell(self, at_s: float) -> None:
-        """Ask, and say how far the stage is at a time on the monotonic clock.
+        """Ask how far the stage is, and log it. ``at_s`` is the current time on the monotonic clock.
 
         :raises httpx.HTTPError: when the UI isn't there, or doesn't answer with status 200.
-        :raises ValueError: when the answer isn't JSON: a login page, or somebody else's.
+        :raises ValueError: when the answer isn't JSON, such as a login page.
         """
         followed, self._stage = self._stage, None
         if followed is not None:
@@ -115,7 +115,7 @@ class StageTeller:
 
 @contextmanager
 def progress_told(folder: WindowFolder, watched: Watched, log: Any, on_found: OnFound) -> Iterator[None]:
-    """Tell in the log how far Spark has come, until the block ends.
+    """Log how far Spark has come, until the block ends.
 
     :param watched: the driver that the block waits for.
     :param on_found: called in the thread, once the driver has started; its errors are ignored.
@@ -133,7 +133,7 @@ def progress_told(folder: WindowFolder, watched: Watched, log: Any, on_found: On
 def _watch(ended: Event, folder: WindowFolder, watched: Watched, log: Any, on_found: OnFound) -> None:
     try:
         application = _application(ended, folder, watched, log)
-        if application is None or ended.is_set():  # the links of a task that has ended are Airflow's to make
+        if application is None or ended.is_set():  # once a task has ended, its links are Airflow's to make
             return
         with suppress(Exception):
             on_found(application)
@@ -144,19 +144,19 @@ def _watch(ended: Event, folder: WindowFolder, watched: Watched, log: Any, on_fo
         log.info("Spark application %s is running; its UI is %s", application.id, application.ui)
         with _rest_api(application.ui, application.id, redirected=watched.on_yarn) as spark:
             _follow(ended, StageTeller(spark, log), log)
-    except Exception as error:  # whatever it is: a load must not fail for want of its progress
+    except Exception as error:  # of any kind: a load must not fail for lack of progress
         log.info("No progress of the load will be shown: %r", error)
 
 
 def _application(ended: Event, folder: WindowFolder, watched: Watched, log: Any) -> SparkApplication | None:
-    """What the driver has noted; None when the load ended before it did."""
+    """The driver's note; None if the load ended first."""
     pause_s, said = _LOOK_S, False
     while not ended.wait(pause_s):
         try:
             found = folder.application(watched.attempt, watched.note_key)
-        except LedgerCorruptError:  # half written
+        except LedgerCorruptError:  # half-written
             continue
-        except Exception as error:  # each store has its own
+        except Exception as error:  # each store has its own errors
             pause_s = _PATIENT_S
             if not said:
                 log.info("No progress yet: the ledger can't be asked for the driver's note (%r)", error)
@@ -169,21 +169,21 @@ def _application(ended: Event, folder: WindowFolder, watched: Watched, log: Any)
 
 
 def _rest_api(ui: str, application_id: str, *, redirected: bool) -> httpx.Client:
-    """On YARN a driver sends whoever asks to the proxy of the ResourceManager; everywhere else an answer comes from the
-    driver or not at all. Nothing is taken from the environment, no proxy and no .netrc: no credential is ever sent.
+    """On YARN a driver redirects to the ResourceManager's proxy; elsewhere only the driver itself may answer. Nothing
+    is taken from the environment, neither proxies nor .netrc, so no credential is ever sent.
     """
     base = f"{ui.rstrip('/')}/api/v1/applications/{application_id}/"
     return httpx.Client(base_url=base, timeout=_TIMEOUT_S, follow_redirects=redirected, trust_env=False)
 
 
 def _follow(ended: Event, teller: StageTeller, log: Any) -> None:
-    """Ask and tell until the load ends. A UI that doesn't answer, as a cluster's may not, is asked seldom."""
+    """Ask and log until the load ends. A UI that doesn't answer, as on some clusters, is asked less often."""
     missed, said = 0, False
     while not ended.wait(_ASK_S if missed < _TRIES else _PATIENT_S):
         try:
             teller.tell(time.monotonic())
             missed = 0
-        except Exception as error:  # no answer, or a proxy's, or a login page
+        except Exception as error:  # no answer, a proxy's answer, or a login page
             missed += 1
             if missed == _TRIES and not said:
                 log.info("No progress for now: Spark's UI can't be asked from here (%r)", error)

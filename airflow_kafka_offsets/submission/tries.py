@@ -1,4 +1,4 @@
-"""Tries of one task instance: what each notes beside its attempt, so that the next one knows its own."""
+"""Tries of one task instance: what each try notes with its attempt, so that the next one recognizes its own."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ _DECIDES = (
     *("application", "application_args", "conf", "env_vars", "properties_file", "files", "py_files", "_archives"),
     *("jars", "_java_class", "packages", "exclude_packages", "_repositories", "driver_class_path", "allow_gaps"),
 )
-"""What of an operator's arguments decides which rows its driver writes; not what it runs with, such as memory."""
+"""The operator's arguments that decide which rows its driver writes; not those that decide how it runs, such as
+memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tries:
     """One task instance, and what its driver is given.
 
-    :param instance: as :func:`instance_of` has it.
-    :param max_tries: how many it may have: Airflow raises that whenever the task is cleared, and at no other time.
-    :param asked: hash of the arguments that decide which rows are written, and of the files here that they name. What
-        an earlier try has loaded otherwise, as before the Dag or a file was changed, is no result of this one.
+    :param instance: see :func:`instance_of`.
+    :param max_tries: how many tries it may have: Airflow raises this whenever the task is cleared, and at no other
+        time.
+    :param asked: hash of the arguments that decide which rows are written, and of the local files that they name. What
+        an earlier try loaded with another hash, from before the Dag or a file was changed, isn't this try's result.
     """
 
     instance: Mapping[str, Any]
@@ -46,21 +48,21 @@ class Tries:
 
     @classmethod
     def of(cls, context: Context, task: SparkSubmitOperator) -> Self:
-        """The tries of the task that runs."""
+        """The tries of the running task."""
         ti: Any = context["ti"]
         return cls(instance_of(context), ti.try_number, ti.max_tries, _asked(task))
 
     def fields(self) -> dict[str, Any]:
-        """For the note of an attempt."""
+        """Fields for an attempt's note."""
         tried = {**self.instance, "try_number": self.try_number, "max_tries": self.max_tries}
         return {"airflow": tried, "asked": self.asked}
 
     def counted(self, ledger: Ledger, pinned: PinnedManifest, failed: str | None) -> CountedAttempt | None:
-        """What an earlier try has loaded and counted, and died before it published it; None where there is none.
+        """What an earlier try loaded and counted before it died without publishing it; None if there is nothing.
 
-        :param pinned: the revision that this try is about. What an earlier one was of is no load of a window that was
-            resolved anew since.
-        :param failed: an attempt whose driver failed afterwards.
+        :param pinned: the revision that this try loads. Once a window has been resolved again, the result of an earlier
+            revision no longer counts as a load of it.
+        :param failed: an attempt whose driver failed after it had counted.
         """
 
         def is_meant(folder: WindowFolder, attempt: str) -> bool:
@@ -69,10 +71,11 @@ class Tries:
         return left_to_publish(ledger, pinned, is_meant)
 
     def published(self, folder: WindowFolder, published: Publication) -> str | None:
-        """The attempt of an earlier try that published the window, and died before it could say so; None where another
-        task has. Whoever clears the task wants the published rows counted again: what was before that isn't meant.
+        """The attempt of an earlier try that published the window, but died before it could report that; None if
+        another task published it. Tries from before the task was cleared don't count: whoever clears the task wants the
+        published rows counted again.
 
-        :param folder: the published revision's.
+        :param folder: the published revision's folder.
         """
         noted = folder.attempt(published.attempt)
         own = self._is_own(noted) and noted["airflow"]["max_tries"] == self.max_tries
@@ -84,7 +87,8 @@ class Tries:
 
 
 def instance_of(context: Context) -> dict[str, Any]:
-    """Which task instance runs: ``dag_id``, ``run_id``, ``task_id``, and ``map_index``, -1 for no mapped one's."""
+    """The running task instance: ``dag_id``, ``run_id``, ``task_id`` and ``map_index``, which is -1 if the task isn't
+    mapped."""
     ti: Any = context["ti"]
     index = getattr(ti, "map_index", None)
     of_run = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id}
@@ -95,8 +99,8 @@ def _asked(task: SparkSubmitOperator) -> str:
     given = {name: getattr(task, name, None) for name in _DECIDES}
     text = json.dumps(given, sort_keys=True, ensure_ascii=False, default=str)
     asked = sha256(text.encode())
-    # Named by a text as a whole, or by a part of it: of a list, of a URI, of an option.
+    # A whole text may name a file, or a part of it: an item of a list, a URI's path, an option's value.
     for path in sorted(filter(os.path.isfile, {*text.split('"'), *re.split('[",:#=]', text)})):
-        with suppress(OSError), Path(path).open("rb") as file:  # spark-submit says what is wrong with it
+        with suppress(OSError), Path(path).open("rb") as file:  # spark-submit says what is wrong with the file
             asked.update(f"\n{path} {file_digest(file, 'sha256').hexdigest()}".encode())
     return asked.hexdigest()

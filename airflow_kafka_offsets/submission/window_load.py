@@ -1,4 +1,4 @@
-"""One try at loading a window: the check before Spark starts, what is published afterwards, what the task returns."""
+"""One try at loading a window: the check before Spark starts, the publication afterwards, what the task returns."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WindowLoad:
-    """What a try is about.
+    """What a try works on.
 
-    :param ref: the window that was resolved.
-    :param spark: the Spark connection, as the provider has read it.
+    :param ref: the resolved window.
+    :param spark: the Spark connection, as the provider reads it.
     :param tries: this try and those before it.
     """
 
@@ -49,25 +49,25 @@ class WindowLoad:
     tries: Tries
 
     def preflight(self, pinned: PinnedManifest) -> PinnedManifest:
-        """What is to be read of a window that isn't published.
+        """What to read for a window that isn't published.
 
-        :returns: the window; or its next revision, where it is to be loaded without what is gone.
-        :raises WindowError: when it can't be read as it was pinned, and is to fail then.
+        :returns: the window as it was pinned; or its next revision, if it is to be loaded without lost offsets.
+        :raises WindowError: when it can't be read as it was pinned, and must then fail.
         """
         with self.kafka.get_conn() as client:
             pinned = readable(client, self.ledger, pinned, self.on_data_loss)
         if pinned.manifest.lost_offsets:
             lost = shorten(f"{each.topic}-{each.partition}: {each.lost_offsets}" for each in pinned.manifest.lost())
             without = pinned.manifest.window, pinned.manifest.lost_offsets, lost
-            log.warning("Window %s is loaded without %s offsets that are gone: %s", *without)
+            log.warning("Window %s is loaded without %s offsets that Kafka no longer has: %s", *without)
         return pinned
 
     def explain(self, pinned: PinnedManifest, failure: Exception) -> Exception:
-        """Spark fails when records vanish while it reads them (S13). The ledger notes which they are.
+        """Spark fails if records vanish while it reads them (S13). The ledger notes which ones.
 
-        :returns: the failure; or a DataLossError with partitions and exact counts, where that is what happened; or what
-            else became of the window's topics, as when one was re-created. Where the next try loads what is left, it is
-            one that is tried again.
+        :returns: a DataLossError with partitions and exact counts, if that is what happened; or the error for another
+            change to the window's topics, such as a re-created topic; otherwise the failure itself. If the next try is
+            to load what is left, it is an error that is retried.
         """
         try:
             with self.kafka.get_conn() as client:
@@ -80,19 +80,19 @@ class WindowLoad:
         except WindowError as changed:
             return changed
         except KafkaOffsetsError:
-            log.warning("Whether records vanished while Spark read them is unknown: Kafka can't be asked.")
+            log.warning("Kafka can't be asked whether records vanished while Spark read them.")
         return failure
 
     def publish(self, counted: CountedAttempt) -> Publication:
-        """Publish what an attempt has counted; what counts then."""
+        """Publish an attempt's counts. Returns the publication that then counts."""
         with self.kafka.get_conn() as client:
             return publish(client, self.ledger, counted)
 
     def published_over(self, pinned: PinnedManifest, note: SparkApplication | None) -> Publication | None:
-        """What counts of the window, where a driver has looked at it, and left it as it was.
+        """The window's publication that counts, if a driver looked at the window and left it as it was.
 
-        :param note: of a driver that has counted nothing; None where it never came to ``write()``. One that was to
-            write has ended too early: in a table its rows may have taken the place of those that count.
+        :param note: the note of a driver that has counted nothing; None if it never reached ``write()``. A driver that
+            was to write has ended too early: in a table, its rows may have replaced those that count.
         """
         if note is None or note.writes:
             return None
@@ -103,13 +103,13 @@ class WindowLoad:
 def load_report(
     folder: WindowFolder, manifest: Manifest, published: Publication, attempt: str, own: RunResult | None
 ) -> dict[str, Any]:
-    """The XCom of ``KafkaSparkSubmitOperator``. What of a window published before was read and written is told of the
-    attempt that published it: a later one reads nothing from Kafka, and takes no time for it.
+    """The XCom of ``KafkaSparkSubmitOperator``. If the window was published before, the rows read and written are those
+    of the attempt that published it: a later attempt reads nothing from Kafka, so it has no read time.
 
     :param folder: the published revision, with its manifest.
     :param attempt: the attempt that has just ended.
-    :param own: what it has read and written of that revision; None where it hasn't.
-    :raises LedgerCorruptError: when no such counts are in the ledger.
+    :param own: what that attempt read and wrote of this revision; None if nothing.
+    :raises LedgerCorruptError: when the ledger lacks the published counts.
     """
     result = own or folder.published_result(published)
     rate = round(own.read.count / own.seconds, 3) if own is not None and own.seconds else None
@@ -134,7 +134,7 @@ def load_report(
 
 
 def report_line(report: Mapping[str, Any]) -> str:
-    """How many rows are where, and what this attempt had to do with it: for the log."""
+    """For the log: how many rows are where, and what this attempt did."""
     if report["seconds"] is None:
         how = f"attempt {report['published_attempt']} published them before; this one counted them again"
     elif report["attempt"] == report["published_attempt"]:

@@ -85,4 +85,4 @@ class TestRecordSize:
 
         with caplog.at_level(logging.INFO):
             assert conf(ledger, window) == {}
-        assert "How large records are is unknown" in caplog.text
+        assert "The size of a record is unknown" in caplog.text

@@ -106,7 +106,7 @@ class TestPackages:
         load.start()
         assert load.end() == 1
         raised = load.log().splitlines()[-1]
-        assert "packages to the driver alone" in raised
+        assert "packages only to the driver" in raised
         assert "name its jars in jars=" in raised
         assert spark_cluster.state()["completeddrivers"] == before
 
@@ -152,7 +152,7 @@ class TestSwapped:
         load.arguments["conf"]["spark.driver.userClassPathFirst"] = "true"
         load.start()
         assert load.end() != 0
-        assert "spark.driver.userClassPathFirst=true would have the driver take Spark's own classes" in load.log()
+        assert "spark.driver.userClassPathFirst=true would have the driver load Spark's own classes" in load.log()
         assert set(drivers(spark_cluster)) == before
 
 
