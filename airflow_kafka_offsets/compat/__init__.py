@@ -1,1 +1,1 @@
-"""What older versions of our neighbours lack: one module for each, and each entry with the version that has it."""
+"""What older versions of our dependencies lack: one module each, and every entry names the version that has it."""

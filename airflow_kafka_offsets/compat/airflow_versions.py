@@ -21,14 +21,14 @@ class TaskState(Protocol):
         """What was set; None when nothing was."""
 
     def set(self, name: str, value: Any) -> None:
-        """Keep a value."""
+        """Store a value."""
 
     def delete(self, name: str) -> None:
-        """Keep nothing under a name."""
+        """Remove a value."""
 
 
 class ProcessState:
-    """The same for as long as this process runs the task."""
+    """The same, for as long as this process runs the task."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Any] = {}
@@ -49,5 +49,5 @@ def task_state(context: Mapping[str, Any]) -> TaskState | None:
 
 
 def needs_airflow(what: str, since: str, instead: str) -> str:
-    """How it is told that this Airflow lacks something, and what happens instead, or can be done."""
-    return f"{what} needs Airflow {since}, and this is {version('apache-airflow-core')}: {instead}"
+    """The message that this Airflow lacks something, and what happens instead, or what to do."""
+    return f"{what} needs Airflow {since}, but this is {version('apache-airflow-core')}: {instead}"

@@ -1,5 +1,5 @@
-"""The oldest Airflow that the package works with. pip refuses to install it beside an older one, unless it is told not
-to look (``--no-deps``)."""
+"""The oldest Airflow that the package works with. pip doesn't install the package beside an older one, except with
+``--no-deps``."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ OLDEST = (3, 1)
 
 
 def require_airflow(found: str | None = None) -> None:
-    """Refuse an Airflow that is too old, by default the one that is installed, before an import fails of what it
-    lacks."""
+    """Refuse an Airflow that is too old, by default the installed one, before an import fails because of it."""
     found = found or _installed()
     if found is None:
         return
     if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise ConfigurationError(
-            f"airflow-kafka-offsets needs Airflow {oldest} or newer, and this is {found}: upgrade it."
+            f"airflow-kafka-offsets needs Airflow {oldest} or newer, but this is {found}: upgrade it."
         )
 
 
 def _installed() -> str | None:
-    """None where it wasn't installed as a package, and nobody can tell."""
-    for package in ("apache-airflow-core", "apache-airflow"):  # the second before Airflow 3.0
+    """The installed version; None if Airflow isn't installed as a package."""
+    for package in ("apache-airflow-core", "apache-airflow"):  # the latter before Airflow 3.0
         with suppress(PackageNotFoundError):
             return version(package)
     return None

@@ -1,6 +1,6 @@
-"""What Python 3.10 lacks, which the official image of Spark 4.1 runs drivers with. Superfluous without it.
+"""What Python 3.10 lacks; the official image of Spark 4.1 runs drivers with it. Superfluous without it.
 
-Airflow's side needs 3.11 or newer. What a driver imports takes from here what came with it.
+Airflow's side needs 3.11 or newer. Modules that a driver imports take from here what was new in 3.11.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ else:
     from enum import Enum
 
     class StrEnum(str, Enum):
-        """Members are their values as text, too."""
+        """Each member is also its value as text."""
 
         __str__ = str.__str__
         __format__ = str.__format__
 
-    Self: Any = "Self"  # nobody evaluates annotations
+    Self: Any = "Self"  # annotations are never evaluated
 
 __all__ = ["UTC", "Self", "StrEnum", "from_iso"]
 
@@ -35,15 +35,15 @@ _BASIC = re.compile(
 
 
 def from_iso(text: str) -> datetime:
-    """A datetime of ISO-8601 text. Before 3.11 ``datetime.fromisoformat`` took neither ``Z`` nor compact forms.
+    """A datetime from ISO-8601 text. Before 3.11 ``datetime.fromisoformat`` took neither ``Z`` nor compact forms.
 
-    :raises ValueError: when it isn't one.
+    :raises ValueError: when the text isn't ISO-8601.
     """
     return datetime.fromisoformat(text if sys.version_info >= (3, 11) else extended(text))
 
 
 def extended(text: str) -> str:
-    """ISO-8601 text in the one form that Python 3.10 reads; as it is where it is another one."""
+    """ISO-8601 text in the only form that Python 3.10 reads; other text is returned unchanged."""
     found = _BASIC.fullmatch(text)
     if not found:
         return text

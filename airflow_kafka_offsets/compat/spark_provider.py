@@ -13,11 +13,12 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow_kafka_offsets.errors import ConfigurationError
 
 K8S_DRIVER_STATUS_KEY = "k8s_driver_status"
-"""Key in the task's state store of how a driver on Kubernetes has ended (Spark provider 6.3, a private name there)."""
+"""Key in the task's state store for the final status of a driver on Kubernetes (Spark provider 6.3; a private name
+there)."""
 _FOLLOWING = ("get_job_status", "poll_until_complete", "is_job_active", "is_job_succeeded", "_backend")
-"""What going on with a driver takes: there since 6.3.1."""
+"""What continuing with a driver needs; available since 6.3.1."""
 _LINES = 2_000
-"""So many of the last lines are kept: Java's part of a traceback may be long."""
+"""How many of the last lines are kept: Java's part of a traceback may be long."""
 
 
 def can_follow_drivers() -> bool:
@@ -26,30 +27,30 @@ def can_follow_drivers() -> bool:
 
 
 def follows_its_driver(task: SparkSubmitOperator) -> bool:
-    """Whether the provider keeps the id of a cluster's driver, so that the task's next try can go on with it
-    (``durable``, Spark provider 6.3.1 on Airflow 3.3). Where it doesn't, a retry submits another driver."""
+    """Whether the provider keeps the id of a cluster's driver, so that the task's next try can continue with it
+    (``durable``, Spark provider 6.3.1 on Airflow 3.3). Otherwise a retry submits another driver."""
     return bool(getattr(task, "durable", False)) and can_follow_drivers()
 
 
 def refuse_unfollowed_driver(connection: Mapping[str, Any]) -> None:
-    """Refuse a standalone cluster's own drivers where the provider can't ask its master about them: the task would fail
-    while the driver runs on. Until 6.3.4 it asks at the port by which it submits, where no master answers
-    (apache/airflow#71881). Superfluous from Spark provider 6.3.4 on, but for several masters."""
+    """Refuse drivers on a standalone cluster if the provider can't ask the master about them: the task would fail while
+    the driver runs on. Before 6.3.4 the provider asks at the port where it submits, and the master doesn't answer there
+    (apache/airflow#71881). Superfluous from Spark provider 6.3.4 on, except for several masters."""
     if "rest_endpoint" not in connection:
         raise ConfigurationError(
             "Deploy mode cluster on a standalone cluster needs apache-airflow-providers-apache-spark 6.3.4 or newer, "
-            f"and this is {version('apache-airflow-providers-apache-spark')}: upgrade it, or use deploy mode client."
+            f"but this is {version('apache-airflow-providers-apache-spark')}: upgrade it, or use deploy mode client."
         )
     if not connection["rest_endpoint"]:
         raise ConfigurationError(
-            f"The Spark provider can't ask {connection.get('master')} about a driver: in deploy mode cluster, a Spark "
-            "connection has to be of type spark and to name one master. Or use deploy mode client."
+            f"The Spark provider can't ask {connection.get('master')} about a driver: in deploy mode cluster, the "
+            "Spark connection must have the type spark and name one master. Or use deploy mode client."
         )
 
 
 def submit_instead(hook: SparkSubmitHook, application: str) -> None:
-    """Have a hook submit an application whatever it is given: the provider's operator submits its own, in another place
-    in each version."""
+    """Make a hook submit this application, whatever it is given: the provider's operator passes its own application, at
+    a different place in each version."""
     submit = hook.submit
 
     def submit_this(_: str = "", **more: Any) -> Any:
@@ -59,8 +60,8 @@ def submit_instead(hook: SparkSubmitHook, application: str) -> None:
 
 
 def kept_output(hook: SparkSubmitHook) -> Callable[[], list[str]]:
-    """What gives the last lines that ``spark-submit`` prints from now on, passwords masked as the provider does. The
-    provider itself keeps 20 since 6.2, and 500 after an exception's first line."""
+    """Returns a function that gives the last lines printed by ``spark-submit`` from now on, with passwords masked as
+    the provider does. The provider itself keeps 20 since 6.2, and 500 after an exception's first line."""
     kept: deque[str] = deque(maxlen=_LINES)
     process = hook._process_spark_submit_log
 

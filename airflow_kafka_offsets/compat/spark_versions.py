@@ -1,4 +1,4 @@
-"""What Spark 3.5 lacks, and what has another name with each version. A driver takes it from here."""
+"""What Spark 3.5 lacks, and what has another name in each version. Driver code takes it from here."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from airflow_kafka_offsets.errors import ConfigurationError
 
 Result = TypeVar("Result")
 _SCALA = {"3": "2.12", "4": "2.13"}
-"""What Spark is built with as a rule, by its major version."""
+"""The Scala version that Spark is usually built with, by Spark's major version."""
 _EVENTS_WITHIN_MS = 60_000
-"""How long Spark may take to deliver its events, milliseconds; normally none are waiting."""
+"""Timeout for Spark to deliver its events, milliseconds; normally none are waiting."""
 
 
 def confs_of(spark: SparkSession) -> dict[str, str]:
-    """All confs of a session that were set; a client of Spark Connect before 4.0 can't tell. Superfluous from Spark 4.0
-    on (``spark.conf.getAll``)."""
+    """All confs that were set in a session; a Spark Connect client before 4.0 can't list them. Superfluous from Spark
+    4.0 on (``spark.conf.getAll``)."""
     if hasattr(spark.conf, "getAll"):
         return dict(spark.conf.getAll)
     if not isinstance(spark, SparkSession):
-        raise ConfigurationError(f"Spark Connect tells its confs from Spark 4.0 on; this client is {spark.version}.")
+        raise ConfigurationError(f"Spark Connect lists its confs since Spark 4.0; this client is {spark.version}.")
     java: Any = spark._jvm
     return dict(java.scala.collection.JavaConverters.mapAsJavaMap(spark._jsparkSession.conf().getAll()))
 
 
 def condition_of(error: PySparkException) -> str | None:
-    """The name of what an error is about, such as ``PATH_NOT_FOUND``. Superfluous from Spark 4.0 on
+    """The name of an error's condition, such as ``PATH_NOT_FOUND``. Superfluous from Spark 4.0 on
     (``getCondition``)."""
     found = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()
     return None if found is None else str(found)
@@ -42,13 +42,13 @@ def splits_by_records(spark: SparkSession) -> bool:
 
 
 def observes_any(spark: SparkSession) -> bool:
-    """Whether an observed sum may be of what isn't deterministic. Superfluous from Spark 4.0 on: before it such a value
-    has to be a column first."""
+    """Whether an observed sum may include a nondeterministic value. Superfluous from Spark 4.0 on: before, such a value
+    must be a column first."""
     return _major(spark) != "3"
 
 
 def was_observed(spark: SparkSession, observation: Observation) -> bool:
-    """Whether an action has run on observed rows. Spark reports it on another thread, so its events are waited for.
+    """Whether an action has run on observed rows. Spark reports it on another thread, so this waits for Spark's events.
 
     :raises Py4JJavaError: they weren't delivered within a minute.
     """
@@ -58,29 +58,29 @@ def was_observed(spark: SparkSession, observation: Observation) -> bool:
     java_class = java_observation.getClass()
     if any(method.getName() == "future" for method in java_class.getMethods()):
         return bool(java_observation.future().isCompleted())
-    # Spark 3.5.1 has no future, and its own way to ask waits for ever.
+    # Spark 3.5.1 has no future, and its own way to ask waits forever.
     metrics = java_class.getDeclaredField("metrics")
     metrics.setAccessible(True)
     return bool(metrics.get(java_observation).isDefined())
 
 
 def observation_name(observation: Observation) -> str:
-    """What a plan calls the observed rows."""
+    """The name of the observed rows in a plan."""
     java_observation: Any = observation._jo
     return str(java_observation.name())
 
 
 def alongside(spark: SparkSession, function: Callable[[], Result]) -> Callable[[], Result]:
-    """A function that another thread may call, with this one's job group and the like. Superfluous from Spark 4.0 on,
-    where a session is what it is made with."""
+    """Make a function callable from another thread, with this thread's job group and other local properties.
+    Superfluous from Spark 4.0 on, where the decorator takes the session."""
     inherits: Any = inheritable_thread_target if _major(spark) == "3" else inheritable_thread_target(spark)
     found: Callable[[], Result] = inherits(function)
     return found
 
 
 def kept_on_disk(rows: DataFrame) -> DataFrame:
-    """A frame whose rows are made now and lie on the executors' disks. Superfluous from Spark 4.0 on: before it Spark
-    takes memory first, and disks for the rest."""
+    """A frame whose rows are computed now and kept on the executors' disks. Superfluous from Spark 4.0 on: before,
+    Spark takes memory first, and disks for the rest."""
     if _major(rows.sparkSession) == "3":
         return rows.localCheckpoint(eager=True)
     return rows.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
@@ -93,8 +93,8 @@ def drop_kept(rows: DataFrame) -> None:
 
 
 def fitting(spark: SparkSession, text: str) -> str:
-    """A text with ``{version}``, ``{minor}`` and ``{scala}`` in it, as 4.0.0, 4.0 and 2.13, for this session. What a
-    vendor adds to the version is left out: the public registry doesn't know it."""
+    """Fill ``{version}``, ``{minor}`` and ``{scala}`` into a text for this session, such as 4.0.0, 4.0 and 2.13. A
+    vendor's suffix to the version is left out: the public registry doesn't know it."""
     version = spark.version.partition("-")[0]
     return text.format(version=version, minor=".".join(version.split(".")[:2]), scala=_scala(spark))
 

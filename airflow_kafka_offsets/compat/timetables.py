@@ -1,8 +1,8 @@
-"""Airflow's timetables, whichever class they are of.
+"""Airflow's timetables, from either of their two families.
 
-A Dag may name those of ``airflow.timetables`` or, since Airflow 3.2, those of ``airflow.sdk``, and the two families
-share no class. The older one keeps what it was made of to itself. What they have in common are the names of classes and
-of what they are made of.
+A Dag may use the timetables of ``airflow.timetables`` or, since Airflow 3.2, those of ``airflow.sdk``. The two families
+share no class, and the older one keeps its arguments in private attributes. Names of classes and of arguments are the
+same in both.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ _BY_ASSETS_TOO = "AssetOrTimeSchedule"
 INTERVALS = ("CronDataIntervalTimetable", "DeltaDataIntervalTimetable")
 TRIGGERS = ("CronTriggerTimetable", "DeltaTriggerTimetable", "MultipleCronTriggerTimetable")
 PARTITIONS = "CronPartitionTimetable"
-"""Since Airflow 3.2. It is a trigger's timetable too."""
+"""Since Airflow 3.2. It is a trigger timetable too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """What a timetable is made of; None is what one of its kind doesn't have.
+    """A timetable's arguments; None for an argument that its kind doesn't have.
 
-    :param kind: class name of Airflow's own timetable that it is, or is made from; another one's as it is.
-    :param expression: of cron, in a time zone or the zone's name.
-    :param interval: how long the windows are that a trigger's timetable cuts back from its ticks.
-    :param key_format: of partition keys, as ``strftime`` takes it.
+    :param kind: class name of the Airflow timetable that it is, or derives from; the class's own name for any other.
+    :param expression: a cron expression.
+    :param timezone: its time zone, or the zone's name.
+    :param interval: length of the windows that a trigger timetable cuts back from its ticks.
+    :param key_format: ``strftime`` format of partition keys.
     """
 
     kind: str
@@ -36,14 +37,14 @@ class Timetable:
 
 
 def timetable_of(timetable: Any) -> Timetable | None:
-    """What a timetable says; of one that waits for assets too, the part that goes by time. None where there is none."""
+    """A timetable's arguments; if it waits for assets too, those of its time-based part. None for no timetable."""
     if timetable is None or isinstance(timetable, Timetable):
         return timetable
     names = [each.__name__ for each in type(timetable).__mro__]
     if _BY_ASSETS_TOO in names:
         return timetable_of(timetable.timetable)
     known = next((name for name in names if name in (*INTERVALS, PARTITIONS, *TRIGGERS)), None)
-    if known is None:  # what it keeps to itself may mean something else
+    if known is None:  # its private attributes may mean something else
         expression, timezone = (getattr(timetable, part, None) for part in ("expression", "timezone"))
         return Timetable(type(timetable).__name__, expression, timezone)
     return Timetable(

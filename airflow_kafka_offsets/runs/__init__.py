@@ -1,1 +1,1 @@
-"""What a Dag run is about: its interval, its schedule, and the runs that are missing."""
+"""What a Dag run is about: its interval, its schedule, and missing runs."""

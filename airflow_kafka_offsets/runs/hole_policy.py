@@ -1,4 +1,4 @@
-"""Holes as tasks tell of them: which of them Airflow is loading at this moment, and the command for the others."""
+"""Holes as tasks report them: which ones Airflow is loading right now, and the command that loads the others."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from airflow_kafka_offsets.offsets.instants import iso_instant, to_datetime
 from airflow_kafka_offsets.runs.schedule import Schedule
 
 _AT_A_TIME = 100
-"""Logical dates that Airflow is asked for in one request."""
+"""How many logical dates Airflow is asked about in one request."""
 _ACTIVE = ["queued", "running"]
 
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """The Dag that loads a pipeline's windows, as a task of it, or of another Dag, knows it: no schedule is
-    known of another one. Airflow is asked through this task's instance, ``ti``."""
+    """The Dag that loads a pipeline's windows, as seen from one of its own tasks or from another Dag's task. Another
+    Dag's schedule is unknown. ``ti`` is the running task instance, through which Airflow is asked."""
 
     schedule: Schedule
     ti: Any
 
     @classmethod
     def of(cls, context: Mapping[str, Any], attempt: Mapping[str, Any]) -> Loader:
-        """The Dag that made an attempt, as the ledger notes it; where it notes nothing, this one."""
+        """The Dag that made an attempt, from the attempt's note in the ledger; the running Dag if the note doesn't
+        say."""
         ti = context["ti"]
         dag_id = (attempt.get("airflow") or {}).get("dag_id") or ti.dag_id
         timetable = getattr(context.get("dag"), "timetable", None) if dag_id == ti.dag_id else None
         return cls(Schedule.of(dag_id, timetable), ti)
 
     def loads(self, stretch: Stretch) -> bool:
-        """Whether Airflow has a run, queued or running, for each window that the schedule cuts there."""
+        """Whether Airflow has a queued or running run for each window that the schedule cuts from this stretch."""
         if stretch.start_ms is None:
             return False
         windows = self.schedule.windows(stretch.start_ms, stretch.end_ms)
@@ -45,8 +46,8 @@ class Loader:
         return all(count(self.schedule.dag_id, logical_dates=part, states=_ACTIVE) == len(part) for part in parts)
 
     def earlier_run(self) -> str | None:
-        """An earlier run of this Dag that isn't over, whose window may not be pinned yet; None when there is none, or
-        another Dag loads the windows."""
+        """An earlier run of this Dag that isn't over, so that its window may not be pinned yet. None if there is none,
+        or if another Dag loads the windows."""
         previous = getattr(self.ti, "get_previous_dagrun", None)
         if previous is None or self.schedule.dag_id != self.ti.dag_id:
             return None
@@ -54,12 +55,12 @@ class Loader:
         return next((str(run.run_id) for run in found), None)
 
     def command(self, stretch: Stretch) -> str:
-        """What loads it."""
+        """The command, or the action in words, that loads it."""
         schedule = self.schedule
         if stretch.start_ms is None:
             return (
                 f"earlier runs of {schedule.dag_id}, up to {iso_instant(stretch.end_ms)}; or, if the group "
-                "isn't to have these offsets, move it with kafka-offsets reset"
+                "should skip these offsets, move it with kafka-offsets reset"
             )
         if stretch.start_ms == stretch.end_ms:
             end = iso_instant(stretch.end_ms)
@@ -77,9 +78,9 @@ class Loader:
 class SeenHoles:
     """The holes around a window that was loaded.
 
-    :param before: between it and the nearest published window before it; None when there is none.
-    :param after: the same on the other side.
-    :param missing: the parts of the one before that nobody loads.
+    :param before: the hole between it and the nearest earlier published window; None if there is none.
+    :param after: the hole between it and the nearest later published window; None if there is none.
+    :param missing: the parts of ``before`` that nobody loads.
     :param alone: no other window is published.
     """
 
@@ -90,8 +91,8 @@ class SeenHoles:
 
     @classmethod
     def around(cls, seen: Surroundings, loader: Loader) -> SeenHoles:
-        """Look around a window. Who was loading a hole when Airflow was asked may have been done by then, so that what
-        seems to be nobody's is looked at again."""
+        """Look around a window. If parts seem to be missing, look again: a run that was loading them may have ended
+        after the ledger was read and before Airflow was asked."""
         found = cls._as_seen(seen, loader)
         return cls._as_seen(seen.again(), loader) if found.missing else found
 
@@ -103,19 +104,19 @@ class SeenHoles:
         return cls(before, seen.after(), missing, seen.alone)
 
     def told(self) -> list[str]:
-        """What there is to say, a line each."""
+        """What to log, one item per line."""
         kind = "hole" if self.missing else "still being loaded"
         lines = [] if self.before is None else [f"{kind} before it: {self.before}"]
         return lines if self.after is None else [*lines, f"hole after it: {self.after}"]
 
 
 def refusal(window: str, holes: Sequence[Hole], loader: Loader) -> HoleError:
-    """The error of a window that comes after holes."""
+    """The error for a window that comes after holes."""
     ways = [f"load what is missing: {loader.command(stretch)}" for hole in holes for stretch in hole.unpinned]
     pinned = [window for hole in holes for window in hole.pinned]
     if pinned:
         ways.append(
-            f"load what is pinned: wait for the runs of {shorten(pinned)}, or clear them; take back one "
+            f"load what is pinned: wait for the runs of {shorten(pinned)}, or clear them; take back a window "
             "that no run will load any more with kafka-offsets ledger forget"
         )
     return HoleError(

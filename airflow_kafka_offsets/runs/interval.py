@@ -1,6 +1,6 @@
 """The run's interval: which window a Dag run is about.
 
-In this order: the two instants that the task names, the run's partition date, the run's data interval.
+The first of these counts: the two instants that the task names, the run's partition date, the run's data interval.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from airflow_kafka_offsets.offsets.instants import given_instant, instant_ms, is
 from airflow_kafka_offsets.runs.schedule import Schedule, tick_after
 
 _OF_THE_SCHEDULE = ("scheduled", "backfill")
-"""Airflow's types of runs that have the schedule's own intervals. All others infer one from the moment, if they have
-any: whoever starts a run by the button, the command line, the API, another Dag or "Materialize" of an asset."""
+"""Airflow's types of runs that get the schedule's own intervals. All other runs infer one from the moment they start,
+if they have any: those started by the button, the command line, the API, another Dag, or "Materialize" of an asset."""
 _HINT = (
     "Schedule the Dag with CronDataIntervalTimetable('0 * * * *', timezone='UTC'), CronTriggerTimetable('0 * * * *', "
     "timezone='UTC', interval=timedelta(hours=1)) or CronPartitionTimetable('0 * * * *', timezone='UTC', "
@@ -27,7 +27,7 @@ _OTHER_TIME = "To load any other time range, pass start= and end=, in a pipeline
 
 @dataclass(frozen=True, slots=True)
 class RunInterval:
-    """The time that a run is about.
+    """The time range of a run.
 
     :param start_ms: Unix milliseconds, inclusive.
     :param end_ms: Unix milliseconds, exclusive.
@@ -38,7 +38,9 @@ class RunInterval:
 
     def __post_init__(self) -> None:
         if self.start_ms == self.end_ms:
-            raise IntervalError(f"This run's interval is empty: {iso_instant(self.start_ms)} is start and end. {_HINT}")
+            raise IntervalError(
+                f"This run's interval is empty: it starts and ends at {iso_instant(self.start_ms)}. {_HINT}"
+            )
         if self.start_ms > self.end_ms:
             raise IntervalError(
                 f"The interval starts at {iso_instant(self.start_ms)}, after its end at {iso_instant(self.end_ms)}."
@@ -49,10 +51,11 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
     """The interval of the current run.
 
     :param context: Airflow's task context.
-    :param start: explicit start, inclusive: ISO-8601 with a zone, or an aware datetime; None or empty when not given.
+    :param start: explicit start, inclusive: ISO-8601 with a zone, or an aware datetime; None or empty if not given.
     :param end: explicit end, exclusive.
-    :raises IntervalError: when there is no interval, an empty or inverted one, or one that the schedule doesn't cut:
-        of a partition, of a run that isn't the schedule's own, and where ``interval=`` and the ticks don't agree.
+    :raises IntervalError: when there is no interval, when it is empty or inverted, or when the schedule doesn't cut it:
+        a partition that isn't the schedule's, a run that the schedule didn't make, or an ``interval=`` that doesn't
+        match the distance between ticks.
     :raises InstantError: when a text isn't an instant or has no zone.
     """
     if start or end:
@@ -79,8 +82,8 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
 
 
 def _partition(schedule: Schedule, date: datetime) -> RunInterval:
-    """From a partition's date to the next tick, by the timetable's own cron expression and zone (daylight saving
-    included)."""
+    """From a partition's date to the next tick, by the timetable's own cron expression and zone (including daylight
+    saving)."""
     cron = schedule.cron
     if cron is None:
         kind = "A Dag without a schedule" if schedule.timetable is None else schedule.timetable.kind
@@ -106,7 +109,7 @@ def _key_around(schedule: Schedule, timestamp_ms: int) -> str:
 
 
 def _without_interval(schedule: Schedule) -> str:
-    """What to do about a run that has no interval: its timetable may be the right one."""
+    """What to do about a run without an interval; its timetable may be the right one."""
     window = schedule.last_window(now_ms())
     if not (schedule.gives_intervals or schedule.by_partition):
         return f"This run has neither a data interval nor a partition date. {_HINT}"
@@ -126,7 +129,7 @@ def _without_interval(schedule: Schedule) -> str:
 
 
 def _by_date(schedule: Schedule, window: tuple[int, int] | None) -> str:
-    """Which logical date gives a window. None does under a trigger's timetable that isn't another run's own."""
+    """Which logical date gives a window. Empty for a trigger timetable: there, only another run's own date does."""
     if window is None or schedule.by_end:
         return ""
     return (
@@ -136,8 +139,8 @@ def _by_date(schedule: Schedule, window: tuple[int, int] | None) -> str:
 
 
 def _refuse_cut_off(schedule: Schedule, interval: RunInterval) -> None:
-    """Refuse an interval of a fixed length that doesn't start at a tick: what lies between it and the run before would
-    be in no window, or in two."""
+    """Refuse an interval of a fixed length that doesn't start at a tick: records between it and the previous run's
+    interval would be in no window, or in two."""
     if not schedule.cuts_off(interval.start_ms, interval.end_ms):
         return
     way = "CronDataIntervalTimetable, whose windows reach from tick to tick"
@@ -150,15 +153,15 @@ def _refuse_cut_off(schedule: Schedule, interval: RunInterval) -> None:
         )
     raise IntervalError(
         f"This run's interval, {_between(interval.start_ms, interval.end_ms)}, has the length of the timetable's "
-        "interval=, but doesn't start at a tick of the schedule, such as where clocks change. Its window would leave "
-        f"out records, or overlap the one before. Schedule the Dag with {way}. If windows are to leave out time, pass "
+        "interval=, but doesn't start at a tick of the schedule, as happens when clocks change. Its window would leave "
+        f"out records, or overlap the one before. Schedule the Dag with {way}. If windows should leave out time, pass "
         "start='{{ data_interval_start }}' and end='{{ data_interval_end }}'."
     )
 
 
 def _refuse_other_cut(schedule: Schedule, interval: RunInterval) -> None:
-    """Refuse an interval that isn't the schedule's, of a run that the schedule didn't make: its window would lie across
-    the schedule's, or keep them out."""
+    """Refuse the interval of a run that the schedule didn't make, if it isn't one of the schedule's intervals: its
+    window would overlap the schedule's windows, or keep them from being loaded."""
     if all(map(schedule.cuts_at, (interval.start_ms, interval.end_ms))):
         return
     window = schedule.last_window(interval.end_ms)

@@ -1,9 +1,8 @@
 """A Dag's schedule: which windows its timetable cuts, and the command that makes Airflow run them.
 
-Rests on Airflow's own timetables, daylight saving included. A run's logical date is its window's start, under the
-timetables that give intervals. What ``airflow backfill create`` takes as dates differs: starts of windows; their ends,
-where the timetable is a trigger's with ``interval=``; or partition dates, as a clock in the timetable's zone shows
-them.
+Uses Airflow's own timetables, including daylight saving. Under the timetables that give intervals, a run's logical date
+is its window's start. The dates that ``airflow backfill create`` takes depend on the timetable: the starts of windows;
+their ends, for a trigger timetable with ``interval=``; or partition dates, in the timetable's local time.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, to_d
 
 _SECOND_MS = 1000
 _LEADS_MS = (_SECOND_MS, 3 * 3_600_000)
-"""How long before an instant its tick is looked for. Airflow's ticks follow from one another: where clocks change, some
-don't follow from an instant right before them, but from the last tick before the change."""
+"""How long before an instant the search for its tick starts. Airflow computes each tick from an earlier instant. When
+clocks change, some ticks are found only from the last tick before the change, not from an instant right before them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What a Dag's timetable says of windows; None when it isn't known, as that of another Dag."""
+    """What a Dag's timetable says about windows. ``timetable`` is None if it is unknown, as for another Dag."""
 
     dag_id: str
     timetable: Timetable | None = None
 
     @classmethod
     def of(cls, dag_id: str, timetable: Any) -> Schedule:
-        """That of a Dag, by Airflow's own timetable."""
+        """A Dag's schedule, from Airflow's own timetable."""
         return cls(dag_id, timetable_of(timetable))
 
     @property
@@ -42,12 +41,12 @@ class Schedule:
 
     @property
     def by_end(self) -> bool:
-        """Whether a run's window ends at a tick, with the length that ``interval=`` says."""
+        """Whether a run's window ends at a tick and has the length given by ``interval=``."""
         return self.timetable is not None and self.timetable.kind in TRIGGERS
 
     @property
     def gives_intervals(self) -> bool:
-        """Whether each run of the schedule has an interval of some length."""
+        """Whether each run of the schedule has an interval that isn't empty."""
         if self.by_end:
             return all(bool(timetable.interval) for timetable in self._timetables)
         return self.timetable is not None and self.timetable.kind in INTERVALS
@@ -60,31 +59,31 @@ class Schedule:
 
     @property
     def cron(self) -> tuple[str, Any] | None:
-        """Expression and zone; None of a schedule of several crons, or none."""
+        """Expression and zone; None for a schedule with several crons, or with none."""
         if self.timetable is None or self.timetable.expression is None:
             return None
         return self.timetable.expression, self.timetable.timezone
 
     def cuts_at(self, timestamp_ms: int) -> bool:
-        """Whether an instant is one of the schedule's ticks, or it can't be told, as of a schedule without cron."""
+        """Whether an instant is one of the schedule's ticks; also True if that is unknown, as for a schedule without
+        cron."""
         crons = [(each.expression, each.timezone) for each in self._timetables if each.expression]
         return not crons or any(_is_tick(*cron, timestamp_ms) for cron in crons)
 
     def cuts_off(self, start_ms: int, end_ms: int) -> bool:
-        """Whether a window has the length that ``interval=`` says, back from a tick, and starts at none: ticks are
-        further apart, or nearer, so that windows don't meet."""
+        """Whether a window ends at a tick and has the length given by ``interval=``, but doesn't start at a tick. Then
+        ticks are further apart than that length, or closer together, and windows don't meet."""
         if not self.by_end or self.cuts_at(start_ms) or not self.cuts_at(end_ms):
             return False
         return bool(to_datetime(start_ms) == to_datetime(end_ms) - self._timetables[0].interval)
 
     def by_ticks(self) -> Schedule | None:
-        """The same with windows that reach from tick to tick, however far apart those are; None of several crons, or
-        none."""
+        """The same schedule with windows from tick to tick, whatever their length; None for several crons, or none."""
         cron = self.cron
         return None if cron is None else Schedule(self.dag_id, Timetable(INTERVALS[0], *cron))
 
     def last_window(self, before_ms: int) -> tuple[int, int] | None:
-        """Start and end of the last window that was over at a time; None when that can't be told."""
+        """Start and end of the last window that was over at a given time; None if that is unknown."""
         import pendulum
         from airflow.timetables.interval import CronDataIntervalTimetable
 
@@ -97,8 +96,8 @@ class Schedule:
         return instant_ms(start), instant_ms(found.end)
 
     def windows(self, start_ms: int, end_ms: int) -> list[tuple[int, int]] | None:
-        """Starts and ends of the windows that the schedule cuts from one instant to another; None when it doesn't cut
-        there, or that can't be told."""
+        """Starts and ends of the windows that the schedule cuts between two instants; None if it doesn't cut at these
+        instants, or if that is unknown."""
         cron = self.cron
         if not self.gives_intervals or cron is None:
             return None
@@ -111,20 +110,20 @@ class Schedule:
         return list(pairwise(found))
 
     def backfill(self, start_ms: int, end_ms: int) -> str:
-        """The command that loads what the schedule cuts from one instant to another: it makes the runs that there are
-        none of, and clears those that failed."""
+        """The command that loads the schedule's windows between two instants: it creates missing runs, and clears
+        failed ones."""
         first, last = start_ms, end_ms - _SECOND_MS
         if self.by_end:
             first, last = start_ms + _SECOND_MS, end_ms
         elif self.timetable is None:
-            last = end_ms  # a start or an end: the window that follows is there already, and left alone
+            last = end_ms  # dates may be starts or ends; a window that follows exists already, and is left alone
         return (
             f"airflow backfill create --dag-id {self.dag_id} --from-date {self._date(first)} --to-date "
             f"{self._date(last)} --reprocess-behavior failed"
         )
 
     def partition_key(self, start_ms: int) -> str:
-        """The key of a partition."""
+        """A partition's key."""
         assert self.timetable is not None and self.timetable.key_format is not None, "a schedule by partition has one"
         return self._local(start_ms).strftime(self.timetable.key_format)
 
@@ -141,11 +140,13 @@ class Schedule:
 
 
 def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[int]:
-    """The ticks of a schedule from its start to its end, both included, Unix milliseconds: daylight saving as Airflow's
-    own timetables have it.
+    """The ticks of a schedule between two instants, both included, in Unix milliseconds, with Airflow's own handling of
+    daylight saving.
 
-    :param expression: of cron, in a time zone or the zone's name.
-    :raises IntervalError: when the two aren't ticks of the schedule, in order: windows would be cut short there.
+    :param expression: a cron expression.
+    :param timezone: its time zone, or the zone's name.
+    :raises IntervalError: when the two instants aren't ticks of the schedule, in order: windows would be cut short
+        there.
     """
     from airflow.exceptions import AirflowTimetableInvalid
 
@@ -178,7 +179,8 @@ def _is_tick(expression: str, timezone: Any, timestamp_ms: int) -> bool:
 def tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:
     """The first tick after a moment.
 
-    :raises IntervalError: when the schedule has none; or Airflow finds none, as where clocks change by half an hour.
+    :raises IntervalError: when the schedule has none, or when Airflow finds none, as when clocks change by half an
+        hour.
     """
     import pendulum
     from airflow.timetables.base import DataInterval, TimeRestriction
@@ -186,7 +188,8 @@ def tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:
 
     tick = pendulum.instance(moment)
     following = CronDataIntervalTimetable(expression, timezone=timezone).next_dagrun_info(
-        # Airflow goes on from the tick at or before the last interval's end, if that lies behind the interval's start.
+        # Airflow continues from the tick at or before the last interval's end, if that tick is after the interval's
+        # start.
         last_automated_data_interval=DataInterval(start=tick.subtract(years=100), end=tick),
         restriction=TimeRestriction(earliest=None, latest=None, catchup=True),
     )

@@ -108,7 +108,7 @@ def require_deferrable(task: SparkSubmitOperator, place: DriverPlace) -> None:
     """Refuse to wait on the triggerer for a driver that the triggerer can't ask the cluster about."""
     if not can_follow_drivers():
         raise ConfigurationError(
-            "deferrable=True needs apache-airflow-providers-apache-spark 6.3.1 or newer, and this is "
+            "deferrable=True needs apache-airflow-providers-apache-spark 6.3.1 or newer, but this is "
             f"{version('apache-airflow-providers-apache-spark')}: upgrade it, or leave deferrable out."
         )
     tracked = _TRACKED.get(place)

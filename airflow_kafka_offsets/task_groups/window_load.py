@@ -28,7 +28,7 @@ class KafkaWindowLoad(TaskGroup):
     """
     A task group that loads one window. Made by :func:`kafka_window_load`.
 
-    :ivar complete: the sensor; None where the group doesn't wait.
+    :ivar complete: the sensor; None if the group doesn't wait.
     :ivar resolve: pins the window.
     :ivar load: runs Spark on it.
     :ivar verify: proves it.
@@ -41,7 +41,7 @@ class KafkaWindowLoad(TaskGroup):
 
     @property
     def window(self) -> XComArg:
-        """The reference to the window: what other tasks take as ``window=``."""
+        """The reference to the window, which other tasks take as ``window=``."""
         return self.resolve.output
 
 
@@ -72,37 +72,37 @@ def kafka_window_load(
     """
     Wait until the run's window is complete, resolve it, load it with Spark, and verify it.
 
-    Each run loads the window of its own interval, in a backfill too. The tasks are ``complete``, ``resolve``, ``load``
-    and ``verify``, below ``group_id``. What else is to be done with the window follows them::
+    Each run loads the window of its own interval, also in a backfill. The tasks are ``complete``, ``resolve``, ``load``
+    and ``verify``, below ``group_id``. Put tasks that do more with the window after the group::
 
         orders = kafka_window_load(pipeline="orders_hourly", topics="orders", application_args=[...])
         orders >> KafkaCommitOffsetsOperator(task_id="commit", window=orders.window, group="orders-hourly")
 
-    An argument that isn't given is that of ``default_args``, the group's or else the Dag's, or the operator's default.
+    An argument that isn't given comes from ``default_args`` (the group's, else the Dag's), else from the operator.
 
     :param pipeline: names the ledger's folder. (templated)
-    :param topics: a topic or several. (templated)
-    :param topic_pattern: instead of ``topics``, with ``wait=False``: a regular expression that whole names match.
-        (templated)
+    :param topics: one or more topics. (templated)
+    :param topic_pattern: instead of ``topics``, with ``wait=False``: a regular expression that a topic's whole name
+        must match. (templated)
     :param group_id: the task group's id.
-    :param start: explicit start, inclusive, ISO-8601 with a zone; with ``end`` instead of the run's own interval.
+    :param start: explicit start, inclusive, ISO-8601 with a zone; use with ``end``, instead of the run's own interval.
         (templated)
     :param end: explicit end, exclusive. (templated)
     :param wait: wait, deferred, until the window's end has passed on every partition.
-    :param allowed_lateness: see :class:`~airflow_kafka_offsets.sensors.window_complete.KafkaWindowCompleteSensor`, as
-        ``idle`` and ``idle_after``. By default an idle partition is waited for.
+    :param allowed_lateness: see :class:`~airflow_kafka_offsets.sensors.window_complete.KafkaWindowCompleteSensor`, also
+        for ``idle`` and ``idle_after``. By default the sensor waits for idle partitions.
     :param isolation_level: which records count: ``read_committed`` by default. (templated)
-    :param on_data_loss: see :class:`~airflow_kafka_offsets.operators.resolve_window.KafkaResolveWindowOperator`, as
-        ``on_future_record`` and ``on_overlap``. By default each fails.
-    :param explain_gaps: see :class:`~airflow_kafka_offsets.operators.verify_window.KafkaVerifyWindowOperator`, as
-        ``on_hole``. By default gaps aren't explained, and a hole that nobody loads fails.
+    :param on_data_loss: see :class:`~airflow_kafka_offsets.operators.resolve_window.KafkaResolveWindowOperator`, also
+        for ``on_future_record`` and ``on_overlap``. By default each fails the task.
+    :param explain_gaps: see :class:`~airflow_kafka_offsets.operators.verify_window.KafkaVerifyWindowOperator`, also for
+        ``on_hole``. By default gaps aren't explained, and a hole that nobody loads fails the task.
     :param ledger_root: folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by default. (templated)
     :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
-    :param outlets: assets whose events verify gives, so that Dags which they start find the window proved.
+    :param outlets: assets whose events the task ``verify`` emits, so that Dags that they start find the window proved.
     :param default_args: arguments of all four tasks, such as ``retries``, ``retry_delay`` and ``pool``.
-    :param load: all other arguments of
+    :param load: all other arguments of :class:`~airflow_kafka_offsets.operators.spark_submit.KafkaSparkSubmitOperator`.
         :class:`~airflow_kafka_offsets.operators.spark_submit.KafkaSparkSubmitOperator`.
-    :raises ConfigurationError: for a pattern of topics that is to be waited for.
+    :raises ConfigurationError: when ``topic_pattern`` is given and the group waits.
     """
     if wait and topic_pattern is not None:
         raise ConfigurationError(
@@ -123,7 +123,7 @@ def kafka_window_load(
         group.verify = KafkaVerifyWindowOperator(
             task_id="verify",
             window=group.window,
-            deferrable=False,  # the load precedes it
+            deferrable=False,  # it runs after the load
             **cluster,
             **_given(explain_gaps=explain_gaps, on_hole=on_hole, outlets=outlets),
         )
@@ -136,5 +136,5 @@ def kafka_window_load(
 
 
 def _given(**arguments: Any) -> dict[str, Any]:
-    """What the caller gave: anything else would come before the default arguments of the group and the Dag."""
+    """Only what the caller gave: anything else would override the default arguments of the group and the Dag."""
     return {name: value for name, value in arguments.items() if value is not None}

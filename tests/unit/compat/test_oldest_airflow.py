@@ -19,7 +19,7 @@ from airflow_kafka_offsets.{folder} import anything
 
 @pytest.mark.parametrize("found", ["2.11.0", "3.0.6"])
 def test_an_older_one_is_refused(found: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"needs Airflow 3\.1 or newer, and this is {found}: upgrade it"):
+    with pytest.raises(ConfigurationError, match=rf"needs Airflow 3\.1 or newer, but this is {found}: upgrade it"):
         require_airflow(found)
 
 
@@ -32,5 +32,5 @@ def test_a_newer_one_is_not(found: str | None) -> None:
 def test_dags_hear_it_before_any_import_fails(folder: str) -> None:
     answer = subprocess.run([sys.executable, "-c", OLD.format(folder=folder)], capture_output=True, text=True)
     assert answer.stderr.splitlines()[-1].endswith(
-        "ConfigurationError: airflow-kafka-offsets needs Airflow 3.1 or newer, and this is 3.0.6: upgrade it."
+        "ConfigurationError: airflow-kafka-offsets needs Airflow 3.1 or newer, but this is 3.0.6: upgrade it."
     )
