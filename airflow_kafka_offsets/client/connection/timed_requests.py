@@ -61,7 +61,8 @@ class TimedRequests:
                         if len(body) >= _MOST_BYTES:
                             break
                     answer.set_result((response.status_code, body))
-            except (httpx.TransportError, httpx.InvalidURL) as error:
+            except (httpx.TransportError, httpx.InvalidURL, ValueError, ImportError) as error:
+                # Also of a proxy in the environment that httpx doesn't know, or has no library for (SOCKS).
                 answer.set_exception(OSError(str(error).removesuffix(".")))
             except BaseException as error:
                 answer.set_exception(error)

@@ -99,6 +99,21 @@ class TestFromAnIdentityServer:
             with pytest.raises(ClusterUnreachableError, match="can't be reached: Server disconnected"):
                 TokenSource(replace(settings, endpoint=endpoint)).token()
 
+    @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "ftp://127.0.0.1:1"])
+    def test_a_proxy_that_can_not_be_used_is_told(
+        self, settings: OAuthSettings, proxy: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whatever the environment names: the library for SOCKS isn't installed here."""
+        monkeypatch.setenv("ALL_PROXY", proxy)
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        with pytest.raises(ClusterUnreachableError, match=r"can't be reached: (Using SOCKS proxy|Unknown scheme)"):
+            TokenSource(settings).token()
+
+    def test_a_host_name_that_can_not_be_one_is_told(self, settings: OAuthSettings) -> None:
+        with pytest.raises(ClusterUnreachableError, match=r"a\.\.b/token can't be reached: .*label empty or too long"):
+            TokenSource(replace(settings, endpoint="http://a..b/token")).token()
+
     @pytest.mark.parametrize("status", ["200 OK", "401 Unauthorized"])
     def test_an_answer_that_never_ends_takes_neither_time_nor_memory(
         self, settings: OAuthSettings, status: str, monkeypatch: pytest.MonkeyPatch
