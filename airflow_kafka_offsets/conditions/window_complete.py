@@ -170,10 +170,8 @@ class WindowComplete(Condition):
         if others and elapsed_ms >= CLOCK_MARGIN_MS:
             facts = yield from ask(Facts, (partition.topic for partition in others))
             clocked = {topic.topic for topic in facts.values() if topic.timestamp_type == "LogAppendTime"}
-        hidden, stable = (
-            listed.with_outcome(ListOutcome.NOT_VISIBLE),
-            self.isolation_level is IsolationLevel.READ_COMMITTED,
-        )
+        hidden = set(listed.with_outcome(ListOutcome.NOT_VISIBLE))
+        stable = self.isolation_level is IsolationLevel.READ_COMMITTED
         undecided: list[TopicPartition] = []
         by_clock: list[TopicPartition] = []
         idle: list[TopicPartition] = []
