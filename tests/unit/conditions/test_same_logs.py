@@ -96,6 +96,6 @@ class TestUnknown:
     def test_a_log_that_has_not_come_to_the_epoch_is_another_one_or_told_by_a_broker_behind(self) -> None:
         """E24: where topics have no ids, a topic that was made again begins at epoch 0."""
         answers = UNTOUCHED | {LogEpoch("t", 0, 3): EpochEnd("t", 0)}
-        with pytest.raises(OffsetsError, match=r"t-0: UNKNOWN_LEADER_EPOCH .* epoch 3, and the log is at 1") as error:
+        with pytest.raises(OffsetsError, match=r"t-0: UNKNOWN_LEADER_EPOCH .* epoch 3, but the log is at 1") as error:
             judged(SEEN, answers, metadata(leader_epoch=1))
         assert error.value.retriable
