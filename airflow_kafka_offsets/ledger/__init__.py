@@ -1,1 +1,1 @@
-"""What we remember: one pipeline's snapshots and windows, as files that are created and never changed."""
+"""The ledger: one pipeline's snapshots and windows, as files that are created and never changed."""

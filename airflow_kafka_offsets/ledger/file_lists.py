@@ -1,8 +1,8 @@
-"""File lists: which files a published window has, for engines that know nothing of the ledger.
+"""File lists: the files of each published window, for engines that can't read the ledger.
 
-``files/window=<window>/files.txt`` names them by full path, a line each, in the form of ``SymlinkTextInputFormat``:
-Athena, Trino and Presto take ``files/`` for a table that is partitioned by ``window``. A list is made from the window's
-publication and nothing else, and made again whenever it isn't what that says.
+``files/window=<window>/files.txt`` names them by full path, one per line, in the format of ``SymlinkTextInputFormat``:
+Athena, Trino and Presto read ``files/`` as a table partitioned by ``window``. A list is derived only from the window's
+publication, and written again whenever it differs from it.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ class FileLists:
         self._window_folders = window_folders
 
     def refresh(self, window: str, wanted: Sequence[str] | None = None) -> None:
-        """Make a window's list what its publication says.
+        """Make a window's list match its publication.
 
-        :param wanted: the files of the publication that counted a moment ago, where they are known. Whoever has
-            published another one since writes a list as well.
+        :param wanted: the files of the publication that counted a moment ago, if known. A task that publishes another
+            one after that writes the list as well.
         """
         wanted = self.files(window) if wanted is None else wanted
         while not self.has(window, wanted):
             replace_file(self._path(window), _content(wanted))
-            # Looked at again: whoever publishes at this moment writes a list too, and the last one to look makes it
-            # right.
+            # Check again: another task may be publishing and writing the list now, and the last one to check corrects
+            # it.
             wanted = self.files(window)
 
     def has(self, window: str, files: Sequence[str]) -> bool:
-        """Whether a window's list names these files, and no others; one that isn't there names none."""
+        """Whether a window's list names exactly these files; a missing list counts as empty."""
         return (read(self._path(window)) or b"") == _content(files)
 
     def windows(self) -> set[str]:
@@ -58,15 +58,15 @@ class FileLists:
         return set(filter(is_window, (name.removeprefix(_WINDOW) for name in names(self._folder))))
 
     def files(self, window: str) -> list[str]:
-        """The files of what counts of a window, by full path; none where it isn't published, has no rows, or is in a
-        table. With strict time those of the rows inside its time."""
+        """Full paths of a window's published files; none when it isn't published, has no rows, or was written to a
+        table. With strict time, only the files of rows inside its time."""
         published = self._window_folders.publication(window)
         return [] if published is None else files_of(self._result(window, published))
 
     def between(self, start_ms: int | None, end_ms: int | None) -> dict[str, list[str]]:
-        """Files by published window, of the windows between two instants, Unix milliseconds; None for no bound.
+        """Files by published window, for the windows between two instants, Unix milliseconds; None for no bound.
 
-        :raises IntervalError: when a published window lies across a bound.
+        :raises IntervalError: when a published window crosses a bound.
         :raises LedgerConflictError: when published windows with rows share offsets, or don't meet where they should.
         """
         low, high = bounds(start_ms, end_ms)
@@ -94,13 +94,13 @@ def _content(files: Sequence[str]) -> bytes:
 
 
 def files_of(result: RunResult) -> list[str]:
-    """The files that an attempt's list names."""
+    """The files that an attempt contributes to a list."""
     inside = [file for file in result.files if file.startswith(_INSIDE)] if result.strict_time else result.files
     return [f"{_plain(result.output or '')}/{unquote(file)}" for file in inside]
 
 
 def _plain(output: str) -> str:
-    """An output's URI as other engines spell it: ``s3a`` is Hadoop's own word."""
+    """An output's URI as other engines spell it: ``s3a`` is Hadoop's scheme."""
     if output.startswith("s3a://"):
         return output.replace("s3a://", "s3://", 1)
     return output.replace("file:/", "file:///", 1) if not output.startswith("file://") else output

@@ -1,5 +1,4 @@
-"""Record queries, by partition or key, and by offset or instant; and what a ledger answers, as commands and the page
-show it."""
+"""Record queries by partition or key, and by offset or instant; and a ledger's answers, for commands and the page."""
 
 from __future__ import annotations
 
@@ -15,14 +14,14 @@ from airflow_kafka_offsets.ledger.windows_at import WindowsAt, find_at
 
 @dataclass(frozen=True, slots=True)
 class RecordQuery:
-    """Which records are asked for.
+    """Which records to look up.
 
     :param topic: their topic.
-    :param partition: their partition; None where the key decides, and for all of them.
-    :param key: the key's bytes, which decide about the partition; None where it doesn't count.
-    :param offset: the record's offset; None where it isn't asked for.
-    :param at_ms: an instant in the records' window, Unix milliseconds; None where it isn't asked for.
-    :raises ConfigurationError: when these contradict each other, or don't tell which records.
+    :param partition: their partition; None for all, or when the key decides.
+    :param key: the record key's bytes, which decide the partition; None to ignore it.
+    :param offset: the record's offset; None to ignore it.
+    :param at_ms: an instant in the records' window, Unix milliseconds; None to ignore it.
+    :raises ConfigurationError: when these contradict each other, or don't identify records.
     """
 
     topic: str
@@ -34,18 +33,18 @@ class RecordQuery:
     def __post_init__(self) -> None:
         if self.partition is not None and self.key is not None:
             raise ConfigurationError(
-                f"Give a partition or a key, not both: you gave partition {self.partition}, and the key says itself "
-                "which partition it is in. Leave the partition out."
+                f"Give a partition or a key, not both: you gave partition {self.partition}, but the key determines "
+                "its partition. Leave the partition out."
             )
         if self.offset is not None and self.at_ms is not None:
             raise ConfigurationError(
-                f"Give an offset or an instant (at), not both: offset {self.offset} is one record, whatever its time "
-                "is. Leave the instant out."
+                f"Give an offset or an instant (at), not both: offset {self.offset} is one record, whatever its "
+                "timestamp. Leave the instant out."
             )
         placed = self.partition is not None or self.key is not None
         if self.offset is not None and not placed:
             raise ConfigurationError(
-                f"Offset {self.offset} is another record in each partition of {self.topic}: give the partition, or "
+                f"Offset {self.offset} is a different record in each partition of {self.topic}: give the partition, or "
                 "the record's key."
             )
         if self.offset is None and self.at_ms is None and self.key is None:
@@ -55,12 +54,12 @@ class RecordQuery:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a query has found.
+    """The answer to a query.
 
-    :param key: where the query's key may be; None where it has none.
-    :param places: where a record of the query's offset is, by each partition that it may be in; empty where the query
-        has no offset.
-    :param at: the windows that have the query's instant; None where it has none.
+    :param key: partitions that the query's key may be in; None when the query has no key.
+    :param places: where the record at the query's offset is, for each partition it may be in; empty when the query has
+        no offset.
+    :param at: the windows that contain the query's instant; None when the query has no instant.
     """
 
     key: KeyPartitions | None
@@ -68,16 +67,16 @@ class Findings:
     at: WindowsAt | None
 
     def windows(self) -> frozenset[str]:
-        """The windows that they name as having what is asked for, or having had it."""
+        """The windows that have, or had, the records."""
         places = [*self.places.values()] if self.at is None else [each.place for each in self.at.windows]
         named = () if self.at is None else (*self.at.forgotten, self.at.first)
         return frozenset(window for window in (*(place.window for place in places), *named) if window is not None)
 
 
 def find_records(ledger: Ledger, query: RecordQuery) -> Findings:
-    """Look records up.
+    """Look up records.
 
-    :raises ConfigurationError: when no window has them, and the last one doesn't have the topic; or, by a key, when no
+    :raises ConfigurationError: when no window has them, and the last window doesn't have the topic; or, by key, when no
         snapshot says how many partitions the topic has.
     :raises LedgerError: when a file isn't what it should be.
     """

@@ -1,8 +1,8 @@
-"""Holes: offsets between two published windows that no published window has. Asked of the ledger alone.
+"""Holes: offsets between two published windows that no published window covers. Uses only the ledger.
 
-Skipped runs leave them, and so do loads that failed. A hole whose offsets another window has, pinned and not published,
-is being loaded, or waits for it; where no window is, nobody will load them. Time without offsets is no hole. What was
-left unloaded of a topic that was deleted or made again nobody can load any more: that is told, too.
+Skipped runs and failed loads leave holes. If another window that is pinned but not published covers a hole's offsets,
+they are being loaded or will be; if no window does, nobody will load them. Time without offsets isn't a hole. This
+module also reports what was left unloaded of a topic that was deleted or re-created, which nobody can load any more.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.tiling import Seam, Tiling, check_tiling, seams, uncovered
 
 HolePolicy = Literal["fail", "warn"]
-"""What to do about a hole: fail the task, or say so and go on."""
+"""What to do about a hole: fail the task, or log a warning and continue."""
 
 _FEW = 4
-"""So many windows are asked one by one whether they are published, the others a month at a time."""
+"""How many windows are checked one by one for a publication; the others are checked a month at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """A part of the log between two windows.
 
-    :param start_ms: where the earlier window ends, Unix milliseconds; None where there is none, and a group stands.
-    :param end_ms: where the later one starts: the same instant where the two meet in time and not in offsets.
-    :param gaps: the offsets between them, a seam for each partition that has any.
+    :param start_ms: where the earlier window ends, Unix milliseconds; None for a group's committed offsets instead of a
+        window.
+    :param end_ms: where the later window starts: the same instant if the two meet in time but not in offsets.
+    :param gaps: the offsets between them, one seam for each partition that has any.
     """
 
     start_ms: int | None
@@ -47,18 +48,18 @@ class Stretch:
 
     def __str__(self) -> str:
         offsets, partitions = sum(gap.size for gap in self.gaps), number_of(len(self.gaps), "partition")
-        since = "where the group stands" if self.start_ms is None else iso_instant(self.start_ms)
+        since = "the group's commits" if self.start_ms is None else iso_instant(self.start_ms)
         time = f"at {since}" if self.start_ms == self.end_ms else f"from {since} to {iso_instant(self.end_ms)}"
         return f"{time}: {offsets} offsets in {partitions} ({shorten(map(str, self.gaps))})"
 
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """What lies between two published windows and is in none.
+    """Offsets between two published windows that no published window covers.
 
-    :param whole: all of it.
-    :param pinned: windows within it that are pinned and not published, in order of time.
-    :param unpinned: the parts of it that no window has; empty when the pinned ones have all.
+    :param whole: the whole hole.
+    :param pinned: windows within it that are pinned but not published, in order of time.
+    :param unpinned: the parts that no window covers; empty when the pinned windows cover all of it.
     """
 
     whole: Stretch
@@ -73,7 +74,7 @@ class Hole:
 
 
 class Surroundings:
-    """What the ledger has around one window, as one listing found it. What is read of it is read once.
+    """The windows around one window, from one listing of the ledger. Each file is read at most once.
 
     :param manifest: the window, which is published.
     """
@@ -89,7 +90,7 @@ class Surroundings:
         self._published_in = cache(ledger.window_folders.published_in)
 
     def again(self) -> Surroundings:
-        """What there is around the window by now."""
+        """The windows around the window, from a new listing."""
         return Surroundings(self._ledger, self._manifest)
 
     @property
@@ -99,8 +100,8 @@ class Surroundings:
         return not any(map(self._is_published, others))
 
     def tiling(self) -> Tiling:
-        """How the window meets the published ones that touch or cross it in time, and the nearest ones beyond, which
-        may leave offsets out and share none. One that isn't loaded yet is no gap."""
+        """How the window meets the published windows that touch or cross it in time, and the nearest ones beyond them.
+        Those may leave offsets out, but must share none. A window that isn't loaded yet is no gap."""
         window, log = self._manifest, self._ledger.snapshots
         touching = self.index.crossing(window.start_ms - 1, window.end_ms + 1)
         near = [self._published(other) for other in touching if other != window.window and self._is_published(other)]
@@ -118,7 +119,8 @@ class Surroundings:
         return replace(tiling, problems=(*tiling.problems, *backwards))
 
     def _apart(self) -> Iterator[tuple[Manifest, Manifest]]:
-        """The window with each of the nearest published ones that doesn't meet it in time, in order of time."""
+        """Pairs of this window and the nearest published one on each side that doesn't meet it in time, in order of
+        time."""
         window = self._manifest
         earlier, later = self._published_before(window.start_ms), self._published_after()
         if earlier is not None and self.index.extents[earlier][1] < window.start_ms:
@@ -137,9 +139,9 @@ class Surroundings:
         return None if later is None else self._between(self._manifest, self._published(later))
 
     def since(self, commits: Mapping[TopicPartition, int]) -> list[Hole]:
-        """The holes between some offsets and this window, the latest first.
+        """The holes between a group's commits and this window, latest first.
 
-        :param commits: how far a reader has come; a partition that it hasn't begun is absent.
+        :param commits: the committed offsets; a partition without a commit is absent.
         """
         found: list[Hole] = []
         window = self._manifest
@@ -158,8 +160,8 @@ class Surroundings:
         return found
 
     def _before_the_first(self, first: Manifest, commits: Mapping[TopicPartition, int]) -> Iterator[Hole]:
-        """What a reader would miss before the first published window. Where it hasn't begun, it begins with the first
-        window that is pinned."""
+        """What the group would miss before the first published window. On a partition without a commit, it starts with
+        the first pinned window."""
         log_start = self._ledger.snapshots.log_starts(first.start_snapshot)
         gaps = []
         for beginning in first.ranges:
@@ -178,7 +180,7 @@ class Surroundings:
             yield Hole(Stretch(None, first.start_ms, tuple(missing)), tuple(pinned), unpinned)
 
     def _pinned_gaps(self, pinned: Iterable[str], before_ms: int) -> Iterator[Seam]:
-        """What windows have that aren't published and are over before a time."""
+        """The offsets of unpublished windows that end at or before a time."""
         for window in pinned:
             if self.index.extents[window][1] <= before_ms:
                 for unpublished in self._manifest_of(window).non_empty():
@@ -187,8 +189,8 @@ class Surroundings:
                     )
 
     def _first_in_row(self, manifest: Manifest) -> str:
-        """The first of the published windows up to one that meet each other: each begins with the snapshot that the one
-        before it ends with."""
+        """The first window of the unbroken row of published windows that ends with the given one: each starts with the
+        snapshot that the one before it ends with."""
         window, start_ms, snapshot = manifest.window, manifest.start_ms, manifest.start_snapshot
         while (earlier := self._published_before(start_ms)) is not None and self.index.extents[earlier][1] == start_ms:
             first, last = self._snapshots(earlier)
@@ -198,7 +200,7 @@ class Surroundings:
         return window
 
     def _snapshots(self, window: str) -> tuple[int, int]:
-        """Numbers of the snapshots that a published window was made from. A checkpoint knows them of many windows."""
+        """Numbers of the snapshots that a published window was made from. Checkpoints hold them for many windows."""
         numbers = self.index.live[window]
         verified = self._verified.get((window, numbers[0])) if len(numbers) == 1 else None
         found = self._published(window) if verified is None else verified
@@ -209,8 +211,8 @@ class Surroundings:
         return self._ledger.checkpoints.read()
 
     def _between(self, earlier: Manifest, later: Manifest) -> Hole | None:
-        """The hole between the nearest published windows. Two that meet in time leave offsets out when one of them was
-        resolved anew, and isn't loaded as it is now."""
+        """The hole between two neighboring published windows. Two that meet in time leave offsets out when one was
+        resolved again and its newest revision isn't loaded yet."""
         whole = self._stretch(earlier, later)
         if whole is None:
             return None
@@ -225,15 +227,15 @@ class Surroundings:
         return Hole(whole, tuple(sorted(pinned, key=window_extent)), tuple(unpinned))
 
     def _newer(self, published: Manifest, whole: Stretch) -> Manifest | None:
-        """The newest revision of a published window, if that is another one and has some of a stretch."""
+        """The newest revision of a published window, if it isn't the published one and covers part of a stretch."""
         newest = self._pinned(published.window)
         if newest.revision == published.revision or uncovered(whole.gaps, [newest.ranges]) == list(whole.gaps):
             return None
         return newest
 
     def _reaching_into(self, stretch: Stretch) -> tuple[list[str], list[str]]:
-        """Other windows that have some of a stretch's time: those that aren't published, and those that are, which
-        reach over an end of it."""
+        """Other windows that overlap a stretch in time: the unpublished ones, and the published ones that extend beyond
+        an end of it."""
         since = 0 if stretch.start_ms is None else stretch.start_ms
         pinned: list[str] = []
         published: list[str] = []
@@ -242,13 +244,13 @@ class Surroundings:
             inside = since <= start_ms and end_ms <= stretch.end_ms
             if not inside and self._is_published(window):
                 published.append(window)
-            elif self._newest(window).is_pinned:  # and not begun by a task, or what a crash left
+            elif self._newest(window).is_pinned:  # not while a task is pinning it, or after a crash did so
                 pinned.append(window)
         return pinned, published
 
     def _edges(self, windows: Sequence[str]) -> Iterator[Manifest]:
-        """Of each row of windows that meet in time, or overlap, the one that starts first and the one that ends last:
-        between them no offset is left out."""
+        """For each row of windows that meet or overlap in time, the one that starts first and the one that ends last:
+        between these two, no offset is left out."""
         first = last = None
         for window in windows:
             if last is None or self.index.extents[window][0] > self.index.extents[last][1]:
@@ -273,7 +275,7 @@ class Surroundings:
 
     def _read_published(self, window: str) -> Manifest:
         publication = self._publication(window)
-        assert publication is not None, "publications stay"
+        assert publication is not None, "publications are never removed"
         return self._ledger.pinned(window, publication.revision).manifest
 
     def _newest(self, window: str) -> WindowFolder:
@@ -295,7 +297,7 @@ class Surroundings:
 
 
 def gaps_between(ledger: Ledger, earlier: Manifest, later: Manifest) -> tuple[Seam, ...]:
-    """The offsets between two windows, a seam for each partition that has any."""
+    """The offsets between two windows, one seam for each partition that has any."""
     beginning = ledger.snapshots.log_starts(later.start_snapshot)
     return tuple(seam for seam in seams([earlier.ranges, later.ranges], beginning) if seam.is_gap)
 
@@ -308,10 +310,10 @@ def _starts_ahead(manifest: Manifest, commits: Mapping[TopicPartition, int]) -> 
 def telling_leftovers(
     ledger: Ledger, way: str = "give the task another pipeline=, and clear the run"
 ) -> Iterator[None]:
-    """Add to the error of a topic that was made again how to go on, and what was left of the old one.
+    """Add to the error about a re-created topic what to do next, and what was left unloaded of the old topic.
 
-    :param way: how the caller is given another pipeline.
-    :raises TopicChangedError: as it comes, with more words.
+    :param way: how the user gives the caller another pipeline.
+    :raises TopicChangedError: the caught error, with that added.
     """
     try:
         yield
@@ -326,7 +328,7 @@ def telling_leftovers(
 
 
 def left_unloaded(ledger: Ledger, topic: str) -> str:
-    """In words: where the last published window ends, and which offsets that were seen after it no window published."""
+    """In words: where the last published window ends, and which known offsets after it were never published."""
     last = ledger.last_published()
     entries = ledger.snapshots.entries()
     if not entries:
@@ -339,17 +341,17 @@ def left_unloaded(ledger: Ledger, topic: str) -> str:
         if key.topic == topic and (start := ends.get(key, boundary.log_start_offset)) < boundary.high_watermark
     }
     until = (
-        "No window of the old one was published."
+        "No window of the old topic was published."
         if last is None
-        else f"The last published window of the old one ends at {iso_instant(last.end_ms)}."
+        else f"The last published window of the old topic ends at {iso_instant(last.end_ms)}."
     )
     if not left:
-        none = "No offsets" if last is None else "No offsets after it"
-        return f"{until} {none} were seen by {iso_instant(seen.resolved_at_ms)}, when it was last asked."
+        none = "no offsets" if last is None else "no offsets after that"
+        return f"{until} When Kafka was last asked, at {iso_instant(seen.resolved_at_ms)}, the old topic had {none}."
     where = shorten(f"{topic}-{partition}: {size} from {start} on" for partition, (size, start) in left.items())
     more = "offsets" if last is None else "more offsets"
     return (
-        f"{until} By {iso_instant(seen.resolved_at_ms)}, when it was last asked, it had "
-        f"{sum(size for size, _ in left.values())} {more} ({where}), which were never loaded; what came "
+        f"{until} When Kafka was last asked, at {iso_instant(seen.resolved_at_ms)}, the old topic had "
+        f"{sum(size for size, _ in left.values())} {more} ({where}), which were never loaded. How many came "
         "later is unknown."
     )

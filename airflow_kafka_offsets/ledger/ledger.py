@@ -1,13 +1,13 @@
 """The ledger: a folder on object storage with one pipeline's snapshots and windows.
 
-Layout, all of it created and never changed::
+Layout; files are created and never changed::
 
     <root>/<pipeline>/
       pipeline.json                       the ledger's identity, topics, cluster id, isolation level, format version
       snapshots/00000/00000042.json.gz    the log of snapshots
       instants/202611/…                   its index by time
       windows/202611/<start>_<end>/       a window: manifest, attempts, results, publications, verified
-      checkpoints/20261121_….json         windows of a day, all verified: what listing them takes
+      checkpoints/20261121_….json         summaries of a day's windows, all verified: enough to list them
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 
 FORMAT = 3
-"""Formats 1 and 2 are from before the first release, and had no identity."""
+"""Formats 1 and 2 predate the first release, and had no ledger identity."""
 _FIELDS = frozenset({"format", "pipeline", "ledger_id", "topics", "cluster_id", "isolation_level"})
 
 _FORCE = (
-    " --force. Windows with other names load what they published again: delete the rows of the forgotten "
+    " --force. Windows with other names would load the same records again: delete the rows of the forgotten "
     "windows from tables and plain paths."
 )
 _WAITS_S = (0.2, 0.4, 0.8, 1.6, 3.2)
-"""How long a task waits at most, a random part of it, before it pins again what another one was pinning too."""
+"""Longest waits, of which a task waits a random part, before it pins again a window that another task pinned too."""
 
 
 class Ledger:
@@ -83,7 +83,7 @@ class Ledger:
     def __init__(self, root: StoragePath, pipeline: str) -> None:
         if not PIPELINE_NAME.fullmatch(pipeline):
             raise ConfigurationError(
-                "A pipeline's name may have only letters, digits, '.', '_' and '-', as it names a folder; "
+                "A pipeline's name may have only letters, digits, '.', '_' and '-', because it names a folder; "
                 f"not {pipeline!r}."
             )
         self.pipeline = pipeline
@@ -99,15 +99,15 @@ class Ledger:
         return str(self.folder)
 
     def open(self, topics: Iterable[str], cluster_id: str, isolation_level: IsolationLevel) -> None:
-        """Create the pipeline, or check that it is the same one.
+        """Create the pipeline, or check that the existing one matches.
 
-        Topics may be added; a new topic starts like a new partition. Who creates it gives it its identity, and sees
-        first whether the store keeps its promise: once a ledger, not once a task.
+        Topics may be added; a new topic starts like a new partition. Creating the ledger gives it its identity, after a
+        test that the store creates files exclusively: once per ledger, not once per task.
 
-        :raises ExclusiveCreateError: when the store lets two writers create one file.
-        :raises TopicChangedError: when the ledger was written by another cluster.
+        :raises ExclusiveCreateError: when the store lets two writers create the same file.
+        :raises TopicChangedError: when the ledger was written for another cluster.
         :raises ConfigurationError: when a topic was dropped or the isolation level differs.
-        :raises LedgerError: when its format is another one.
+        :raises LedgerError: when the ledger has another format.
         :raises LedgerCorruptError: when ``pipeline.json`` is damaged.
         """
         wanted = {
@@ -127,16 +127,16 @@ class Ledger:
         self._check(stored, wanted)
 
     def read_pipeline(self) -> dict[str, Any] | None:
-        """What ``pipeline.json`` says, which is read once, as it is never changed; None when there is none."""
+        """The content of ``pipeline.json``, read once because it never changes; None when there is no such file."""
         if self._stored is None:
             self._stored = read_json(self.folder / PIPELINE)
         return self._stored
 
     @property
     def id(self) -> str:
-        """The ledger's identity, made once with it. The pipeline's name isn't one: another ledger's may be the same.
+        """The ledger's identity, created with it. The pipeline's name isn't one: another ledger may have the same name.
 
-        :raises LedgerCorruptError: when ``pipeline.json`` is missing or has none.
+        :raises LedgerCorruptError: when ``pipeline.json`` is missing or has no identity.
         """
         return LedgerIdentity.of_pipeline(self.read_pipeline(), str(self.folder / PIPELINE)).ledger_id
 
@@ -151,7 +151,7 @@ class Ledger:
                 "the object."
             )
         if found != FORMAT:
-            way = "update this" if found > FORMAT else "start another pipeline"
+            way = "update this package" if found > FORMAT else "start another pipeline"
             raise LedgerError(
                 f"The ledger {self.uri} has format {found!r}; this version reads and writes {FORMAT}: {way}."
             )
@@ -161,19 +161,20 @@ class Ledger:
         self.require_cluster(wanted["cluster_id"])
         if stored["isolation_level"] != wanted["isolation_level"]:
             raise ConfigurationError(
-                f"{where} is {stored['isolation_level']}; {wanted['isolation_level']} needs a pipeline of its own."
+                f"{where} is {stored['isolation_level']}; to read with {wanted['isolation_level']}, use another "
+                "pipeline name."
             )
         dropped = set(stored["topics"]) - set(wanted["topics"])
         if dropped:
             raise ConfigurationError(
-                f"{where} covers {', '.join(sorted(dropped))} too: name all of its topics. If a topic was "
+                f"{where} also covers {', '.join(sorted(dropped))}: name all of its topics. If a topic was "
                 "deleted, start another pipeline."
             )
 
     def require_cluster(self, cluster_id: str) -> None:
-        """Refuse another cluster than the one that the ledger was written by, if there is a ledger.
+        """Refuse a cluster other than the one that an existing ledger was written for.
 
-        :raises TopicChangedError: it is another one.
+        :raises TopicChangedError: when it is another cluster.
         """
         written_by = (self.read_pipeline() or {}).get("cluster_id", cluster_id)
         if written_by != cluster_id:
@@ -185,7 +186,7 @@ class Ledger:
     def exists(self) -> bool:
         """Whether the pipeline was ever opened.
 
-        :raises LedgerError: when its format is another one.
+        :raises LedgerError: when the ledger has another format.
         :raises LedgerCorruptError: when ``pipeline.json`` is damaged.
         """
         stored = self.read_pipeline()
@@ -194,7 +195,7 @@ class Ledger:
         return stored is not None
 
     def pinning(self, on_overlap: OverlapPolicy = "fail") -> Pinning:
-        """What pins windows: many of them with two looks at the ledger."""
+        """A pinning for windows; it lists the ledger twice, however many windows it pins."""
         return Pinning(self.pipeline, lambda: self.id, self.window_folders, self.snapshots, on_overlap)
 
     def pin_window(
@@ -208,13 +209,12 @@ class Ledger:
     ) -> PinnedManifest:
         """Pin the window between two stored snapshots, or return it as it was pinned before.
 
-        :param on_data_loss: see :func:`.ranges.window_between`; what was pinned before
-            stays as it is.
-        :param on_overlap: what to do when another window has some of its offsets, published or not: ``fail``, or
+        :param on_data_loss: see :func:`.ranges.window_between`; a window that was pinned before stays as it is.
+        :param on_overlap: what to do when another window, published or not, has some of its offsets: ``fail``, or
             ``allow``.
         :raises IntervalError: when the end isn't after the start.
-        :raises DataLossError: when records are gone and ``on_data_loss`` is ``fail``.
-        :raises WindowOverlapError: when another window has some of its offsets, and that is to fail.
+        :raises DataLossError: when records are deleted and ``on_data_loss`` is ``fail``.
+        :raises WindowOverlapError: when another window has some of its offsets, and ``on_overlap`` is ``fail``.
         :raises LedgerCorruptError: when the stored manifest was changed.
         :raises InstantForgottenError: when one of the snapshots was forgotten meanwhile.
         """
@@ -229,7 +229,7 @@ class Ledger:
             except WindowOverlapError as error:
                 if wait_s is None or not error.retriable:
                     raise
-                # Two tasks at one moment, each of which may have taken its pin back for the other.
+                # Two tasks pinned at the same moment, and each may have taken its pin back because of the other.
                 time.sleep(random.uniform(0, wait_s))
         return pinned
 
@@ -246,23 +246,24 @@ class Ledger:
         return [self.window_folders.newest(*found) for found in self.window_folders.index().live.items()]
 
     def last_pinned(self) -> PinnedManifest | None:
-        """The window that ends last; None when none is settled. One that is being pinned may be taken back."""
+        """The settled window that ends last; None when there is none. One that is still being pinned may be taken back,
+        and doesn't count."""
         index = self.window_folders.index()
         found = (self.settled(window, index.live[window]) for window in index.latest_first())
         return next(filter(None, found), None)
 
     def settled(self, window: str, live: Sequence[int] | None = None) -> PinnedManifest | None:
-        """The newest revision of a window that is settled; None when none is. A newer one is being pinned at this
-        moment, or was when a crash came, and may be taken back: nothing is decided for good by it.
+        """The newest settled revision of a window; None when there is none. A newer revision that isn't settled is
+        being pinned, or a crash left it: it may be taken back, so nothing permanent may depend on it.
 
-        :param live: numbers of its revisions that count, where they are known.
+        :param live: numbers of its revisions that count, if known.
         """
         live = self.window_folders.live_numbers(window) if live is None else live
         pinned = (self.window_folders.revision(window, number).pinned() for number in reversed(live))
         return self._own(next((stored for stored in pinned if stored is not None and stored.settled), None))
 
     def last_published(self) -> Manifest | None:
-        """What is published of the window that ends last; None when nothing is published."""
+        """The manifest of the published window that ends last; None when nothing is published."""
         index = self.window_folders.index()
         for window in index.latest_first():
             published = self.window_folders.publication(window, index.live[window])
@@ -273,8 +274,8 @@ class Ledger:
     def pinned(self, window: str, revision: int | None = None) -> PinnedManifest:
         """A window's stored manifest.
 
-        :param revision: which one; None for the newest.
-        :raises LedgerCorruptError: when there is none, or it was changed.
+        :param revision: the revision's number; None for the newest.
+        :raises LedgerCorruptError: when there is no manifest, or it was changed.
         :raises LedgerConflictError: when it was pinned in another ledger.
         """
         folder = self.window(window) if revision is None else self.window_folders.revision(window, revision)
@@ -284,10 +285,10 @@ class Ledger:
         return pinned
 
     def revisions(self, window: str, known: PinnedManifest | None = None) -> list[PinnedManifest]:
-        """A window's manifests that count, oldest first. A revision that a crash left without one is passed over, and
-        so is one that was taken back.
+        """The manifests of a window's revisions that count, oldest first. Skips revisions without a manifest, which a
+        crash left, and revisions that were taken back.
 
-        :param known: one of them that was read before.
+        :param known: one of them, if it was read before.
         """
         pinned = (
             known if known is not None and folder.revision == known.manifest.revision else self._own(folder.pinned())
@@ -299,10 +300,10 @@ class Ledger:
         return None if pinned is None else pinned.of_ledger(self.id)
 
     def summaries(self) -> list[WindowSummary]:
-        """What every window has come to, in order of time; a revision that isn't published yet comes after the one that
-        is.
+        """Summaries of all windows, in order of time. A newer revision that isn't published yet follows the published
+        one.
 
-        :raises LedgerCorruptError: naming a file that isn't what it should be.
+        :raises LedgerCorruptError: naming a damaged file.
         """
         names = self.window_folders.names()
         known = self.checkpoints.read(names)
@@ -313,10 +314,10 @@ class Ledger:
         return without_replaced(filter(None, found))
 
     def keep_day(self, window: str, index: WindowIndex | None = None) -> None:
-        """Note the windows that start on the same UTC day in a checkpoint, once all of them are verified and they
-        cover it up to its end.
+        """Write a checkpoint of the windows that start on the same UTC day, once all are verified and cover the day up
+        to its end.
 
-        :param index: the windows, where they were looked at before.
+        :param index: the windows, if they were listed before.
         """
         live = (index or self.window_folders.index()).live
         day = [self.window_folders.newest(name, live[name]) for name in whole_day(window, live)]
@@ -324,14 +325,14 @@ class Ledger:
             self.checkpoints.write(filter(None, in_parallel(summarise, day)))
 
     def forget(self, windows: Collection[str], why: str) -> list[int]:
-        """Let windows not count any more, and forget those of their instants that no other window shares: whoever
-        resolves them next asks Kafka anew. Nothing is deleted, and their lists of files name none. Asked again, it
-        finishes what a crash left.
+        """Forget windows, so that they no longer count, and forget their instants that no other window shares, so that
+        Kafka is asked again when these are next resolved. Nothing is deleted; the windows' file lists become empty.
+        Calling it again finishes what a crash interrupted.
 
-        :param why: who asked for it, kept beside them.
-        :returns: the instants that are forgotten, Unix milliseconds; the others stay, so that windows go on tiling.
+        :param why: who asked for it, stored with the windows.
+        :returns: the forgotten instants, Unix milliseconds; shared instants stay, so that the other windows still tile.
         """
-        # The windows after their instants: while one counts, its instants are known to be its own.
+        # Forget the instants first: while a window still counts, its instants can be told from others'.
         counting = [window for window in windows if self.window_folders.live(window)]
         instants = self.forget_instants(self.between_instants(counting))
         for window in windows:
@@ -340,13 +341,13 @@ class Ledger:
         return instants
 
     def between_instants(self, windows: Collection[str]) -> list[str]:
-        """Those of some windows that run from one instant to another. Snapshots of other kinds can't be resolved anew,
-        so that increments and other windows between them keep their ends."""
+        """The given windows that run from one instant to another. Snapshots of other kinds can't be resolved again, so
+        that increments and other windows between them keep their ends."""
         others = {entry.timestamp_ms for entry in self.snapshots.entries() if entry.kind != AsOfKind.INSTANT}
         return [window for window in windows if others.isdisjoint(window_extent(window))]
 
     def forget_instants(self, windows: Collection[str]) -> list[int]:
-        """Forget the instants of some windows, but those that another window shares."""
+        """Forget the instants of the given windows, except those that another window shares."""
         instants = {instant for window in windows for instant in window_extent(window)}
         others = live_revisions(self.window_folders.names()).keys() - set(windows)
         instants -= {instant for window in others for instant in window_extent(window)}
@@ -356,11 +357,11 @@ class Ledger:
         return known
 
     def forget_snapshots(self, after_ms: int) -> list[Entry]:
-        """Let all snapshots count no more that stand after a time. Nothing is deleted.
+        """Forget all snapshots after a time, so that they no longer count. Nothing is deleted.
 
         :param after_ms: Unix milliseconds.
-        :returns: those that counted, in order of time.
-        :raises ConfigurationError: naming windows that are made from one of them; nothing is forgotten then.
+        :returns: the snapshots that counted, in order of time.
+        :raises ConfigurationError: naming windows that were made from one of them; nothing is forgotten then.
         :raises LedgerConflictError: naming windows that were made from one of them meanwhile.
         """
         entries = [entry for entry in self.snapshots.entries() if entry.timestamp_ms > after_ms]
@@ -372,7 +373,7 @@ class Ledger:
                 f"Windows were made from snapshots after {iso_instant(after_ms)}: {shorten(made)}. Nothing was "
                 f"forgotten. Forget them first: {self._forget_command(made)}{_FORCE if published else ''}"
             )
-        # The latest first: an increment that counts never begins at one that doesn't.
+        # Latest first, so that an increment that counts never starts at a forgotten snapshot.
         for entry in reversed(entries):
             self.snapshots.forget_entry(entry)
         meanwhile = list(self._made_from(numbers, after_ms))
@@ -404,7 +405,7 @@ class Ledger:
         """
 
         def in_use(forgotten: Mapping[int, int]) -> set[int]:
-            # A window that has one of them begins in its month, or before.
+            # A window that uses one of them starts in its month, or before.
             latest = month_of(compact_instant(max(forgotten)))
             others = live_revisions(self.window_folders.names(until=latest)).keys() - set(revising)
             meeting = [window for window in others if not forgotten.keys().isdisjoint(window_extent(window))]

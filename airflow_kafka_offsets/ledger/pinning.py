@@ -1,14 +1,14 @@
-"""Pinning: windows on their way into the ledger, none of which may share offsets with another one.
+"""Pinning: stores windows in the ledger so that no two of them share offsets.
 
-There is no lock. A window is compared with those that are there, its manifest is created, and then it is compared with
-those that came meanwhile: of two tasks that pin overlapping windows at one time, whoever looks last sees the other.
-Who sees one takes its own pin back. What has passed is settled: its ``manifest.sha256`` is written. So at most one of
-them is ever settled, and a manifest without its hash is looked at again by whoever pins that window next. Of two tasks
-that pin one and the same window, one may settle it and the other one take it back: both create ``manifest.sha256``,
-exclusively, and who comes second finds out.
+There is no lock. A window is compared with the existing ones, its manifest is created, and it is then compared with
+those that were pinned meanwhile. If two tasks pin overlapping windows at the same time, the one that looks last sees
+the other's. A task that sees an overlap takes its own pin back; otherwise it settles the window, by writing its
+``manifest.sha256``. So at most one of the two is ever settled, and a manifest without its hash is checked again by the
+next task that pins that window. If two tasks pin the same window, one may settle it while the other takes it back: both
+create ``manifest.sha256`` exclusively, and the second one finds out.
 
 Snapshots of the chain never run backwards, so windows between them that don't overlap in time share no offsets, and
-needn't be read. A window that begins or ends at a group's commits or at a log start may reach anywhere.
+needn't be read. A window that starts or ends at a group's commits or at log start offsets may reach anywhere.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Overlap:
     """A window that shares offsets with another one.
 
     :param window: its name.
-    :param state: how far it has come.
-    :param loading: which attempt may be loading it, in words; None when none may.
-    :param settled: False while a task is pinning it, or when one died doing so.
-    :param shared: the offsets that both have.
+    :param state: its state.
+    :param loading: the attempt that may be loading it, in words; None when there is none.
+    :param settled: False while a task is pinning it, or after a task died doing so.
+    :param shared: the offsets that both windows have.
     """
 
     window: str
@@ -53,7 +53,7 @@ class Overlap:
 
 
 class _Look:
-    """Windows and snapshots, as one look at the ledger found them.
+    """The windows and snapshots of one listing of the ledger.
 
     :param folders: the ledger's windows.
     :param snapshots: its snapshots.
@@ -62,14 +62,14 @@ class _Look:
     def __init__(self, folders: WindowFolders, snapshots: SnapshotLog) -> None:
         self._folders = folders
         self._index = folders.index()
-        # After the windows: the snapshots of each one were stored before it.
+        # List snapshots after windows: each window's snapshots were stored before it.
         self._apart = snapshots.times_apart()
         self._unordered = [window for window in self._index.live if not self._in_order(window)]
 
     def overlap(self, manifest: Manifest) -> Overlap | None:
-        """A window that shares offsets with another one; None when none does.
+        """A window that shares offsets with a given one; None when there is none.
 
-        :param manifest: the other one.
+        :param manifest: the given window's manifest.
         """
         possible = self.possible(manifest.window)
         found = self._first_overlap(manifest, [window for window in possible if _end_ms(window) in self._apart])
@@ -80,7 +80,7 @@ class _Look:
         for first in range(0, len(latest_first), _AT_A_TIME):
             part = latest_first[first : first + _AT_A_TIME]
             found = self._first_overlap(manifest, part)
-            # Ends in the chain never rise towards the past: what ended before these lies below as well.
+            # Going back in time, ends in the chain never rise: windows that ended earlier are below as well.
             if found is not None or self._lies_behind(part[-1], manifest):
                 return found
         return None
@@ -93,7 +93,7 @@ class _Look:
         return any(ends_before(pinned.manifest.ranges, manifest.ranges) for _, pinned in self._counting(window))
 
     def possible(self, window: str) -> list[str]:
-        """The other windows of which the chain doesn't say that they share nothing with one."""
+        """The other windows that may share offsets with a given one, as far as the chain of snapshots tells."""
         crossing = self._index.crossing(*window_extent(window)) if self._in_order(window) else self._index.live
         return [
             other
@@ -105,7 +105,7 @@ class _Look:
         return self._apart.isdisjoint(window_extent(window))
 
     def _surely_before(self, one: str, other: str) -> bool:
-        """Whether the chain says that all offsets of one are below the other's."""
+        """Whether the chain guarantees that all offsets of one window are below the other's."""
         end_ms, start_ms = window_extent(one)[1], window_extent(other)[0]
         return end_ms <= start_ms and self._apart.isdisjoint((end_ms, start_ms))
 
@@ -126,19 +126,19 @@ def _overlap(manifest: Manifest, folder: WindowFolder, pinned: PinnedManifest) -
 
 
 OverlapPolicy = Literal["fail", "allow"]
-"""What to do about a window that shares offsets with another one of its pipeline: refuse it, or pin it all the same."""
+"""What to do about a window that shares offsets with another window of its pipeline: refuse it, or pin it anyway."""
 
 _PUBLISHED = (WindowState.PUBLISHED, WindowState.VERIFIED)
 
 
 class Pinning:
-    """Pins windows of one pipeline, one or a whole schedule of them: the ledger is listed once before and once after.
+    """Pins one or many windows of a pipeline. The ledger is listed once before and once after.
 
     :param pipeline: the pipeline's name.
-    :param ledger_id: tells the ledger's identity, which manifests carry; a new ledger has none before its first
+    :param ledger_id: returns the ledger's identity, which manifests carry; a new ledger has none before its first
         snapshot.
-    :param folders: its windows.
-    :param snapshots: its snapshots.
+    :param folders: the ledger's windows.
+    :param snapshots: the ledger's snapshots.
     :param on_overlap: what to do about a window that shares offsets with another one.
     """
 
@@ -157,7 +157,7 @@ class Pinning:
         self._on_overlap = on_overlap
         self._first_look: _Look | None = None
         self._unsettled: dict[tuple[str, int], str] = {}
-        """Hashes of the manifests, which may be many and large."""
+        """Hashes by window and revision. The manifests themselves may be many and large."""
 
     def pin(
         self,
@@ -167,7 +167,7 @@ class Pinning:
         on_data_loss: DataLossPolicy = "fail",
         added: dict[TopicPartition, int] | None = None,
     ) -> PinnedManifest:
-        """Pin a window, or return it as it was pinned before. It counts once it is settled.
+        """Pin a window, or return it as it was pinned before. It counts when it is settled.
 
         :raises: as :meth:`Ledger.pin_window`.
         """
@@ -181,20 +181,20 @@ class Pinning:
             if stored is None or stored.manifest.ranges != manifest.ranges:
                 self._refuse_overlap(manifest)
                 pinned = folder.pin(manifest) if stored is None else stored
-                # Made from a snapshot that was forgotten since: what is pinned now replaces it, if it differs.
+                # If it was made from a snapshot that was forgotten since, and differs, the new manifest replaces it.
                 same = _made_from(pinned, start, end) or pinned.manifest.ranges == manifest.ranges
                 stored = pinned if same else self._folders.pin_next(manifest)
-        # Once more: whoever forgets a snapshot from here on finds the window that was made from it.
+        # Check again. A task that forgets a snapshot after this finds the window that was made from it.
         self._require_counting(start, end)
-        # One that was pinned before may be what a crash left.
+        # A window that was pinned before may not be settled, after a crash.
         if not stored.settled:
             self._unsettled[stored.manifest.window, stored.manifest.revision] = stored.sha256
         return stored
 
     def settle(self) -> dict[str, WindowOverlapError]:
-        """Look again, now that the windows can be seen, and settle those that share offsets with none.
+        """Look again, now that other tasks can see the windows, and settle those that share offsets with no other.
 
-        :returns: why the others were taken back, by their names.
+        :returns: why the other windows were taken back, by name.
         """
         refused = {}
         second_look = self._look() if self._unsettled and self._on_overlap == "fail" else None
@@ -204,7 +204,7 @@ class Pinning:
             if overlap is None:
                 if not folder.settle(sha256):
                     refused[folder.id] = taken_back(folder)
-            # One that another try has settled stands.
+            # If another try has settled it, it stays.
             elif self._folders.take_back(folder, f"shares offsets with {overlap.window}") or not folder.is_settled:
                 refused[folder.id] = self._error(folder.id, overlap)
         self._unsettled.clear()
@@ -232,9 +232,9 @@ class Pinning:
         offsets = sum(part.span for part in overlap.shared)
         return WindowOverlapError(
             f"Window {window} is not pinned: {offsets} of its offsets are in window {overlap.window} too, which is "
-            f"{_state(overlap)} ({shorten(map(str, overlap.shared))}). Loaded by both, these records would "
-            "be there twice. Load the schedule's own windows (airflow backfill create, or clear their "
-            f"runs); or, {self._way(overlap)}; or give this one a pipeline of its own. on_overlap='allow' "
+            f"{_state(overlap)} ({shorten(map(str, overlap.shared))}). If both windows were loaded, these records "
+            "would be there twice. Load the schedule's own windows (airflow backfill create, or clear their "
+            f"runs); or, {self._way(overlap)}; or use another pipeline name for this window. on_overlap='allow' "
             "(--on-overlap allow) pins it anyway.",
             passes=not overlap.settled,
         )
@@ -242,17 +242,18 @@ class Pinning:
     def _way(self, overlap: Overlap) -> str:
         if overlap.loading is not None:
             return (
-                f"if {overlap.window} isn't wanted, end its load first, and then kafka-offsets "
-                f"ledger forget {self._pipeline} {overlap.window} --force: what that load publishes once "
+                f"if {overlap.window} isn't wanted, stop its load first, and then run kafka-offsets "
+                f"ledger forget {self._pipeline} {overlap.window} --force: what that load publishes after "
                 "the window is forgotten won't count, though its rows may remain in a table"
             )
         force = " --force" if overlap.state in _PUBLISHED else ""
-        return f"if {overlap.window} isn't wanted, kafka-offsets ledger forget {self._pipeline} {overlap.window}{force}"
+        command = f"kafka-offsets ledger forget {self._pipeline} {overlap.window}"
+        return f"if {overlap.window} isn't wanted, run {command}{force}"
 
 
 def _overlap_with(look: _Look, folder: WindowFolder) -> Overlap | None:
-    """A window that shares offsets with a pinned one. Windows that stand in a row have none in common: nothing is read
-    of them."""
+    """A window that shares offsets with a pinned one; None when there is none. No manifest is read if the chain of
+    snapshots rules that out."""
     pinned = folder.pinned() if look.possible(folder.id) else None
     return None if pinned is None else look.overlap(pinned.manifest)
 

@@ -1,4 +1,4 @@
-"""The publications of a window: one sequence for all its revisions, in the folder of the first one."""
+"""The publications of a window: one sequence for all its revisions, in the first revision's folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_kafka_offsets.offsets.proof.publication import (
 
 
 class Publications:
-    """What was published of one window.
+    """The publications of one window.
 
     :param folder: the folder of the window's first revision.
     """
@@ -25,18 +25,18 @@ class Publications:
         self._folder = folder / PUBLICATIONS
 
     def all(self, files: Iterable[str] | None = None) -> list[Publication]:
-        """All of them, the oldest first.
+        """All publications, oldest first.
 
-        :param files: what is in their folder, where that was listed with the folders above it.
-        :raises LedgerCorruptError: when one isn't what it should be.
+        :param files: the files in their folder, if it was listed before.
+        :raises LedgerCorruptError: when one is damaged.
         """
         return in_parallel(self._read, publication_numbers(names(self._folder) if files is None else files))
 
     def counting(self, live: Collection[int]) -> Publication | None:
-        """The one that counts; None where nothing is published.
+        """The publication that counts; None when nothing is published.
 
         :param live: numbers of the window's revisions that weren't forgotten.
-        :raises LedgerCorruptError: when one isn't what it should be.
+        :raises LedgerCorruptError: when one is damaged.
         """
         return counting(self.all(), live)
 
@@ -54,5 +54,5 @@ class Publications:
         except LedgerCorruptError as error:
             raise LedgerCorruptError(f"{path}: {error}") from error
         if found.number != number:
-            raise LedgerCorruptError(f"{path} says that it is number {found.number}: it was copied from another place.")
+            raise LedgerCorruptError(f"{path} contains publication {found.number}: it was copied from another file.")
         return found

@@ -1,5 +1,5 @@
-"""Entries of the log of snapshots, as the index by time names them: ``20261121T060000000Z_00000042_instant``; and what
-a writer of the log knows of it: whose neighbour a new one is, and what it must not contradict."""
+"""Entries of the log of snapshots, named in the index by time like ``20261121T060000000Z_00000042_instant``; and a
+writer's view of the log: the neighbors of a new snapshot, which it must not contradict."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Offs
 
 FORGET = "forget"
 _MOST_AHEAD_MS = 300_000
-"""So far ahead of this machine's clock another one's may be."""
+"""How far another machine's clock may be ahead of this one's."""
 _MARKER = re.compile(rf"(\d{{8}}T\d{{9}}Z)_(\d{{8}})_({'|'.join([*AsOfKind, FORGET])})(?:-([0-9a-z]+))?", re.ASCII)
 
 InUse = Callable[[Mapping[int, int]], Collection[int]]
-"""Of some forgotten snapshots, instant to number, those that windows which go on counting were made from."""
+"""Given forgotten snapshots (instant to number), returns the numbers that windows which still count were made from."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,8 +29,8 @@ class Entry:
 
     :param timestamp_ms: its place in time, Unix milliseconds.
     :param number: its place in the log.
-    :param kind: what it is as of, an :class:`AsOfKind`; or ``forget``, when it forgets an earlier one of that time.
-    :param about: whose increment it ends, or which number it forgets; empty for another kind.
+    :param kind: an :class:`AsOfKind`; or ``forget``, if it forgets an earlier entry of that time.
+    :param about: the run whose increment it ends, or the number that it forgets; empty for other kinds.
     """
 
     timestamp_ms: int
@@ -51,12 +51,12 @@ class Entry:
 
     @property
     def once(self) -> int | str | None:
-        """Of what there is one snapshot only: its instant, or its run; None when there may be several."""
+        """The key that only one snapshot may have, its instant or its run; None when there may be several."""
         return self.timestamp_ms if self.kind == AsOfKind.INSTANT else self.about or None
 
     @property
     def chained(self) -> bool:
-        """Whether it is a snapshot of the chain, which never runs backwards."""
+        """Whether it is a snapshot in the chain, which never runs backwards."""
         return self.kind != FORGET and AsOfKind(self.kind).chained
 
     @classmethod
@@ -73,7 +73,7 @@ class Entry:
             return None
         try:
             return cls(parse_instant(match[1]), int(match[2]), match[3], match[4] or "")
-        except InstantError:  # some digits are none
+        except InstantError:  # digits that form no valid time
             return None
 
     @classmethod
@@ -89,7 +89,7 @@ class Entry:
 
 
 def last_forgotten(entries: Iterable[Entry]) -> dict[int, int]:
-    """Numbers of the snapshots at instants that were forgotten last, by their instants."""
+    """The last forgotten snapshot of each instant: numbers by instant."""
     ordered = sorted(entries)
     forgotten = forgotten_numbers(ordered)
     return {
@@ -100,22 +100,22 @@ def last_forgotten(entries: Iterable[Entry]) -> dict[int, int]:
 
 
 def forgotten_numbers(entries: Iterable[Entry]) -> set[int]:
-    """Numbers of the snapshots that some entries forget."""
+    """Numbers of the snapshots that these entries forget."""
     return {int(entry.about) for entry in entries if entry.kind == FORGET}
 
 
 def live(entries: Iterable[Entry]) -> list[Entry]:
-    """The snapshots that count, in order of time: neither forgotten nor what forgets."""
+    """The snapshots that count, in order of time: without forgotten ones, and without ``forget`` entries."""
     ordered = sorted(entries)
     forgotten = forgotten_numbers(ordered)
     return [entry for entry in ordered if entry.kind != FORGET and entry.number not in forgotten]
 
 
 class SnapshotIndex:
-    """What a writer knows of the log.
+    """A writer's view of the log.
 
     :param entries: all entries.
-    :param last: number of the newest one.
+    :param last: number of the newest entry.
     """
 
     def __init__(self, entries: list[Entry], last: int) -> None:
@@ -127,19 +127,18 @@ class SnapshotIndex:
             entry.once: entry for entry in self.entries if entry.once is not None
         }
         self.forgotten = {at: number for at, number in last_forgotten(entries).items() if at not in self._once}
-        """Those at instants that weren't resolved again."""
+        """The last forgotten snapshot of each instant that wasn't resolved again: numbers by instant."""
         self.in_use: Collection[int] = ()
 
     def note_in_use(self, in_use: InUse) -> None:
-        """Note which forgotten snapshots are in use. Who pins a window from one after this look is told that it was
-        forgotten."""
+        """Note which forgotten snapshots are in use. A task that later tries to pin a window from one gets an error."""
         self.in_use = in_use(self.forgotten) if self.forgotten else ()
 
     def nearer(
         self, timestamp_ms: int, before: OffsetSnapshot | None, after: OffsetSnapshot | None
     ) -> tuple[list[int], list[int]]:
-        """Numbers of the forgotten snapshots in use that are nearer to an instant than its neighbours: the earlier ones
-        and the later ones, the nearest first."""
+        """Numbers of the forgotten snapshots in use that are nearer to an instant than its neighbors: the earlier ones
+        and the later ones, each nearest first."""
         low = -math.inf if before is None else before.timestamp_ms
         high = math.inf if after is None else after.timestamp_ms
         used = sorted(at for at, number in self.forgotten.items() if number in self.in_use and low < at < high)
@@ -147,20 +146,20 @@ class SnapshotIndex:
         return earlier, [self.forgotten[at] for at in used if at > timestamp_ms]
 
     def find(self, as_of: AsOf) -> Entry | None:
-        """The entry as of the same instant, or of the same run."""
+        """The entry of the same instant, or of the same run."""
         return self._once.get(as_of.timestamp_ms if as_of.run is None else as_of.run)
 
     def following(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
-        """An increment follows the one before it; the first one what it was given."""
+        """Make an increment's end follow the last increment; the first increment follows the snapshot it was given."""
         before = [entry.number for entry in self.entries if entry.kind == AsOfKind.INCREMENT]
         if snapshot.as_of.kind is not AsOfKind.INCREMENT or not before:
             return snapshot
         return replace(snapshot, as_of=replace(snapshot.as_of, follows=before[-1]))
 
     def refuse_ahead(self, fresh: OffsetSnapshot, pipeline: str) -> None:
-        """Refuse to store a snapshot that stands, by its place in time, before one from the future.
+        """Refuse to store a snapshot whose next neighbor in time has a time in the future.
 
-        :raises LedgerError: with the command that takes that one back.
+        :raises LedgerError: with the command that forgets that neighbor.
         """
         at_instant = fresh.as_of.kind is AsOfKind.INSTANT
         last = self.entries[-1] if self.entries else None
@@ -169,21 +168,21 @@ class SnapshotIndex:
             _refuse_ahead(neighbour, fresh.resolved_at_ms, pipeline)
 
     def placed(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
-        """The snapshot at a time of its own, whatever another machine's clock said when it stored its own: as of
-        latest it is the newest of all by meaning, and no two have one name."""
+        """The snapshot with a time after all stored ones, even if another machine's clock was ahead: a snapshot as of
+        latest must be the newest, and no two may have the same name."""
         if snapshot.as_of.kind is AsOfKind.INSTANT:
             return snapshot
-        # Those out of the chain too: windows begin and end at them, and go forward in time.
+        # Snapshots outside the chain too: windows start and end at them, and go forward in time.
         behind = self.entries[-1].timestamp_ms + 1 if self.entries else 0
         return replace(snapshot, resolved_at_ms=max(snapshot.resolved_at_ms, behind))
 
     def neighbours(self, timestamp_ms: int) -> tuple[Entry | None, Entry | None]:
-        """The last one of the chain at or before an instant, and the first one after it."""
+        """The last entry of the chain at or before an instant, and the first one after it."""
         place = bisect_right(self._chain, timestamp_ms, key=lambda entry: entry.timestamp_ms)
         return self._chain[place - 1] if place else None, self._chain[place] if place < len(self._chain) else None
 
     def add(self, snapshot: OffsetSnapshot) -> None:
-        """Note an entry of one's own."""
+        """Add an entry that this writer has stored."""
         entry = Entry.of(snapshot)
         self.last = entry.number
         self.recent[entry.number] = snapshot
@@ -196,11 +195,11 @@ class SnapshotIndex:
 
 
 def _refuse_ahead(entry: Entry, now_ms: int, pipeline: str) -> None:
-    """Refuse to go on beside a snapshot from a clock that was ahead, or with a clock that is behind: the snapshot
-    would end every window up to its time where it stands.
+    """Refuse to continue if a stored snapshot is from a clock that was ahead, or this clock is behind: that snapshot
+    would end every window up to its time at its own offsets.
 
-    :param now_ms: what time it is by this machine's clock, Unix milliseconds.
-    :raises LedgerError: with the command that takes the snapshot back.
+    :param now_ms: the current time by this machine's clock, Unix milliseconds.
+    :raises LedgerError: with the command that forgets the snapshot.
     """
     if entry.timestamp_ms - now_ms <= _MOST_AHEAD_MS:
         return
@@ -211,6 +210,6 @@ def _refuse_ahead(entry: Entry, now_ms: int, pipeline: str) -> None:
         f"this machine's clock ({now}). Windows up to then would end at its offsets and miss their records. "
         "Nothing was stored. If this machine's clock is behind, correct it, and clear the task. If it is "
         "right, the clock of the machine that stored the snapshot was ahead: kafka-offsets ledger "
-        f"forget-snapshots {pipeline} --after {after} takes back what that machine stored, and names the "
-        "windows that were made from it."
+        f"forget-snapshots {pipeline} --after {after} forgets the snapshots that it stored, and names the "
+        "windows that were made from them."
     )

@@ -1,18 +1,18 @@
 """The log of snapshots: numbered files, appended optimistically, as Delta Lake commits its log.
 
-A writer clamps its snapshot between the nearest stored neighbours in time, and creates the next number exclusively.
-When somebody else took it, it looks and clamps again. So every entry is made in full knowledge of all earlier ones, and
-the chain is monotone under any race.
+A writer clamps its snapshot between the nearest stored neighbors in time, and creates the next number exclusively. If
+another writer took that number, it reads the log and clamps again. So every entry takes all earlier ones into account,
+and the chain is monotone under any race.
 
-``instants/`` is an index by time, in a folder a month: an empty marker for each entry, written *before* it, so that
-every entry has its marker after any crash. A marker without its entry means nothing; an entry tells which marker is its
-own.
+``instants/`` is an index by time, one folder per month: a marker for each entry, written *before* the entry, so that
+every entry has its marker after any crash. A marker without its entry means nothing; an entry's content tells which
+marker belongs to it.
 
-To forget a snapshot is an entry too: who asks for its instant next resolves that anew. As long as a window goes on
-counting that was made from it, it bounds the others, and the instant gets its offsets back.
+Forgetting a snapshot is an entry too: its instant is then resolved again when next needed. While a window that was made
+from the snapshot still counts, the snapshot bounds the others, and the instant gets the same offsets back.
 
-Workers' clocks needn't agree, but a snapshot from one that is far ahead would end every window up to its time where it
-stands. The first one that finds it refuses to go on.
+Workers' clocks needn't agree, but a snapshot from a clock that is far ahead would end every window up to its time at
+its own offsets. The first writer that finds such a snapshot refuses to continue.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class SnapshotLog:
         self._entries = folder / "snapshots"
         self._markers = folder / "instants"
         self._last_folder = ""
-        """Of the newest entry, when it was asked for last."""
+        """Folder of the newest entry when last looked up."""
 
     def last_number(self) -> int:
         """The number of the newest entry; 0 for an empty log."""
         last = self._last_in(self._last_folder) if self._last_folder else 0
         if last and (last + 1) % _FOLDER_SIZE:
-            return last  # each number is taken in its turn: as long as a folder has room, no later one has any
+            return last  # numbers are taken in order: while this folder has room, later folders have no entries
         for folder in filter(_FOLDER.fullmatch, reversed(names(self._entries))):
             last = self._last_in(folder)
             if last:
@@ -87,33 +87,36 @@ class SnapshotLog:
     def entries(self, since: str = "", last: int | None = None) -> list[Entry]:
         """All snapshots that count, in order of time.
 
-        :param since: the first month to look at, ``202611``; all by default.
-        :param last: number of the newest entry, when it was asked for before.
+        :param since: the first month to include, such as ``202611``; all by default.
+        :param last: number of the newest entry, if it was looked up before.
         """
         return self._index(self.last_number() if last is None else last, since).entries
 
     def times_apart(self) -> set[int]:
-        """Times of the snapshots that don't stand in the chain, Unix milliseconds: by their markers alone. Those of
-        forgotten ones are there too, and of such that never came to be."""
+        """Times of the snapshots outside the chain, Unix milliseconds, from their markers alone. These include
+        forgotten snapshots, and ones that were never stored."""
         return {entry.timestamp_ms for entry in self._all_marked() if entry.kind != FORGET and not entry.chained}
 
     def read(self, number: int) -> OffsetSnapshot:
         """One snapshot.
 
         :raises LedgerCorruptError: when it is missing or unreadable.
-        :raises LedgerConflictError: when the entry is none.
+        :raises LedgerConflictError: when the entry isn't a snapshot.
         """
         fields = self._read(number)
         if fields is None:
             raise LedgerCorruptError(f"{self._path(number)} is missing, though the ledger refers to it.")
         if "forgets" in fields:
-            raise LedgerConflictError(f"Entry {number} of {self._pipeline} is not a snapshot: it forgets one.")
+            raise LedgerConflictError(
+                f"Entry {number} of pipeline {self._pipeline} isn't a snapshot: it records that one was forgotten."
+            )
         return OffsetSnapshot.from_json(fields)
 
     def log_starts(self, number: int) -> Callable[[OffsetRange], int]:
-        """Where logs started when a snapshot was resolved, by range. It is read when that is asked first.
+        """A function from a range to its partition's log start offset when a snapshot was resolved. The snapshot is
+        read on first use.
 
-        :param number: the snapshot's; its partitions are the ranges', or more.
+        :param number: the snapshot's number; it must have the partitions of all ranges.
         """
         read = cache(self.read)
 
@@ -127,17 +130,17 @@ class SnapshotLog:
         return self.at_instants([timestamp_ms]).get(timestamp_ms)
 
     def at_instants(self, instants: Collection[int]) -> dict[int, OffsetSnapshot]:
-        """The snapshots at several instants, without those that have none."""
+        """The snapshots at several instants; instants without one are left out."""
         marked = self._marked_at(instants)
         at_instants = [entry for entry in marked if entry.kind == AsOfKind.INSTANT]
         found = in_parallel(self._stored, live([*at_instants, *self._forgets(marked)]))
         return {snapshot.timestamp_ms: snapshot for snapshot in found if snapshot is not None}
 
     def append(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
-        """Store a snapshot, clamped between its neighbours. First writer wins.
+        """Store a snapshot, clamped between its neighbors. First writer wins.
 
-        :returns: what is stored: for an instant or a run that is there already, the earlier writer's snapshot.
-        :raises TopicChangedError: when it contradicts its neighbours.
+        :returns: the stored snapshot: the earlier writer's, if the instant or run already has one.
+        :raises TopicChangedError: when it contradicts its neighbors.
         """
         (stored,) = self.append_all([snapshot])
         return stored
@@ -145,14 +148,14 @@ class SnapshotLog:
     def append_all(
         self, snapshots: Sequence[OffsetSnapshot], known: int | None = None, in_use: InUse = _none
     ) -> list[OffsetSnapshot]:
-        """Store several, one after the other. While nobody else writes, the log is looked at once.
+        """Store several snapshots in order. Unless others write too, the log is listed once.
 
-        :param known: :meth:`last_number` before Kafka was asked for them; None when nobody has stored anything since.
-        :param in_use: which snapshots that were forgotten since are in use, whoever forgot them and died on the way to
-            the windows: asked whenever the log is looked at.
-        :returns: what is stored, in the same order.
-        :raises WindowError: when one contradicts its neighbours, as :func:`.boundaries.clamp` says.
-        :raises OutdatedSurveyError: when the neighbour was stored after Kafka had been asked.
+        :param known: :meth:`last_number` before Kafka was asked for them; None if nothing was stored since.
+        :param in_use: which forgotten snapshots are still in use, for example because the task that forgot them died
+            before it forgot their windows. Called each time the log is listed.
+        :returns: the stored snapshots, in the same order.
+        :raises WindowError: when one contradicts its neighbors, as :func:`.boundaries.clamp` says.
+        :raises OutdatedSurveyError: when the neighbor was stored after Kafka was asked.
         """
         stored: list[OffsetSnapshot] = []
         for _ in range(_MOST_TRIES):
@@ -170,13 +173,13 @@ class SnapshotLog:
         )
 
     def forget(self, timestamp_ms: int) -> None:
-        """Forget an instant. What was pinned with it stays as it is."""
+        """Forget an instant. Windows that were pinned with it stay as they are."""
         found = self.at_instant(timestamp_ms)
         if found is not None:
             self.forget_entry(Entry.of(found))
 
     def forget_entry(self, forgotten: Entry) -> None:
-        """Forget a snapshot of any kind. What was pinned with it stays as it is."""
+        """Forget a snapshot of any kind. Windows that were pinned with it stay as they are."""
         for _ in range(_MOST_TRIES):
             number = 1 + self.last_number()
             if forgotten.number in forgotten_numbers(self._forgets(self._marked_at([forgotten.timestamp_ms]))):
@@ -187,15 +190,15 @@ class SnapshotLog:
                 return
 
     def forgotten(self, snapshots: Sequence[OffsetSnapshot]) -> list[OffsetSnapshot]:
-        """Those of some stored snapshots that were forgotten since."""
+        """The given snapshots that were forgotten since they were stored."""
         numbers = forgotten_numbers(self._forgets(self._marked_at({snapshot.timestamp_ms for snapshot in snapshots})))
         return [snapshot for snapshot in snapshots if snapshot.number in numbers]
 
     def require_counting(self, snapshots: Sequence[OffsetSnapshot], remedy: str) -> None:
-        """Make sure that stored snapshots weren't forgotten since.
+        """Refuse snapshots that were forgotten since they were stored.
 
-        :param remedy: what to do where one was.
-        :raises LedgerConflictError: naming it.
+        :param remedy: what the user should do then, for the message.
+        :raises LedgerConflictError: naming the first such snapshot.
         """
         for snapshot in self.forgotten(snapshots):
             raise LedgerConflictError(
@@ -210,12 +213,12 @@ class SnapshotLog:
         return None if entry is None else self.increment_to(self.read(entry.number))
 
     def increment_to(self, end: OffsetSnapshot) -> tuple[OffsetSnapshot, OffsetSnapshot]:
-        """Start and end of an increment that is stored."""
+        """Start and end of a stored increment."""
         assert end.as_of.follows is not None, "an increment follows something"
         return self.read(end.as_of.follows), end
 
     def _append(self, snapshot: OffsetSnapshot, index: SnapshotIndex, known: int | None) -> OffsetSnapshot | None:
-        """Store one; None when somebody else has written since the index was made."""
+        """Store one snapshot; None when another writer has stored an entry since the index was made."""
         stored = index.find(snapshot.as_of)
         if stored is not None:
             return self.read(stored.number)
@@ -242,8 +245,8 @@ class SnapshotLog:
     def _neighbours(
         self, timestamp_ms: int, index: SnapshotIndex
     ) -> tuple[OffsetSnapshot | None, OffsetSnapshot | None]:
-        """The snapshots that one at an instant has to lie between: those that count; or a forgotten one that is in use
-        and nearer, where none that counts contradicts it."""
+        """The snapshots that a new one at an instant has to lie between: the nearest that count; or a nearer forgotten
+        one that is in use, if it fits between those."""
         read: dict[int, OffsetSnapshot] = {}
 
         def snapshot(number: int) -> OffsetSnapshot:
@@ -259,8 +262,8 @@ class SnapshotLog:
         return earlier or before, later or after
 
     def _create(self, entry: Entry, fields: Mapping[str, Any]) -> bool:
-        """Store an entry; False when its number is taken. The marker is taken back then, or every later writer would
-        have to find out whose number it is."""
+        """Store an entry; False when its number is taken. Its marker is then deleted, or every later writer would have
+        to find out which marker the number belongs to."""
         marker = self._markers / entry.month / entry.marker
         create_exclusive(marker, entry.marker.encode())
         if create_exclusive(self._path(entry.number), gzip.compress(to_json_bytes(fields), mtime=0)):
@@ -282,7 +285,7 @@ class SnapshotLog:
             raise LedgerCorruptError(f"{path} is not compressed JSON: {error}.") from error
 
     def _index(self, last: int, since: str = "") -> SnapshotIndex:
-        """The index as of an entry, or later."""
+        """The index of the entries up to a number, at least."""
         marked = self._all_marked(since)
         claims = Counter(entry.number for entry in marked)
         sure = [entry for entry in marked if entry.number <= last and claims[entry.number] == 1]
@@ -295,7 +298,7 @@ class SnapshotLog:
         return list(chain.from_iterable(in_parallel(self._marked, months)))
 
     def _marked(self, month: str) -> list[Entry]:
-        """What a month's markers say; some may have no entry."""
+        """The entries that a month's markers name; some may not exist."""
         return [entry for name in names(self._markers / month) if (entry := Entry.of_marker(name)) is not None]
 
     def _marked_at(self, instants: Collection[int]) -> list[Entry]:
@@ -304,12 +307,12 @@ class SnapshotLog:
         return [entry for entry in chain.from_iterable(marked) if entry.timestamp_ms in wanted]
 
     def _stored(self, marked: Entry) -> OffsetSnapshot | None:
-        """The snapshot of a marker; None when its number was taken by another one."""
+        """The snapshot of a marker; None when another entry has its number."""
         fields = self._read(marked.number)
         return None if fields is None or Entry.of_fields(fields) != marked else OffsetSnapshot.from_json(fields)
 
     def _forgets(self, marked: Iterable[Entry]) -> list[Entry]:
-        """The markers of what forgets, whose number was not taken by another one."""
+        """The ``forget`` entries among the markers that exist; another entry may have taken a marker's number."""
         forgets = (entry for entry in marked if entry.kind == FORGET)
         return [entry for entry in in_parallel(self._if_came_to_be, forgets) if entry is not None]
 

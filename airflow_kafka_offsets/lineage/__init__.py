@@ -1,1 +1,1 @@
-"""What others are told of a window: links, asset events, OpenLineage."""
+"""A window in links, asset events and OpenLineage."""

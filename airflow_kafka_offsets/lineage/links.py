@@ -1,6 +1,7 @@
-"""Links beside a task in Airflow's UI: to Spark's UI, and to the window in the ledger.
+"""Links of a task in Airflow's UI: to Spark's UI, and to the window in the ledger.
 
-Airflow keeps a link as an XCom, and asks for it when the task has ended. While Spark runs the operator pushes it.
+Airflow stores a link as an XCom, and asks for it only when the task has ended. While Spark runs, the operator pushes
+it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 _HISTORY_SERVER = "spark.yarn.historyServer.address"
-"""The one conf in which Spark itself keeps the address of its history server."""
+"""The only Spark conf that holds the address of the history server."""
 _WITHOUT_BASE_URL = "http://localhost:8080"
-"""Where Airflow's own links lead then, such as those in its mails."""
+"""Where Airflow's own links, such as those in its emails, lead without ``base_url``."""
 _CONSOLES = {
     "s3": "https://console.aws.amazon.com/s3/buckets/{bucket}?prefix={prefix}/",
     "gs": "https://console.cloud.google.com/storage/browser/{bucket}/{prefix}",
@@ -31,8 +32,8 @@ _CONSOLES = {
 
 
 class SparkUILink(BaseOperatorLink):
-    """The application's UI while it runs. It is gone afterwards: then the application's page on the history server,
-    where the operator's ``conf`` names one (``spark.yarn.historyServer.address``)."""
+    """The application's UI while it runs. Afterwards that UI is gone, and the link leads to the application's page on
+    the history server, if the operator's ``conf`` names one (``spark.yarn.historyServer.address``)."""
 
     name = "Spark UI"
 
@@ -43,23 +44,22 @@ class SparkUILink(BaseOperatorLink):
 
 
 class WindowLink(BaseOperatorLink):
-    """The window on the page "Kafka windows", where ``[api] base_url`` says Airflow's address and the window's ledger
-    is one that the page shows. Otherwise the window's folder in the ledger: on S3 and GCS the console's page, as other
-    providers link to objects. Other stores have no page that a browser opens, and Airflow shows no link but to
-    ``http``, ``https`` and ``mailto``: there it is the page at ``localhost``, where Airflow's own links lead without
-    ``base_url``; for a ledger that the page doesn't show, the folder's URI is in the log, and in resolve's XCom
-    (``manifest``)."""
+    """The window on the page "Kafka windows", if ``[api] base_url`` is set and the page shows the window's ledger.
+    Otherwise the window's folder in the ledger: on S3 and GCS its page on the console, like other providers' links to
+    objects. On local disks without ``base_url``, it is the page at ``localhost``, like Airflow's own links. Other
+    stores have no page for browsers, and Airflow shows only ``http``, ``https`` and ``mailto`` links: the folder's URI
+    is then in the log, and in resolve's XCom (``manifest``)."""
 
     name = "Window"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The window that the task has seen; empty when it failed before it saw one, and where nothing shows it."""
+        """The address of the task's window; empty if the task failed before it knew its window, or no page shows it."""
         seen = getattr(operator, "seen", None)
         return "" if seen is None else window_page(seen.pinned)
 
 
 def window_page(pinned: PinnedManifest) -> str:
-    """Where a browser shows a window; empty where nothing does."""
+    """Address of the page that shows a window; empty when there is none."""
     airflow = str(conf.get("api", "base_url", fallback="") or "")
     console = folder_page(pinned.uri.rpartition("/")[0])
     if not airflow.startswith(("http://", "https://")):
@@ -74,11 +74,11 @@ def window_page(pinned: PinnedManifest) -> str:
 
 
 def _is_on_page(pinned: PinnedManifest) -> bool:
-    """Whether the window's ledger is below the setting's root: the page shows no others."""
+    """Whether the window's ledger is below the root in Airflow's settings: the page shows no others."""
     try:
         ledger = open_ledger(None, pinned.manifest.pipeline)
         return pinned.uri.startswith(f"{plain_uri(ledger.folder)}/windows/")
-    except Exception:  # a task with a root of its own doesn't fail over what is wrong with the setting
+    except Exception:  # a task with its own ledger_root must not fail because the setting is wrong
         return False
 
 
@@ -92,7 +92,7 @@ def history_page(conf: dict[str, Any], application_id: str) -> str:
 
 
 def folder_page(uri: str) -> str:
-    """The page of a folder on its store's console; empty where a store has none."""
+    """The page of a folder on its store's console; empty when the store has none."""
     scheme, _, rest = uri.partition("://")
     bucket, _, prefix = rest.partition("/")
     console = _CONSOLES.get(scheme)

@@ -1,8 +1,8 @@
-"""Lineage: a window as OpenLineage is told of it. Topics with their ranges go in, a table comes out, and is checked.
+"""Lineage: a window as OpenLineage datasets. Inputs are topics with their ranges, the output is a table, with checks.
 
-The only module that imports OpenLineage, which needn't be installed: its listener alone asks for this. Datasets are
-named by its own rules (``spec/Naming.md``), so that they are those of Spark's and other integrations: the first
-bootstrap server and the topic; the table's folder, without those of its windows.
+The only module that imports OpenLineage, which is optional: only its listener loads this module. Dataset names follow
+its rules (``spec/Naming.md``), so that they match those of Spark's and other integrations: the first bootstrap server
+and the topic; the table's folder, without its windows' folders.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from airflow_kafka_offsets.offsets.instants import iso_instant
 FACET = "airflowKafkaOffsets_window"
 """Key of our own facet."""
 MOST_RANGES = 100
-"""How many ranges of a topic the facet holds: the first that have offsets. The manifest has them all."""
+"""Most ranges per topic in the facet: the first non-empty ones. The manifest has all of them."""
 _SCHEMA = (
     "https://raw.githubusercontent.com/airflow-kafka-offsets/airflow-kafka-offsets/v0.1.0/docs/reference/openlineage/"
     "1-0-0/AirflowKafkaOffsetsWindowInputDatasetFacet.json#/$defs/AirflowKafkaOffsetsWindowInputDatasetFacet"
 )
 _SAME_SCHEME = {"": "file", "s3a": "s3", "s3n": "s3"}
 _WINDOW = re.compile(r"/window=[^/]+/attempt=[^/]+/?$")
-"""A window's folder within its table's."""
+"""A window's folder, at the end of its table's."""
 _WITH_ROOT = ("dbfs", "file", "hdfs")
-"""Schemes whose names keep the slash in front; those of object stores don't."""
+"""Schemes whose dataset names keep the leading slash; names on object stores don't."""
 
 
 @define
 class AirflowKafkaOffsetsWindowInputDatasetFacet(InputDatasetFacet):
-    """Which offsets of a topic a run was pinned to.
+    """The offsets of a topic that a run was pinned to.
 
-    :param pipeline: whose window it is.
+    :param pipeline: the pipeline's name.
     :param window: the window's name.
-    :param revision: which revision of it.
+    :param revision: the window's revision.
     :param start: its start, inclusive, ISO-8601.
     :param end: its end, exclusive.
     :param manifest: URI of its manifest, which has the ranges of all partitions.
     :param sha256: the manifest's hash, in hex.
     :param clusterId: the cluster that the offsets belong to.
     :param isolationLevel: which records count.
-    :param offsets: offsets in this topic's ranges.
-    :param partitions: partitions of the topic with at least one of them.
+    :param offsets: number of offsets in this topic's ranges.
+    :param partitions: number of the topic's partitions with at least one of these offsets.
     :param ranges: ``partition``, ``startOffset`` (inclusive), ``endOffset`` (exclusive); at most :data:`MOST_RANGES`.
     """
 
@@ -79,7 +79,8 @@ class AirflowKafkaOffsetsWindowInputDatasetFacet(InputDatasetFacet):
 
 
 def lineage_of(seen: SeenWindow | None) -> OperatorLineage[Any, Any]:
-    """What OpenLineage is told; nothing where nothing was seen, and it then looks at the task's inlets and outlets."""
+    """The lineage for OpenLineage; empty when the task has no window yet, so that OpenLineage uses its inlets and
+    outlets."""
     if seen is None:
         return OperatorLineage()
     if seen.verdict is not None:
@@ -89,7 +90,7 @@ def lineage_of(seen: SeenWindow | None) -> OperatorLineage[Any, Any]:
 
 
 def _outputs(seen: SeenWindow) -> list[tuple[str, int | None]]:
-    """Where rows are, and how many."""
+    """The outputs, with their numbers of rows."""
     found = [(seen.output, seen.rows), *((output.output, output.rows) for output in seen.further)]
     return [(output, rows) for output, rows in found if output is not None]
 
@@ -128,7 +129,7 @@ def _written(output: str, rows: int | None) -> OutputDataset:
 
 
 def _checked(seen: SeenWindow, output: str) -> InputDataset:
-    """The output with what was proved of it."""
+    """An output, with the claims that were checked on it."""
     assert seen.verdict is not None and seen.tiling is not None
     namespace, name = dataset_name(output)
     folder = base_subset_dataset.LocationSubsetCondition(locations=[output])

@@ -1,4 +1,4 @@
-"""Outlets: assets that a task updates are told which window it has loaded."""
+"""Outlets: the events of the assets that a task updates carry its window."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def note_outlets(task: BaseOperator, context: Context, ref: WindowRef, totals: dict[str, Any]) -> None:
-    """Give the event of each outlet asset the window's reference and the task's totals as ``extra``: ``window=`` of a
-    task in a Dag that is scheduled on the asset takes it, and so reads the same offsets.
+    """Add the window's reference and the task's totals to each outlet asset's event, as ``extra``. In a Dag that is
+    scheduled on the asset, a task's ``window=`` takes it, and so reads the same offsets.
 
-    Its ``start`` and ``end`` are the window's instants, ISO-8601, which bound what ``read_published`` reads. An alias
-    names no asset, so it gets none.
+    ``start`` and ``end`` are the window's instants, ISO-8601, the bounds for ``read_published``. Aliases are skipped,
+    because they name no asset.
     """
     start_ms, end_ms = window_extent(ref.window)
     extent = {"start": iso_instant(start_ms), "end": iso_instant(end_ms)}

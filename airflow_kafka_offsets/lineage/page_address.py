@@ -1,4 +1,4 @@
-"""Where the page "Kafka windows" is below Airflow's own address, and where on it a window is."""
+"""Addresses of the page "Kafka windows", and of a window on it, below Airflow's own address."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ PREFIX = "/kafka-windows"
 def window_address(airflow: str, pipeline: str, window: str) -> str:
     """A window's address on the page.
 
-    :param airflow: Airflow's own address, as ``[api] base_url`` has it.
+    :param airflow: Airflow's own address, such as ``[api] base_url``.
     """
     return f"{airflow.rstrip('/')}{PREFIX}/#/p/{quote(pipeline, safe='')}/w/{quote(window, safe='')}"

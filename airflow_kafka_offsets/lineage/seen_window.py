@@ -1,4 +1,4 @@
-"""The window as a task has seen it."""
+"""What a task knows of its window, for links and OpenLineage."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from airflow_kafka_offsets.offsets.windows.tiling import Tiling
 
 @dataclass(frozen=True, slots=True)
 class SeenWindow:
-    """What a task knows of its window so far. It is kept because OpenLineage asks in a fork, without connections.
+    """What a task knows of its window. Kept on the task, because OpenLineage asks in a fork without connections.
 
     :param pinned: the window.
-    :param bootstrap_servers: brokers of its topics; empty where the task asks none.
-    :param output: folder with its published rows; None before they are, and for an empty window.
-    :param rows: how many they are.
+    :param bootstrap_servers: brokers of its topics; empty when the task doesn't ask Kafka.
+    :param output: folder with its published rows; None until they are published, and for an empty window.
+    :param rows: number of published rows.
     :param further: a job's other outputs.
-    :param verdict: what was found of them; None where nobody judged.
-    :param tiling: how the window meets its neighbours; None where nobody looked.
+    :param verdict: the verdict on the rows; None when they weren't checked.
+    :param tiling: how the window meets its neighbors; None when that wasn't checked.
     """
 
     pinned: PinnedManifest

@@ -1,4 +1,4 @@
-"""Who is told of the window that a task has seen: its link, and OpenLineage."""
+"""The mixin that links a task to its window, and reports the window to OpenLineage."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class TellsLineage:
-    """Mixin of an operator that sets :attr:`seen`: the link to the window leads there, and OpenLineage, where it is
-    installed, is told of it. Of a failed task it is told what had been seen by then."""
+    """Mixin for operators that set :attr:`seen`: the link leads to that window, and OpenLineage, if installed, receives
+    it. A failed task reports what it had seen until it failed."""
 
     operator_extra_links: Any = (WindowLink(),)
     seen: SeenWindow
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
-        """Topics with their ranges, output and proof. Only OpenLineage's listener calls this."""
+        """The topics with their ranges, the output and the proof. Only OpenLineage's listener calls this."""
         from airflow_kafka_offsets.lineage.openlineage_facets import lineage_of
 
         return lineage_of(getattr(self, "seen", None))

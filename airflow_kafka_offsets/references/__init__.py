@@ -1,1 +1,1 @@
-"""What one task hands to the next."""
+"""References to snapshots and windows, which tasks pass on through XCom."""

@@ -1,4 +1,4 @@
-"""The reference to a stored snapshot: the small plain JSON that one task hands to the next through XCom."""
+"""The reference to a stored snapshot: small, plain JSON that one task passes to the next through XCom."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from airflow_kafka_offsets.references.window_ref import WindowRef
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRef:
-    """Where a stored snapshot is, and which one it is: a number alone names another one in a ledger that was made anew.
+    """Identifies a stored snapshot. Its number alone doesn't: in a re-created ledger, it names another snapshot.
 
     :param ledger: the ledger's URI.
     :param ledger_id: the ledger's identity.
-    :param snapshot: its number there.
-    :param as_of: what it is as of, for people.
+    :param snapshot: the snapshot's number in the ledger.
+    :param as_of: the snapshot's moment, for people.
     :param resolved_at: when it was resolved, in ISO-8601.
-    :param partitions: how many it has.
+    :param partitions: number of its partitions.
     """
 
     ledger: str
@@ -55,21 +55,22 @@ class SnapshotRef:
     def read(self, ledger: Ledger) -> OffsetSnapshot:
         """The stored snapshot.
 
-        :param ledger: the one at its URI.
-        :raises LedgerCorruptError: when it is missing.
-        :raises LedgerConflictError: when it was forgotten, or is another one than this reference was made for.
+        :param ledger: the ledger at this reference's URI.
+        :raises LedgerCorruptError: when the snapshot is missing.
+        :raises LedgerConflictError: when it was forgotten, or isn't the one that this reference was made for.
         """
         again = "Clear the task that stored it, and this one."
         if ledger.id != self.ledger_id:
             raise LedgerConflictError(
-                f"Snapshot {self.snapshot} as of {self.as_of} is of another ledger than the one at "
+                f"Snapshot {self.snapshot} as of {self.as_of} belongs to another ledger than the one at "
                 f"{ledger.uri} now, which has been re-created since. {again}"
             )
         snapshot = ledger.snapshots.read(self.snapshot)
         if SnapshotRef.of(ledger, snapshot) != self:
             raise LedgerConflictError(
-                f"Snapshot {self.snapshot} as of {self.as_of}, resolved at {self.resolved_at}, is one as of "
-                f"{snapshot.as_of} in {ledger.uri}, resolved at {iso_instant(snapshot.resolved_at_ms)}. {again}"
+                f"Snapshot {self.snapshot} as of {self.as_of}, resolved at {self.resolved_at}, isn't the one that "
+                f"{ledger.uri} has under that number now: as of {snapshot.as_of}, resolved at "
+                f"{iso_instant(snapshot.resolved_at_ms)}. {again}"
             )
         ledger.snapshots.require_counting([snapshot], again)
         return snapshot
@@ -81,7 +82,7 @@ def offsets_in(xcom: Any, argument: str) -> FixedOffsets:
     :param xcom: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned.
     :param argument: the argument's name, for the message.
     :raises ConfigurationError: when it is something else.
-    :raises LedgerError: when the ledger doesn't have what it names, or that was forgotten.
+    :raises LedgerError: when the snapshot or window isn't in its ledger, or was forgotten.
     """
     snapshot = SnapshotRef.from_json(xcom)
     if snapshot is not None:
@@ -98,7 +99,7 @@ def offsets_in(xcom: Any, argument: str) -> FixedOffsets:
 
 
 def last_published_end(ledger: Ledger) -> FixedOffsets:
-    """Where a pipeline's last published window ends; no offsets at all when none is published."""
+    """Where a pipeline's last published window ends; without any offsets when none is published."""
     last = ledger.last_published()
     if last is None:
         return FixedOffsets("the log starts, as nothing is published", ledger=ledger.uri)

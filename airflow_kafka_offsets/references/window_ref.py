@@ -1,4 +1,4 @@
-"""The reference to a pinned window: the small plain JSON that one task hands to the next through XCom."""
+"""The reference to a pinned window: small, plain JSON that one task passes to the next through XCom."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class WindowRef:
-    """Where a pinned window is, and its totals. Never the offsets themselves.
+    """Identifies a pinned window, with its totals. Never holds the offsets themselves.
 
     :param ledger_root: folder of all ledgers.
     :param pipeline: the pipeline's name.
     :param window: the window's name.
     :param manifest: the manifest's URI.
     :param sha256: the manifest's hash, in hex.
-    :param offsets: offsets in the window: exactly its records on plain topics, an upper bound otherwise.
-    :param partitions: partitions with at least one of them.
-    :param revision: which revision of the window.
-    :param lost: offsets of the window that were gone when it was pinned, by the user's choice not to fail.
+    :param offsets: number of offsets in the window: the exact number of its records if the topics are neither compacted
+        nor transactional, else an upper bound.
+    :param partitions: number of partitions with at least one of these offsets.
+    :param revision: the window's revision.
+    :param lost: number of offsets that were already deleted when the window was pinned with ``load_rest``.
     """
 
     ledger_root: str
@@ -76,13 +77,13 @@ class WindowRef:
         ) from None
 
     def is_same_window(self, other: WindowRef) -> bool:
-        """Whether both are of one window of one pipeline, in any revision."""
+        """Whether both name the same window of the same pipeline, in any revision."""
         return (self.ledger_root, self.pipeline, self.window) == (other.ledger_root, other.pipeline, other.window)
 
     def take_back(self) -> str:
-        """What to do about a window that should not have been published, for people."""
+        """How the user takes back a window that should not have been published."""
         return (
-            f"It stays published until you take it back: kafka-offsets ledger forget {self.pipeline} "
+            f"It stays published until you take it back with kafka-offsets ledger forget {self.pipeline} "
             f"{self.window} --force; then clear the run, which resolves and loads it again."
         )
 
@@ -94,7 +95,7 @@ class WindowRef:
         """The pinned manifest.
 
         :raises LedgerCorruptError: when it is missing or was changed.
-        :raises LedgerConflictError: when it was forgotten, or is another one than this reference was made for.
+        :raises LedgerConflictError: when it was forgotten, or isn't the one that this reference was made for.
         """
         return self._read(ledger, ledger.window_folders.live_numbers(self.window))
 
@@ -113,8 +114,8 @@ class WindowRef:
         return pinned
 
     def loaded(self, ledger: Ledger) -> tuple[PinnedManifest, Publication | None]:
-        """What a load is about: the published revision, which is this one, one that replaced it, or one that it would
-        be a part of, and what it published; or this one, and None. Of one look at the window's revisions.
+        """The published revision, if it is this one, a newer one, or an older one that covers this one; and its
+        publication. Otherwise this revision, and None. The window's revisions are listed once.
 
         :raises LedgerConflictError: as :meth:`read`.
         """
@@ -126,13 +127,13 @@ class WindowRef:
         if published.revision > self.revision:
             return pinned, published
         own = self._read(ledger, live)
-        # What was left of an earlier revision is a part of it.
+        # Made from the same snapshots, this revision is what retention left of the earlier one: a part of it.
         return (pinned, published) if pinned.manifest.snapshots == own.manifest.snapshots else (own, None)
 
     def published(self, ledger: Ledger) -> tuple[PinnedManifest, Publication]:
-        """The window's published revision, and what it published.
+        """The window's published revision, and its publication.
 
-        :raises UnprovenError: when none is.
+        :raises UnprovenError: when none is published.
         :raises LedgerConflictError: as :meth:`read`.
         """
         pinned, published = self.loaded(ledger)
@@ -141,5 +142,5 @@ class WindowRef:
         return pinned, published
 
     def unpublished(self) -> UnprovenError:
-        """The error of a window that nobody has published."""
+        """The error for a window that isn't published."""
         return UnprovenError(f"Window {self.window} was never published: run its load first.")

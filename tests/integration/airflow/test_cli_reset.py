@@ -179,7 +179,7 @@ class TestExecute:
         assert "was forgotten" in err
         code, _, err = run("reset", group, "--to-snapshot", "loads:3", "--execute")
         assert code == 1
-        assert "forgets one" in err
+        assert "isn't a snapshot" in err
         assert stands_at(client, group) == {0: 5}
 
     def test_an_active_group_is_refused_with_its_members_named(

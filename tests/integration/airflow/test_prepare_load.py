@@ -180,9 +180,12 @@ class TestRefused:
             ({"conf": {"spark.kafkaOffsets.kafka.ssl.truststore.password": "x"}}, "in KAFKA_OFFSETS_SECRETS"),
             ({"conf": {"spark.kafkaOffsets.secrets": "x"}}, "in KAFKA_OFFSETS_SECRETS"),
             ({"conf": {"spark.hadoop.fs.s3a.secret.key": "x"}}, "keep those of other systems in"),
-            ({"conf": {"spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net": "x"}}, "XCom would show it"),
-            ({"conf": {"spark.executorEnv.AWS_SECRET_ACCESS_KEY": "x"}}, "XCom would show it"),
-            ({"conf": {"spark.sql.catalog.lake.credential": "x"}}, "XCom would show it"),
+            (
+                {"conf": {"spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net": "x"}},
+                "XCom would show the secret",
+            ),
+            ({"conf": {"spark.executorEnv.AWS_SECRET_ACCESS_KEY": "x"}}, "XCom would show the secret"),
+            ({"conf": {"spark.sql.catalog.lake.credential": "x"}}, "XCom would show the secret"),
             ({"py_files": ["/dev/null"]}, "neither a file"),
             ({"py_files": [__file__.replace("test_prepare_load", "windows/__init__")]}, "is empty"),
             ({"s3_scheme": "s3n"}, "s3_scheme must be 's3' or 's3a'"),
@@ -201,7 +204,7 @@ class TestRefused:
     def test_a_load_of_another_window(self, ten: str, resolve: Resolve, context: Context, tmp_path: Path) -> None:
         other = prepare(resolve(ten, at(0), at(2)), context, tmp_path)
         verify = KafkaVerifyWindowOperator(task_id="verify", window=resolve(ten, at(2), at(7)), load=other)
-        with pytest.raises(AirflowFailException, match="give both of one run"):
+        with pytest.raises(AirflowFailException, match="give both from the same run"):
             verify.execute(context)
 
     @pytest.mark.parametrize("load", [{}, "text", {"version": 9, "load": "x"}])

@@ -32,7 +32,7 @@ def test_a_key_is_where_murmur2_puts_it(ledger: Ledger) -> None:
     partitioner, count = found.remarks()
     assert "murmur2" in partitioner
     assert "CRC32" in partitioner
-    assert "All snapshots know of 6 partitions." in count
+    assert "All snapshots have 6 partitions." in count
 
 
 def test_every_partition_count_that_snapshots_know_of_counts(ledger: Ledger) -> None:
@@ -45,7 +45,8 @@ def test_every_partition_count_that_snapshots_know_of_counts(ledger: Ledger) -> 
         for count, hour in ((7, 5), (4, 3), (1, 0))
     )
     assert (
-        "1 partition from 2026-11-21T06:00:00.000Z on, where the key is in 0, then 4 partitions" in found.remarks()[1]
+        "1 partition from 2026-11-21T06:00:00.000Z on, which puts the key in partition 0, then 4 partitions"
+        in found.remarks()[1]
     )
 
 

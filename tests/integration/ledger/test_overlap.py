@@ -103,7 +103,7 @@ class TestRefused:
             "of Dag hourly"
         )
         assert said in str(refused.value)
-        assert "end its load first, and then kafka-offsets ledger forget" in str(refused.value)
+        assert "stop its load first, and then run kafka-offsets ledger forget" in str(refused.value)
 
     def test_one_whose_attempts_have_failed_may_be_forgotten(self, local: Ledger) -> None:
         folder = local.folder_of(local.pin_window(*at(local, 0, 60)))

@@ -312,7 +312,7 @@ class TestClocks:
             ledger.forget_snapshots(T0 + HOUR_MS)
         publish(ledger, pinned)
         with pytest.raises(
-            ConfigurationError, match=r"--force. Windows with other names load what they published again"
+            ConfigurationError, match=r"--force. Windows with other names would load the same records again"
         ):
             ledger.forget_snapshots(T0 + HOUR_MS)
         ledger.forget([pinned.manifest.window], "test")

@@ -65,7 +65,7 @@ def test_one_of_a_ledger_that_was_made_anew_in_that_place_is_refused(tmp_path: P
     xcom = stored(made(tmp_path), 1000)
     shutil.rmtree(tmp_path / "orders")
     stored(made(tmp_path), 7)
-    with pytest.raises(LedgerConflictError, match="is of another ledger") as failed:
+    with pytest.raises(LedgerConflictError, match="belongs to another ledger") as failed:
         use(xcom, tmp_path)
     assert "Clear the task that stored it, and this one" in str(failed.value)
 

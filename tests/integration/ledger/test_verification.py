@@ -92,7 +92,7 @@ class TestVerify:
             ("manifest.json", None, "there is no manifest"),
             ("publications/00000001.json", None, "a verdict on a-1 without a publication"),
             ("publications/00000001.json", publication(attempt="a-1", manifest_sha256="x").to_bytes(), "another"),
-            ("publications/00000001.json", publication(number=2).to_bytes(), "says that it is number 2"),
+            ("publications/00000001.json", publication(number=2).to_bytes(), "contains publication 2"),
             ("publications/00000001.json", b"{", "This is not a publication"),
             ("results/a-1.json", b"{", "is not JSON"),
             ("results/a-1.json", None, "the result of a-1 is missing"),

@@ -117,6 +117,8 @@ class TestRefused:
 
     @pytest.mark.parametrize("other", [None, at(4), {"snapshot": 1}], ids=["nothing", "an instant", "no snapshot"])
     def test_one_snapshot_and_something_else(self, ten: str, snapshot: Snapshot, resolve: Resolve, other: Any) -> None:
-        with pytest.raises(AirflowFailException, match=r"start= is .* both what KafkaOffsetSnapshotOperator") as failed:
+        with pytest.raises(
+            AirflowFailException, match=r"start= is .* both be what KafkaOffsetSnapshotOperator"
+        ) as failed:
             resolve(ten, other, snapshot(ten))
         assert fails_with(ConfigurationError, failed)

@@ -29,7 +29,7 @@ def a_year_ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch
 
 def command(error: str) -> list[str]:
     """The command that an error names, as words."""
-    words = error.partition("kafka-offsets ")[2].partition(" takes back")[0]
+    words = error.partition("kafka-offsets ")[2].partition(" forgets the snapshots")[0]
     return words.split()
 
 

@@ -124,7 +124,7 @@ class TestByKey:
         assert code == 0
         assert list(row) == ["topic", "key", "partition", "partition_count", "since"]
         assert (row["key"], row["partition_count"]) == ("customer-4711", PARTITIONS)
-        assert f"All snapshots know of {PARTITIONS} partitions." in beside
+        assert f"All snapshots have {PARTITIONS} partitions." in beside
 
     def test_its_bytes_can_be_given_in_hex(self, find: Find, wide: str, resolve: Resolve) -> None:
         resolve(wide, at(0), at(HOUR_S))

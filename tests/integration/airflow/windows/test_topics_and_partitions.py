@@ -263,7 +263,7 @@ class TestMadeAgain:
             "The pipeline 'loads' belongs to the old topic; to load the new one, give the task another pipeline="
             in said
         )
-        assert "The last published window of the old one ends at 2026-11-20T06:00:04.000Z" in said
+        assert "The last published window of the old topic ends at 2026-11-20T06:00:04.000Z" in said
         assert f"6 more offsets ({ten}-0: 6 from 4 on), which were never loaded" in said
         assert resolve(ten, at(4), at(8), pipeline="loads_2")["offsets"] == 0
 
@@ -276,12 +276,12 @@ class TestMadeAgain:
         code, _, err = run("ledger", "resolve", "loads", "--topics", ten, *between)
         assert code == 1
         assert "to load the new one, name another PIPELINE in this command" in err
-        assert "No window of the old one was published." in err
-        assert f"it had 10 offsets ({ten}-0: 10 from 0 on), which were never loaded" in err
+        assert "No window of the old topic was published." in err
+        assert f"the old topic had 10 offsets ({ten}-0: 10 from 0 on), which were never loaded" in err
 
     def test_and_so_is_a_load(self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context) -> None:
         window = resolve(ten, at(0), at(4))
         recreate(admin, ten)
         load = KafkaSparkSubmitOperator(task_id="load", window=window, spark_binary="spark-submit")
-        with pytest.raises(AirflowFailException, match=r"re-created since .* No window of the old one was published"):
+        with pytest.raises(AirflowFailException, match=r"re-created since .* No window of the old topic was published"):
             load.execute(context)

@@ -94,7 +94,7 @@ class TestOpen:
         assert ranges(window) == [(0, 0, 5)]
         assert manifest_of(window).isolation_level is IsolationLevel.READ_UNCOMMITTED
         assert resolve(three, at(0), at(10), isolation_level="read_uncommitted") == window
-        with pytest.raises(AirflowFailException, match="needs a pipeline of its own") as failed:
+        with pytest.raises(AirflowFailException, match="use another pipeline name") as failed:
             resolve(three, at(10), at(20))
         assert fails_with(ConfigurationError, failed)
 
