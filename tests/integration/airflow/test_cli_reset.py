@@ -230,7 +230,7 @@ class TestAnotherLog:
         code, out, _ = run("lag", group, "-o", "json")
         row = rows(out)[0]
         assert (code, row["lag"], row["status"]) == (1, None, "error")
-        assert "committed under epoch 7, and the log is at 0" in row["error"]
+        assert "committed under epoch 7, but the log is at 0" in row["error"]
         code, out, _ = run("reset", group, "--shift-by", "1", "--execute", "-o", "json")
         assert code == 1
         assert "under epoch 7" in rows(out)[0]["error"]

@@ -44,7 +44,7 @@ class TestPinnedWindow:
     def test_the_end_that_an_earlier_leader_tells_proves_nothing(self) -> None:
         """S15: cut off from the controller, it doesn't know its successor."""
         earlier = extents(extent(0, 0, 20)._replace(leader_epoch=0))
-        with pytest.raises(OffsetsError, match="seen under epoch 1, and the log is at 0") as refused:
+        with pytest.raises(OffsetsError, match="seen under epoch 1, but the log is at 0") as refused:
             check_ranges(manifest({0: 10}, {0: 30}), earlier)
         assert refused.value.retriable
 

@@ -230,7 +230,7 @@ class TestPattern:
         resolve(None, at(2), at(5), topic_pattern=pattern)
         for gone in (later, first):
             admin.delete_topics([gone])
-            with pytest.raises(AirflowFailException, match=f"has covered {gone} since|covers {gone} too") as failed:
+            with pytest.raises(AirflowFailException, match=f"has covered {gone} since|also covers {gone}:") as failed:
                 resolve(None, at(5), at(8), topic_pattern=pattern)
             assert fails_with(ConfigurationError, failed)
 

@@ -47,7 +47,7 @@ def test_a_proved_attempt_whose_rows_another_may_have_replaced_is_not_published(
     if table_sink.kind == "iceberg":  # the other one's rows never left its branch
         assert publish(first, result).attempt == "try-1"
     else:
-        with pytest.raises(CommitConflictError, match="attempt try-2 began later"):
+        with pytest.raises(CommitConflictError, match="attempt try-2 started later"):
             publish(first, result)
         third = open_window(nine, "try-3")
         publish(third, third.write(third.read(), table_sink))
@@ -72,7 +72,7 @@ def test_a_note_that_its_driver_left_half_written_keeps_no_later_attempt_from_be
     first = open_window(nine, "try-1")
     result = first.write(first.read(), table_sink)
     (window_folder(ledger, nine) / "applications" / "try-2.json").touch()
-    with pytest.raises(CommitConflictError, match="attempt try-2 began later"):
+    with pytest.raises(CommitConflictError, match="attempt try-2 started later"):
         publish(first, result)
 
     third = open_window(nine, "try-3")

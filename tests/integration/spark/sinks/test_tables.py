@@ -161,7 +161,7 @@ class TestAttempts:
         table_sink.write = overtaken  # type: ignore[method-assign]
         # In Iceberg they are on a branch; that it may still come to main is what the ledger knows.
         in_table = "by attempt try-2, which began after this one"
-        with pytest.raises(CommitConflictError, match=f"{in_table}|attempt try-2 began later"):
+        with pytest.raises(CommitConflictError, match=f"{in_table}|attempt try-2 started later"):
             publish(open_window(manifest), table_sink)
 
         assert publish(open_window(manifest, "try-3"), table_sink) == "try-3"
