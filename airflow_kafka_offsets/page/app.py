@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial, wraps
 from importlib.resources import files
 from typing import Annotated, Any
@@ -205,12 +206,14 @@ def _serve_kafka(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
         reader: AnyReader,
         pipeline: str,
         group: Annotated[str | None, Query(min_length=1, max_length=_LONGEST_GROUP)] = None,
-        sec_fetch_site: Annotated[str | None, Header()] = None,
+        x_requested_with: Annotated[str | None, Header()] = None,
     ) -> Response:
-        if sec_fetch_site not in (None, "same-origin", "none"):
-            raise HTTPException(status.HTTP_403_FORBIDDEN, "Pages of other sites may not ask Kafka.")
+        # A link or an image on another site can't send it. (Sec-Fetch-Site isn't sent over plain HTTP.)
+        if x_requested_with is None:
+            raise HTTPException(status.HTTP_403_FORBIDDEN, "Only the button on the page asks Kafka.")
         with _telling():
-            overview = _permitted(ledgers, pipeline, reader).answer
+            permitted = _permitted(ledgers, pipeline, reader)
+            overview = permitted.answer
             if not page_kafka_conn_id():
                 raise ConfigurationError(_NOT_ASKED)
             topics = json.loads(overview.shown)["topics"]
@@ -218,7 +221,7 @@ def _serve_kafka(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
             def ask() -> Answer:
                 return Answer(encoded(kafka_now(open_ledger(None, pipeline), overview.summaries, topics, group)))
 
-            found = _of_kafka(reader, lambda: kept.get(pipeline, group, ask))
+            found = _of_kafka(reader, lambda: kept.get(pipeline, (permitted.read_ms, group), ask))
         return _json(_dates(found), found.answer.shown)
 
 
@@ -226,8 +229,12 @@ def _of_kafka(reader: Reader, ask: Callable[[], Dated]) -> Dated:
     """Kafka's answer. Most errors only go to the api-server's log, because they may name brokers and settings."""
     try:
         return ask()
-    except (OffsetsError, TopicChangedError):
+    except TopicChangedError:
         raise
+    except OffsetsError as error:
+        log.warning("Kafka's answer for the page has errors: %s", error)
+        failures = [(what, replace(said, message="")) for what, said in error.failures]
+        raise OffsetsError(error.asked, failures) from error
     except LedgerError as error:
         if reader.may_read(()):
             raise

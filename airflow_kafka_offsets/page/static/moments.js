@@ -18,12 +18,15 @@ export function seenInTime({ points, windows }) {
   });
 }
 
+// By name. A group may be called __proto__.
+const noGroups = () => Object.create(null);
+
 // Snapshots that were resolved at the same time are one moment, together with what groups had committed.
 export function momentsOf(points) {
   const moments = new Map();
   for (const point of points) {
     const end = BigInt(point.log_end), known = moments.get(point.resolved_at_ms);
-    const moment = known ?? { at: point.resolved_at_ms, end, start: BigInt(point.log_start), groups: {}, asOf: [], rate: null };
+    const moment = known ?? { at: point.resolved_at_ms, end, start: BigInt(point.log_start), groups: noGroups(), asOf: [], rate: null };
     moment.end = higher(moment.end, end);
     moment.asOf.push(point.as_of);
     Object.assign(moment, { loaded: exact(point.loaded), unread: exact(point.unread), behind: point.behind_ms });
@@ -40,7 +43,7 @@ export function momentsOf(points) {
 export function instantsOf(points) {
   const instants = new Map(points.map((point) => [point.at_ms, BigInt(point.offset)]));
   return [...instants].sort(([one], [other]) => one - other).map(([at, instant]) => ({ at, instant, end: null, start: null,
-    loaded: null, unread: null, behind: null, rate: null, groups: {}, asOf: [] }));
+    loaded: null, unread: null, behind: null, rate: null, groups: noGroups(), asOf: [] }));
 }
 
 export const groupsOf = (moments) => [...new Set(moments.flatMap((moment) => Object.keys(moment.groups)))].sort();

@@ -17,6 +17,8 @@ from airflow.api_fastapi.core_api.security import get_user
 from airflow.sdk import ObjectStoragePath
 from fastapi import FastAPI
 from kafka import KafkaAdminClient
+from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.structs import TopicPartition as KafkaTopicPartition
 from starlette.testclient import TestClient
 
@@ -30,12 +32,16 @@ from airflow_kafka_offsets.page.app import make_app
 from dev.kafka import Broker
 from tests.integration.airflow.waits.whole_airflow import commit
 from tests.integration.client.cases.workload import connected_client
+from tests.integration.client.scripted import Answer, ScriptedCluster
+from tests.integration.client.scripted_answers import configs_are, hang_up, offsets_are, silence
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.ledger.loads import publish_result, result_of
 from tests.integration.page.conftest import As
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 CONN_ID = "page_kafka"
+OURS = {"X-Requested-With": "fetch"}
+"""What the page's own script sends."""
 SETTING = "AIRFLOW__KAFKA_OFFSETS__PAGE_KAFKA_CONN_ID"
 Json = dict[str, Any]
 Now = Callable[..., httpx.Response]
@@ -96,7 +102,7 @@ def now(ledger: Ledger, log_in: As, broker: Broker, monkeypatch: pytest.MonkeyPa
     def ask(role: str | None = "viewer", headers: dict[str, str] | None = None, **asked: str) -> httpx.Response:
         browser = TestClient(make_app(), cookies=log_in(role).cookies, raise_server_exceptions=False)
         path = f"/api/pipelines/{ledger.pipeline}/now"
-        answer: httpx.Response = browser.get(path, params=asked, headers=headers or {})
+        answer: httpx.Response = browser.get(path, params=asked, headers=OURS if headers is None else headers)
         return answer
 
     return ask
@@ -175,7 +181,7 @@ class TestAnswer:
         other = Ledger(ObjectStoragePath(root), f"other-{name[-8:]}")
         other.open([name], "another-cluster", IsolationLevel.READ_COMMITTED)
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        answer = browser.get(f"/api/pipelines/{other.pipeline}/now")
+        answer = browser.get(f"/api/pipelines/{other.pipeline}/now", headers=OURS)
         assert answer.status_code == 502
         assert "topics are in cluster another-cluster" in answer.json()["detail"]
 
@@ -194,10 +200,10 @@ class TestWhoMayAsk:
         """No Dag has loaded it, so that it is for those who may read all."""
         assert (now("viewer").status_code, now("admin").status_code) == (404, 200)
 
-    @pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200)])
-    def test_no_page_of_another_site(self, now: Now, load: Load, site: str, status: int) -> None:
+    def test_no_link_or_image_on_another_site(self, now: Now, load: Load) -> None:
+        """Over plain HTTP a browser says nothing of where it comes from."""
         load(0, 4)
-        assert now(headers={"Sec-Fetch-Site": site}).status_code == status
+        assert (now(headers={}).status_code, now(headers=OURS).status_code) == (403, 200)
 
     def test_nobody_where_no_connection_is_named(
         self, now: Now, load: Load, ledger: Ledger, log_in: As, monkeypatch: pytest.MonkeyPatch
@@ -210,6 +216,28 @@ class TestWhoMayAsk:
         answer = now()
         assert answer.status_code == 400
         assert "page_kafka_conn_id names no connection" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("answer", [silence, hang_up])
+def test_a_leader_that_does_not_answer_is_named_by_its_partition_and_not_by_its_address(
+    root: str, log_in: As, answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedCluster({"t": [0, 1]}, brokers=2) as cluster:
+        for each in cluster.brokers:
+            each.on(DescribeConfigsRequest, configs_are({}))
+        cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
+        cluster.brokers[1].on(ListOffsetsRequest, answer)
+        connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": cluster.bootstrap_servers}}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{CONN_ID.upper()}", json.dumps(connection))
+        monkeypatch.setenv(SETTING, CONN_ID)
+        monkeypatch.setattr(kafka_now, "_MOST_S", 2.0)
+        asked = Ledger(ObjectStoragePath(root), f"asked-{cluster.brokers[1].port}")
+        asked.open(["t"], "scripted", IsolationLevel.READ_COMMITTED)
+        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+        told = browser.get(f"/api/pipelines/{asked.pipeline}/now", headers=OURS)
+        assert told.status_code == 502
+        assert "t-1: " in told.json()["detail"]
+        assert [each.port for each in cluster.brokers if str(each.port) in told.text] == []
 
 
 @pytest.fixture
@@ -242,7 +270,7 @@ def test_a_broker_that_hangs_holds_two_threads_until_a_deadline_and_its_name_is_
         transport = httpx.ASGITransport(server)
         async with httpx.AsyncClient(transport=transport, base_url="http://page", timeout=60) as browser:
             path = f"/kafka-windows/api/pipelines/{ledger.pipeline}/now"
-            pressed = [asyncio.create_task(browser.get(path)) for _ in range(60)]
+            pressed = [asyncio.create_task(browser.get(path, headers=OURS)) for _ in range(60)]
             first, _ = await asyncio.wait(pressed, timeout=60, return_when=asyncio.FIRST_COMPLETED)
             assert {each.result().status_code for each in first} == {503}, "refused, while two wait"
             answer = await asyncio.wait_for(browser.get("/heartbeat"), 60)
