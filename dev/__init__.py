@@ -7,8 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCAL = ROOT / ".local"
-"""Everything that these modules make: jars, brokers, logs, downloaded records."""
+"""The folder for everything that these modules create: jars, broker data, logs, downloaded records."""
 
-# kafka-python's own producer, consumer and admin client, which fill topics and read them here, warn of each of their
-# callbacks that takes 0.1 s: on a busy machine any does. The package's client has that turned off.
+# kafka-python's producer, consumer and admin client, which are used here to fill and read topics, warn about each
+# callback that takes 0.1 s. On a busy machine, any may. The package's own client has these warnings turned off.
 logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)

@@ -1,6 +1,6 @@
-"""An Airflow of its own under ``.local/``: SQLite, the example Dags, and connections to the local broker and Spark.
+"""A separate Airflow under ``.local/``: SQLite, the example Dags, and connections to the local broker and Spark.
 
-Set before Airflow is first imported, since it reads its environment then.
+Set its environment before Airflow is first imported, because Airflow reads it then.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dev.java import java_home
 def environment(home: Path, bootstrap_servers: str | None = None) -> dict[str, str]:
     """The environment that Airflow and its tasks run in.
 
-    :param home: everything that Airflow, the ledger and Spark make goes there.
-    :param bootstrap_servers: the broker behind ``kafka_default``; None for no such connection.
+    :param home: the folder for everything that Airflow, the ledger and Spark create.
+    :param bootstrap_servers: the broker of the connection ``kafka_default``; None for no such connection.
     """
     found = {
         "AIRFLOW_HOME": str(home / "airflow"),
@@ -33,7 +33,7 @@ def environment(home: Path, bootstrap_servers: str | None = None) -> dict[str, s
         "AIRFLOW_VAR_FLIGHTS_OUTPUT": (home / "output" / "flights").as_uri(),
         "JAVA_HOME": str(java_home()),
         **_spark_settings(home),
-        # spark-submit, and the Python that its workers run, are this environment's own.
+        # Use this environment's spark-submit, and its Python for Spark's workers.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYSPARK_PYTHON": sys.executable,
         "NO_COLOR": "1",
@@ -46,12 +46,13 @@ def environment(home: Path, bootstrap_servers: str | None = None) -> dict[str, s
 
 
 def _spark_settings(home: Path) -> dict[str, str]:
-    """Spark's own: jars are fetched once for all, and nothing is left outside ``.local/``.
+    """Spark's settings: jars are downloaded once for all runs, and nothing is left outside ``.local/``.
 
-    Not in a ``spark-defaults.conf``: with its folder before Spark's classes Java does without the archive of them.
+    They aren't in a ``spark-defaults.conf``, because with its folder on the classpath before Spark's jars, Java doesn't
+    use the class archive.
     """
     properties = {
-        "ivy.home": LOCAL / "spark-ivy",  # not that of dev.jars: neither locks it for the other
+        "ivy.home": LOCAL / "spark-ivy",  # separate from that of dev.jars: they don't lock it against each other
         "spark.sql.warehouse.dir": home / "spark" / "warehouse",
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -64,7 +65,7 @@ def _spark_settings(home: Path) -> dict[str, str]:
 
 
 def start_migration(variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start creating or upgrading Airflow's database, in a process of its own; wait for it before using Airflow."""
+    """Start creating or upgrading Airflow's database in another process. Wait for it before using Airflow."""
     Path(variables["AIRFLOW_HOME"]).mkdir(parents=True, exist_ok=True)
     log = Path(variables["AIRFLOW_HOME"]) / "migrate.log"
     command = [sys.executable, "-m", "airflow", "db", "migrate"]
@@ -74,7 +75,7 @@ def start_migration(variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def output_to(log: Path) -> Iterator[None]:
-    """Send what this process and its children print to a file: tasks that run in-process print their whole logs."""
+    """Redirect the output of this process and its children to a file. Tasks that run in-process print their logs."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()

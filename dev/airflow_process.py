@@ -1,9 +1,8 @@
-"""One process of Airflow, such as its triggerer, with the processes that it forks: launched, stopped, killed.
+"""A process of Airflow, such as its triggerer, together with the processes that it forks: launch, stop, kill.
 
-They end with this one, however this one ends; on Linux also when it is killed. For that, ``python -m
-dev.airflow_process PARENT COMMAND`` is Airflow's command line with one thing added: the kernel ends this process with
-its parent, and what it forks with it. What runs under which settings is not known here: see
-:mod:`dev.airflow_services`.
+They end when this process ends, for whatever reason; on Linux even if it is killed. For that, ``python -m
+dev.airflow_process PARENT COMMAND`` runs Airflow's command line with an addition: the kernel ends the process, and what
+it forks, when its parent ends. Which processes run with which settings is decided in :mod:`dev.airflow_services`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class AirflowProcess:
     as the process is needed.
 
     :param command: words for Airflow's command line, such as ``["triggerer"]``.
-    :param log_file: what it writes to stdout and stderr, one launch after the other.
+    :param log_file: receives its stdout and stderr; each launch appends.
     :param environment: all of its environment variables.
     """
 
@@ -44,24 +43,24 @@ class AirflowProcess:
 
     @property
     def name(self) -> str:
-        """How error messages call it."""
+        """Its name in error messages."""
         return f"airflow {self.command[0]}"
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process, which may not be ready yet."""
+        """Whether the process exists. It may not be ready yet."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was launched and ended although nobody stopped or killed it."""
+        """Whether it was launched and has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
     @property
     def pid(self) -> int:
         """Process id.
 
-        :raises LookupError: it does not run.
+        :raises LookupError: it isn't running.
         """
         if self._process is None or not self.is_running:
             raise LookupError(f"{self.name} does not run")
@@ -69,7 +68,7 @@ class AirflowProcess:
 
     @property
     def child_pids(self) -> list[int]:
-        """Process ids of what it forked and is alive, oldest first; empty when it does not run."""
+        """Process ids of its live children, oldest first; empty if it isn't running."""
         try:
             return [each.pid for each in psutil.Process(self.pid).children()]
         except (LookupError, psutil.NoSuchProcess):
@@ -79,7 +78,7 @@ class AirflowProcess:
         """Start the process and return at once."""
         program = [sys.executable, "-m", "dev.airflow_process", str(os.getpid()), *self.command]
         with self.log_file.open("ab") as log:
-            # A process group of its own: Ctrl-C reaches us alone, and a kill reaches what it forked too.
+            # A separate process group: Ctrl-C reaches only us, and a kill also reaches what it forked.
             self._process = subprocess.Popen(
                 program, env=self.environment, cwd=ROOT, stdout=log, stderr=log, process_group=0
             )
@@ -87,7 +86,7 @@ class AirflowProcess:
     def wait(self) -> int:
         """Wait until it ends by itself. Returns its exit code.
 
-        :raises LookupError: it was not launched.
+        :raises LookupError: it wasn't launched.
         """
         if self._process is None:
             raise LookupError(f"{self.name} does not run")
@@ -96,7 +95,7 @@ class AirflowProcess:
         return code
 
     def stop(self) -> None:
-        """Stop in an orderly way, and by force when that takes too long. Nothing happens when it does not run."""
+        """Stop it gracefully, or by force if that takes too long. Does nothing if it isn't running."""
         if self._process is None:
             return
         self._process.terminate()
@@ -105,7 +104,7 @@ class AirflowProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End the process and what it forked at once (SIGKILL), as a machine's crash does."""
+        """Kill the process and what it forked (SIGKILL), like a crash of the machine."""
         if self._process is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -120,17 +119,17 @@ class AirflowProcess:
 
 
 def _end_with_parent() -> None:
-    """Make the kernel end this process when the thread that forked it ends; nothing happens where there is no Linux."""
+    """Make the kernel end this process when the thread that forked it ends. Does nothing if this isn't Linux."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main() -> None:
-    """Airflow's command line, in a process that ends with its parent, as do all that it forks."""
+    """Airflow's command line, in a process that ends with its parent. So do the processes that it forks."""
     _end_with_parent()
     parent = int(sys.argv.pop(1))
     if os.getppid() != parent:
-        sys.exit(f"process {parent}, which wanted this, has ended")
+        sys.exit(f"process {parent}, which launched this one, has ended")
     os.register_at_fork(after_in_child=_end_with_parent)
     from airflow.__main__ import main as airflow
 

@@ -1,7 +1,7 @@
 """A whole Airflow on this machine: api-server, scheduler with its LocalExecutor, dag-processor and triggerer.
 
-Each is a process with a log file of its own; the database is SQLite, or a PostgreSQL (:mod:`dev.postgres`). They end
-with this process, however it ends.
+Each is a process with its own log file. The database is SQLite or PostgreSQL (:mod:`dev.postgres`). They end when this
+process ends, for whatever reason.
 
     with AirflowServices(home) as airflow:
         (airflow.dags_folder / "wait.py").write_text(...)
@@ -9,8 +9,8 @@ with this process, however it ends.
         run_id = airflow.trigger("wait")
         airflow.wait_until(lambda: airflow.runs("wait")[run_id] == "success")
 
-What happened is read from the database by a connection that cannot write; what is to happen is asked of the REST API.
-The settings are in :mod:`dev.airflow_settings`.
+Results are read from the database, over a read-only connection; actions go through the REST API. The settings are in
+:mod:`dev.airflow_settings`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dev.ports import HOST, free_ports
 START_DEADLINE_S = 240.0
 WAIT_DEADLINE_S = 120.0
 
-# Their logs are read as files, so that nobody needs to serve them over HTTP.
+# Logs are read as files, so they needn't be served over HTTP.
 COMMANDS = {
     "api-server": ["api-server"],
     "scheduler": ["scheduler", "--skip-serve-logs"],
@@ -50,9 +50,9 @@ class AirflowServices:
 
     On Linux the processes are bound to the thread that called :meth:`start`.
 
-    :param home: a folder for the database, logs and Dags; it is made, and stays.
-    :param environment: variables for all services, on top of and in place of ours, such as connections, settings
-        (``AIRFLOW__TRIGGERER__CAPACITY``) or ``PYTHONPATH``. This process's own variables reach them too, except
+    :param home: a folder for the database, logs and Dags. It is created if missing, and not removed.
+    :param environment: variables for all services, which add to ours or override them, such as connections, settings
+        (``AIRFLOW__TRIGGERER__CAPACITY``) or ``PYTHONPATH``. The services also inherit this process's variables, except
         those that Airflow reads.
     :param postgres_url: an empty PostgreSQL database, ``postgresql://…``; None for SQLite.
     """
@@ -70,14 +70,14 @@ class AirflowServices:
 
     @property
     def dags_folder(self) -> Path:
-        """Where Dag files go; a new or changed one is parsed within seconds."""
+        """The folder for Dag files. New and changed files are parsed within seconds."""
         return Path(self.environment["AIRFLOW__CORE__DAGS_FOLDER"])
 
     @property
     def triggerer_pid(self) -> int:
         """Process id of the triggerer, which reads and writes the database.
 
-        :raises LookupError: it does not run.
+        :raises LookupError: it isn't running.
         """
         return self._processes["triggerer"].pid
 
@@ -85,7 +85,7 @@ class AirflowServices:
     def trigger_runner_pid(self) -> int:
         """Process id of the triggerer's child, in whose event loop the triggers run.
 
-        :raises LookupError: it does not run.
+        :raises LookupError: it isn't running.
         """
         children = self._processes["triggerer"].child_pids
         if not children:
@@ -93,11 +93,11 @@ class AirflowServices:
         return children[0]
 
     def pids(self) -> dict[str, list[int]]:
-        """Process ids by service: the service itself, then what it forked and is alive."""
+        """Process ids by service: the service itself, then its live children."""
         return {name: [each.pid, *each.child_pids] for name, each in self._processes.items() if each.is_running}
 
     def log_file(self, service: str) -> Path:
-        """What a service has written: ``api-server``, ``scheduler``, ``dag-processor`` or ``triggerer``."""
+        """The log file of a service: ``api-server``, ``scheduler``, ``dag-processor`` or ``triggerer``."""
         return self._processes[service].log_file
 
     def __enter__(self) -> Self:
@@ -108,14 +108,14 @@ class AirflowServices:
         self.close()
 
     def start(self) -> None:
-        """Make the database, start all services, and wait until each says that it is healthy.
+        """Create the database, start all services, and wait until each reports that it is healthy.
 
-        :raises RuntimeError: one ended or was not healthy in time; the message holds the last lines of its log.
+        :raises RuntimeError: a service ended, or wasn't healthy in time; the message has the last lines of its log.
         """
         atexit.register(self.close)
         try:
             self._make_folders()
-            # It takes longest to start, and reads the database only when asked.
+            # It takes longest to start, and reads the database only on request.
             self._processes["api-server"].launch()
             self.run_command("db", "migrate")
             for name in ("scheduler", "dag-processor", "triggerer"):
@@ -127,13 +127,13 @@ class AirflowServices:
             raise
 
     def close(self) -> None:
-        """End all services at once. The home folder stays."""
+        """Kill all services. The home folder stays."""
         for each in self._processes.values():
             each.kill()
         atexit.unregister(self.close)
 
     def health(self) -> dict[str, bool]:
-        """Whether each service is healthy, by its latest heartbeat; the api-server while it answers."""
+        """Whether each service is healthy, by its latest heartbeat; for the api-server, whether it answers."""
         names = {"scheduler": "scheduler", "dag-processor": "dag_processor", "triggerer": "triggerer"}
         try:
             answer = self._request("GET", "/monitor/health")
@@ -142,17 +142,17 @@ class AirflowServices:
         return {"api-server": True} | {name: answer[key]["status"] == "healthy" for name, key in names.items()}
 
     def kill_triggerer(self) -> None:
-        """End the triggerer and its child at once (SIGKILL), as a crash of its machine does."""
+        """Kill the triggerer and its child (SIGKILL), like a crash of its machine."""
         self._processes["triggerer"].kill()
 
     def stop_triggerer(self) -> None:
-        """Stop the triggerer in an orderly way, as a deployment does."""
+        """Stop the triggerer gracefully, like a deployment."""
         self._processes["triggerer"].stop()
 
     def start_triggerer(self) -> None:
-        """Start a triggerer and wait until it is in the database. Triggers of a killed one are not yet taken over.
+        """Start a triggerer and wait until it is in the database. It won't have taken over a killed one's triggers yet.
 
-        :raises RuntimeError: it ended or did not come in time; the message holds the last lines of its log.
+        :raises RuntimeError: it ended or wasn't there in time; the message has the last lines of its log.
         """
         last_job = "SELECT coalesce(max(id), 0) FROM job WHERE job_type = 'TriggererJob'"
         before = self.query(last_job)
@@ -171,7 +171,7 @@ class AirflowServices:
     def start_watchers(self, dag_id: str) -> None:
         """Wait until the watchers of an unpaused Dag's assets have their triggers.
 
-        The scheduler makes the assets active; then the file must be parsed once more, which it would be in 30 s.
+        The scheduler activates the assets. Then the Dag's file must be parsed again, which would otherwise take 30 s.
         """
         assets = """
             SELECT asset.id FROM dag_schedule_asset_reference AS scheduled JOIN asset ON asset.id = scheduled.asset_id
@@ -184,7 +184,7 @@ class AirflowServices:
         self.wait_until(lambda: self.query(watchers, dag_id))
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
-        """Make a run of a Dag now. Returns its run id.
+        """Trigger a run of a Dag. Returns its run id.
 
         :param conf: the run's configuration.
         """
@@ -192,17 +192,17 @@ class AirflowServices:
         return str(self._request("POST", f"/dags/{dag_id}/dagRuns", body)["dag_run_id"])
 
     def clear(self, dag_id: str, run_id: str, *, only_failed: bool = False) -> None:
-        """Have the tasks of a run done again.
+        """Clear the tasks of a run, so that they run again.
 
-        :param only_failed: those that failed, and what follows them.
+        :param only_failed: clear only tasks that failed, and those downstream of them.
         """
         body = {"dry_run": False, "only_failed": only_failed}
         self._request("POST", f"/dags/{dag_id}/dagRuns/{run_id}/clear", body)
 
     def run_command(self, *words: str) -> None:
-        """Run Airflow's command line beside the services, such as ``backfill create …``, and wait for its end.
+        """Run a command of Airflow's command line, such as ``backfill create …``, and wait until it ends.
 
-        :raises RuntimeError: it failed; the message holds the last lines of what it wrote.
+        :raises RuntimeError: it failed; the message has the last lines of its output.
         """
         process = self._process(words[0], list(words))
         process.launch()
@@ -210,11 +210,11 @@ class AirflowServices:
             raise RuntimeError(f"airflow {' '.join(words)} failed.\n{process.last_log_lines()}")
 
     def runs(self, dag_id: str) -> dict[str, str]:
-        """State by run id of a Dag's runs, oldest first."""
+        """The states of a Dag's runs by run id, oldest first."""
         return dict(self.query("SELECT run_id, state FROM dag_run WHERE dag_id = ? ORDER BY id", dag_id))
 
     def task_states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
-        """State by task of a run: ``wait``, or ``wait[7]`` for a mapped task; None before it is scheduled."""
+        """The states of a run's tasks by task: ``wait``, or ``wait[7]`` for a mapped task. None before scheduling."""
         found = self.query(
             "SELECT task_id, map_index, state FROM task_instance WHERE dag_id = ? AND run_id = ? ORDER BY 1, 2",
             dag_id,
@@ -223,9 +223,9 @@ class AirflowServices:
         return {task if index < 0 else f"{task}[{index}]": state for task, index, state in found}
 
     def query(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """Rows of the database, read by a connection that cannot write. Writers (SQLite's WAL) don't hold it up.
+        """Rows of the database, over a read-only connection. Writers don't block it (SQLite's WAL).
 
-        :param statement: with ``?`` for each parameter. Instants and JSON come as SQLite or psycopg give them.
+        :param statement: with ``?`` for each parameter. Instants and JSON are returned as SQLite or psycopg give them.
         """
         if self._postgres_url is not None:
             with psycopg.connect(self._postgres_url, options="-c default_transaction_read_only=on") as reader:
@@ -235,10 +235,10 @@ class AirflowServices:
             return connection.execute(statement, parameters).fetchall()
 
     def wait_until(self, answers: Callable[[], T], deadline_s: float = WAIT_DEADLINE_S) -> T:
-        """Wait until something is so; it is looked at five times a second. Returns what it answered at last.
+        """Poll until a condition is true, five times a second. Returns its last answer.
 
-        :param answers: is true when it is so.
-        :raises RuntimeError: a service ended, or it was not so in time; the message says how the services are.
+        :param answers: the condition.
+        :raises RuntimeError: a service ended, or the condition wasn't true in time; the message has each one's health.
         """
         deadline = time.monotonic() + deadline_s
         while not (answer := answers()):
@@ -246,7 +246,7 @@ class AirflowServices:
                 if each.has_ended:
                     raise RuntimeError(f"{each.name} ended.\n{each.last_log_lines()}")
             if time.monotonic() > deadline:
-                raise RuntimeError(f"It was not so within {deadline_s:.0f} s.\n{self._how_services_are()}")
+                raise RuntimeError(f"The condition wasn't true within {deadline_s:.0f} s.\n{self._how_services_are()}")
             time.sleep(0.2)
         return answer
 
@@ -262,13 +262,14 @@ class AirflowServices:
             folder.mkdir(parents=True, exist_ok=True)
 
     def _warm_up(self) -> None:
-        """Have the API for tasks made, which the api-server does at the first request: for seconds it does no other."""
+        """Make a first request to the API for tasks: the api-server builds it then, which blocks other requests for
+        seconds."""
         httpx.get(f"{self.url}/execution/health", timeout=START_DEADLINE_S).raise_for_status()
 
     def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """An answer of the REST API.
+        """Send a request to the REST API and return its answer.
 
-        :raises httpx.HTTPStatusError: it refused; its reason is a note on the error.
+        :raises httpx.HTTPStatusError: the API refused; its reason is a note on the error.
         """
         answer = httpx.request(method, f"{self.url}/api/v2{path}", json=body, timeout=30)
         try:

@@ -1,7 +1,7 @@
-"""What the services of a local Airflow are told: a database, one small process of each kind, short waits between looks.
+"""Settings of the services of a local Airflow: a database, one small process of each kind, short polling intervals.
 
-The settings of Airflow's defaults that stay are as telling: no more than 50 triggers are taken up in one loop of the
-triggerer, and its watchdog warns when the event loop is blocked for 0.2 s.
+Two defaults of Airflow matter, and stay: the triggerer picks up at most 50 triggers in each loop, and its watchdog
+warns when the event loop is blocked for 0.2 s.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from pathlib import Path
 from dev.ports import HOST
 
 TRIGGERER_CAPACITY = 2_000
-"""How many triggers one triggerer runs. Airflow's default is 1,000, which 1,000 waits and one asset watcher exceed."""
+"""How many triggers a triggerer runs. Airflow's default is 1,000, which is too low for 1,000 waits and an asset
+watcher."""
 
-# Long enough for a triggerer that starts its heartbeat anew on a busy machine, and short enough to wait for in a test:
-# the triggers of a killed triggerer are taken over once its last heartbeat is older than this.
+# The triggers of a killed triggerer are taken over once its last heartbeat is older than this. Long enough for a
+# triggerer whose heartbeat is late on a busy machine, and short enough to wait for in a test.
 _TRIGGERER_DEAD_AFTER_S = 5
 
 
 def service_variables(home: Path, port: int, postgres_url: str | None = None) -> dict[str, str]:
     """Settings of a whole Airflow, as environment variables.
 
-    :param home: everything that Airflow writes goes there.
-    :param port: where the api-server is to listen.
+    :param home: the folder for everything that Airflow writes.
+    :param port: the api-server's port.
     :param postgres_url: a PostgreSQL database, ``postgresql://…``; None for SQLite.
     """
     database = _sqlite(home) if postgres_url is None else _postgres(postgres_url)
@@ -38,7 +39,7 @@ def service_variables(home: Path, port: int, postgres_url: str | None = None) ->
 
 
 def without_airflow(variables: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what Airflow reads: tests and demo set that for the Airflow in their own process."""
+    """An environment without the variables that Airflow reads, which tests and demo set for the Airflow in-process."""
     return {name: value for name, value in variables.items() if not name.lstrip("_").startswith("AIRFLOW")}
 
 
@@ -56,28 +57,28 @@ def _what_it_is(home: Path, port: int) -> dict[str, dict[str, object]]:
             "executor": "LocalExecutor",
             "parallelism": 4,
             "execution_api_server_url": f"{address}/execution/",
-            # No log-in: every request to the REST API is an admin's.
+            # No login: every request to the REST API is made as an admin.
             "simple_auth_manager_all_admins": True,
-            # No key, no encryption: triggers' arguments are plain JSON in the database.
+            # No key, so no encryption: triggers' arguments are plain JSON in the database.
             "fernet_key": "",
         },
         "api": {"base_url": address, "host": HOST, "port": port, "workers": 1, "secret_key": os.urandom(16).hex()},
-        # One secret for all: the scheduler signs the tokens that tasks show to the api-server.
+        # One secret for all services: the scheduler signs the tokens that tasks send to the api-server.
         "api_auth": {"jwt_secret": os.urandom(32).hex()},
         "logging": {"logging_level": "INFO", "base_log_folder": home / "airflow" / "logs"},
-        # Seconds that a task waits for the api-server, in place of 5: the machine may be busy.
+        # Seconds that a task waits for the api-server. The default is 5, but the machine may be busy.
         "workers": {"execution_api_timeout": 30},
         "usage_data_collection": {"enabled": False},
     }
 
 
 def _sqlite(home: Path) -> dict[str, object]:
-    """Its timeout: seconds that a writer waits for another one, in place of sqlite3's 5."""
+    """The timeout is how many seconds a writer waits for another writer; sqlite3's default is 5."""
     return {"sql_alchemy_conn": f"sqlite:///{database_file(home)}?timeout=60"}
 
 
 def _postgres(url: str) -> dict[str, object]:
-    """One driver for both: without the second setting Airflow looks for asyncpg."""
+    """The same driver for both: without the second setting, Airflow looks for asyncpg."""
     with_driver = url.replace("postgresql:", "postgresql+psycopg:", 1)
     return {"sql_alchemy_conn": with_driver, "sql_alchemy_conn_async": with_driver}
 
@@ -87,11 +88,11 @@ def _how_quick_it_is() -> dict[str, dict[str, object]]:
         "scheduler": {
             "scheduler_heartbeat_sec": 1,
             "scheduler_idle_sleep_time": 0.5,
-            # Also how often assets become active, without which their watchers aren't started.
+            # Also how often assets are activated; the watchers of inactive assets aren't started.
             "parsing_cleanup_interval": 2,
             "trigger_timeout_check_interval": 2,
         },
-        # New and changed Dag files are found at once, unchanged ones parsed again every 30 s.
+        # New and changed Dag files are found at once; unchanged files are parsed again every 30 s.
         "dag_processor": {"refresh_interval": 1, "bundle_refresh_check_interval": 1, "parsing_processes": 1},
         "triggerer": {
             "capacity": TRIGGERER_CAPACITY,

@@ -1,8 +1,8 @@
-"""The reference of the public API as HTML, made from docstrings by pdoc: a part of the site that ``make docs`` builds.
+"""The reference of the public API as HTML, which pdoc makes from docstrings. It is a part of the site of ``make docs``.
 
-A warning of pdoc's is an error. What is done for that here: the fields of a named tuple are annotated with names that
-only its own module knows, so that they are looked up for pdoc; names that a module imports when they are asked for are
-asked for; and what Airflow's base classes leave unannotated is theirs to document.
+A warning of pdoc is an error. To avoid warnings: annotations of a named tuple's fields are names that only its own
+module knows, so they are resolved for pdoc; names that a module imports lazily are imported; and warnings about members
+that Airflow's base classes leave unannotated are ignored.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ AIRFLOWS_OWN = (
 
 
 def modules(module: doc.Module) -> Iterator[doc.Module]:
-    """A module and all that are in it."""
+    """A module and all its submodules."""
     yield module
     for each in module.submodules:
         yield from modules(each)
 
 
 def resolve_named_tuples(module: doc.Module) -> None:
-    """Replace the annotations that a named tuple's constructor has as text."""
+    """Resolve the annotations that a named tuple's constructor has as text."""
     for each in vars(module.obj).values():
         if isinstance(each, type) and issubclass(each, tuple) and hasattr(each, "_fields"):
             each.__new__.__annotations__ = typing.get_type_hints(each)
 
 
 def import_lazy_names(module: doc.Module) -> None:
-    """Have a module import what it names as its own and imports when that is asked for."""
+    """Make a module import the public names that it would import lazily."""
     for name in getattr(module.obj, "__all__", ()):
         vars(module.obj).setdefault(name, getattr(module.obj, name))
 
@@ -48,7 +48,7 @@ def import_lazy_names(module: doc.Module) -> None:
 def write(folder: Path) -> None:
     """Write the pages.
 
-    :raises UserWarning: when pdoc doesn't understand something of ours.
+    :raises UserWarning: when pdoc warns about our code.
     """
     warnings.filterwarnings("error", module="pdoc")
     for each in AIRFLOWS_OWN:

@@ -1,4 +1,5 @@
-"""The Spark application whose classes are archived. A program of its own: beside it lies a module named kafka."""
+"""The Spark application whose classes are archived. It is a separate program, because this folder has a module named
+kafka."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pyspark.sql import functions as F
 
 
 def load() -> None:
-    """What a load does, on a handful of rows: files written and read, a shuffle, an observation, a Python worker."""
+    """Do what a load does, on a few rows: write and read files, a shuffle, an observation, a Python worker."""
     spark = SparkSession.builder.getOrCreate()
     with tempfile.TemporaryDirectory() as folder:
         for format_ in ("parquet", "json", "orc"):

@@ -1,6 +1,6 @@
-"""A certificate authority of our own, and what it signs: a broker's certificate and a client's.
+"""A certificate authority, and the certificates that it signs: a broker's and a client's.
 
-All are PEM files, as Kafka (KIP-651), kafka-python and OpenSSL read them, and good for a day.
+All are PEM files, as Kafka (KIP-651), kafka-python and OpenSSL read them. They are valid for a day.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 from dev.ports import HOST
 
 CLIENT_NAME = "client"
-"""Common name of the client's certificate; to the broker it is ``User:client``."""
+"""Common name of the client's certificate; the broker's principal for it is ``User:client``."""
 
 VALIDITY = timedelta(days=1)
 
@@ -27,8 +27,8 @@ VALIDITY = timedelta(days=1)
 class Certificates:
     """PEM files in one folder.
 
-    :param ca: the authority's certificate, for whoever is to trust the others.
-    :param broker: key and certificate of a broker at 127.0.0.1, also called localhost.
+    :param ca: the authority's certificate, for programs that must trust the others.
+    :param broker: key and certificate of a broker at 127.0.0.1 or localhost.
     :param client_certificate: certificate of :data:`CLIENT_NAME`.
     :param client_key: its key, not encrypted.
     """
@@ -40,7 +40,7 @@ class Certificates:
 
     @classmethod
     def in_folder(cls, folder: Path) -> Certificates:
-        """The names that the files have, whether they exist or not."""
+        """The files' paths, whether they exist or not."""
         names = ("ca.pem", "broker.pem", "client-certificate.pem", "client-key.pem")
         return cls(*(folder / name for name in names))
 
@@ -52,7 +52,7 @@ class _Authority:
 
 
 def make_certificates(folder: Path) -> Certificates:
-    """Make a new authority and what it signs. The authority's own key is kept nowhere."""
+    """Make a new authority and the certificates. The authority's own key isn't stored."""
     folder.mkdir(parents=True, exist_ok=True)
     made = Certificates.in_folder(folder)
     authority = _Authority(ec.generate_private_key(ec.SECP256R1()), _name("local authority"))
@@ -68,7 +68,7 @@ def make_certificates(folder: Path) -> Certificates:
 
 
 def _authority_certificate(authority: _Authority) -> x509.Certificate:
-    """The certificate that the authority signs for itself."""
+    """The authority's self-signed certificate."""
     builder = _builder(authority.name, authority.key, authority)
     return builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(
         authority.key, hashes.SHA256()

@@ -1,7 +1,6 @@
-"""A browser without a window: the machine's Chromium, which Playwright drives.
+"""A headless browser: the machine's Chromium, driven by Playwright.
 
-Where it is missing on a Debian-like machine, and we are root, it is installed; anywhere else the user is told what to
-install.
+If it is missing, it is installed if we are root on a Debian-like machine. Otherwise the user is told what to install.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ _PACKAGES = ("chromium", "fonts-dejavu-core")
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser, until the block is left.
+    """A browser, for the duration of the block.
 
-    :raises RuntimeError: there is none on this machine.
+    :raises RuntimeError: this machine has none.
     """
-    # As root it has no sandbox of its own; it sees pages of this machine alone.
+    # As root, it can't use its sandbox; it opens only pages of this machine.
     flags = ["--no-sandbox", "--force-color-profile=srgb"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_program(), args=flags)

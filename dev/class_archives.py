@@ -1,7 +1,7 @@
-"""Archives of classes, for Javas that live for seconds: loading and checking them is half of what those do.
+"""Class archives (CDS), for Java processes that live for seconds: they spend half of that loading and checking classes.
 
-:mod:`dev.make_class_archives` makes them. Where there is no archive, or one of another Java or other jars, classes are
-loaded as always.
+:mod:`dev.make_class_archives` makes them. If there is no archive, or it is for another Java or other jars, classes are
+loaded as usual.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dev import LOCAL
 
 SPARK, KAFKA = LOCAL / "spark.jsa", LOCAL / "kafka.jsa"
 QUIETLY = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-# The optimizing compiler takes half of the CPU of a Spark that ends before what it has compiled has paid off. Without
-# it Java keeps no more than 48 MB of compiled code, which many queries fill: what falls out is compiled again.
+# The optimizing compiler takes half of a short-lived Spark's CPU, and Spark ends before the compiled code has paid off.
+# Without that compiler, Java keeps only 48 MB of compiled code. Many queries exceed that, and code is compiled again.
 FOR_SECONDS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 QUICK_START = f"{FOR_SECONDS} -XX:SharedArchiveFile={SPARK} {QUIETLY}"
-"""Options of a Java that runs Spark, as the variable ``JDK_JAVA_OPTIONS`` takes them."""
+"""Options for a Java that runs Spark, for the variable ``JDK_JAVA_OPTIONS``."""
 
 
 def kafka_flags() -> list[str]:
-    """Flags of a Java that runs Kafka; none before there is an archive."""
+    """Flags for a Java that runs Kafka; none if there is no archive yet."""
     return [f"-XX:SharedArchiveFile={KAFKA}", *QUIETLY.split()] if KAFKA.exists() else []

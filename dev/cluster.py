@@ -1,7 +1,7 @@
-"""A Kafka cluster on this machine: brokers that replicate to each other, and that tests can kill, hang and revive.
+"""A Kafka cluster on this machine: brokers that replicate to each other, and that tests can kill, hang and restart.
 
-Every broker is a controller too, so that any one of three may go: the other two have the majority that KRaft needs,
-and the minimum of in-sync replicas that producers with acks=all and the internal topics need.
+Every broker is also a controller, so any one of the three may fail: the other two are the majority that KRaft needs,
+and the minimum number of in-sync replicas for the internal topics and for producers with acks=all.
 
     with KafkaCluster() as cluster:
         cluster.leader("flights", 0).kill()
@@ -26,13 +26,12 @@ SIZE = 3
 class KafkaCluster:
     """Three brokers, started and ended together: a context manager.
 
-    A dead broker's partitions and groups have moved within some seconds (``_failover`` in
-    :mod:`dev.kafka_properties`). No partition goes to a replica that was out of sync, unless its topic has
-    ``unclean.leader.election.enable=true``.
+    A dead broker's partitions and groups move to others within seconds (``_failover`` in :mod:`dev.kafka_properties`).
+    A replica that is out of sync doesn't become leader, unless the topic has ``unclean.leader.election.enable=true``.
 
-    :param name: starts the names of data folders and log files.
-    :param properties: server properties, on top of and in place of ours.
-    :param proxied: have a fault proxy before each broker.
+    :param name: prefix of the names of data folders and log files.
+    :param properties: server properties, which add to ours or override them.
+    :param proxied: put a fault proxy in front of each broker.
     :param heap_mb: heap of each Java process, MiB.
     """
 
@@ -55,7 +54,8 @@ class KafkaCluster:
 
     @property
     def proxied_bootstrap_servers(self) -> str:
-        """Addresses of all proxies, by which clients who start there reach the brokers for good.
+        """Addresses of all proxies. Clients that bootstrap from them reach all brokers through proxies.
+
 
         :raises LookupError: the cluster was made without proxies.
         """
@@ -63,7 +63,7 @@ class KafkaCluster:
 
     @property
     def proxies(self) -> list[FaultProxy]:
-        """The proxy before each of :attr:`brokers`, in the same order.
+        """The proxy of each of :attr:`brokers`, in the same order.
 
         :raises LookupError: the cluster was made without proxies.
         """
@@ -79,7 +79,7 @@ class KafkaCluster:
     def start(self) -> None:
         """Start all brokers and wait until each knows all others.
 
-        :raises RuntimeError: one ended or did not answer in time; the message holds the last lines of its log.
+        :raises RuntimeError: a broker ended or didn't answer in time; the message has the last lines of its log.
         """
         try:
             with ThreadPoolExecutor(SIZE) as threads:
@@ -94,7 +94,7 @@ class KafkaCluster:
     def heal(self) -> None:
         """Start dead brokers, resume paused ones, heal all proxies, and wait until each broker knows all others.
 
-        :raises RuntimeError: one ended or did not answer in time; the message holds the last lines of its log.
+        :raises RuntimeError: a broker ended or didn't answer in time; the message has the last lines of its log.
         """
         for each in self.brokers:
             if each.is_running:
@@ -111,9 +111,9 @@ class KafkaCluster:
             each.close()
 
     def leader(self, topic: str, partition: int) -> Broker:
-        """The broker that leads a partition now.
+        """The partition's current leader.
 
-        :raises LookupError: none does, the topic or partition does not exist, or no broker answers.
+        :raises LookupError: it has none, the topic or partition doesn't exist, or no broker answers.
         """
         leader_id = self._describe(topic, partition).leader_id
         for each in self.brokers:
@@ -124,12 +124,12 @@ class KafkaCluster:
     def in_sync(self, topic: str, partition: int) -> set[int]:
         """Node ids of a partition's replicas that are in sync now.
 
-        :raises LookupError: the topic or partition does not exist, or no broker answers.
+        :raises LookupError: the topic or partition doesn't exist, or no broker answers.
         """
         return set(self._describe(topic, partition).isr_nodes)
 
     def run_tool(self, class_name: str, *arguments: str) -> str:
-        """What one of Kafka's own tools answers about this cluster; see :meth:`dev.kafka.Broker.run_tool`."""
+        """The output of one of Kafka's tools for this cluster; see :meth:`dev.kafka.Broker.run_tool`."""
         address = ("--bootstrap-server", self.bootstrap_servers)
         return kafka_program.run_tool(KAFKA_VERSION, class_name, *address, *arguments)
 
@@ -138,8 +138,8 @@ class KafkaCluster:
             each.wait_until_ready(cluster_size=SIZE)
 
     def _describe(self, topic: str, partition: int) -> Any:
-        """A partition's metadata, from the first broker that answers and knows it: one may be dead, hang, or not have
-        heard of a new topic yet."""
+        """A partition's metadata, from the first broker that answers and knows it. Others may be dead, hang, or not
+        know a new topic yet."""
         for each in self.brokers:
             with contextlib.suppress(OSError, EOFError, LookupError):
                 (found,) = raw_client.metadata(each.bootstrap_servers, [topic]).topics

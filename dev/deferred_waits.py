@@ -1,12 +1,12 @@
 """Deferred tasks in the database of a local Airflow, as if a thousand workers had deferred them.
 
-A worker that defers a task leaves a row for the trigger and points the task instance at it. Here those rows are
-written by us, in one transaction, so that a real triggerer can be watched with any number of waits.
+A worker that defers a task inserts a row for the trigger and points the task instance at it. Here we write those rows
+ourselves, in one transaction, to test a real triggerer with any number of waits.
 
     run_id = insert_waits(airflow, "tests.slow_trigger.SlowTrigger", [{"seconds": 3_600}] * 1_000)
     airflow.wait_until(lambda: waits_taken_up(airflow) == 1_000)
 
-The Dag stays paused, so that no resumed task takes a worker; :meth:`AirflowServices.unpause` lets them go on, and each
+The Dag stays paused, so resumed tasks don't take workers. :meth:`AirflowServices.unpause` lets them go on, and each
 succeeds with its event as XCom.
 """
 
@@ -55,14 +55,14 @@ def insert_waits(
     dag_id: str = DAG_ID,
     timeout_s: float | None = None,
 ) -> str:
-    """Write a Dag with one mapped task, make a run of it, and defer each of its task instances. Returns the run id.
+    """Write a Dag with one mapped task, trigger a run, and defer each of its task instances. Returns the run id.
 
-    Airflow is imported in this process, for its way to write a trigger's arguments: have ``AIRFLOW_HOME`` set.
+    Airflow is imported in this process, to serialize triggers' arguments its way. ``AIRFLOW_HOME`` must be set.
 
-    :param airflow: runs; its triggerer takes the waits up at once, fifty in a loop, or when it is started.
+    :param airflow: a running Airflow; its triggerer picks up the waits at once (50 per loop), or when it is started.
     :param class_path: the trigger's class, importable by the services.
-    :param arguments: what :meth:`serialize` of each wait's trigger gives; one wait each.
-    :param dag_id: of a Dag that does not exist yet.
+    :param arguments: the trigger's arguments, as its :meth:`serialize` returns them, for each wait.
+    :param dag_id: of a Dag that doesn't exist yet.
     :param timeout_s: seconds after which Airflow fails a wait; None for never.
     """
     file = airflow.dags_folder / f"{dag_id}.py"
@@ -76,7 +76,7 @@ def insert_waits(
 
 
 def waits_taken_up(airflow: AirflowServices, dag_id: str = DAG_ID) -> int:
-    """How many of a Dag's waits the database gives to the latest triggerer."""
+    """How many of a Dag's waits are assigned to the latest triggerer in the database."""
     ((count,),) = airflow.query(
         """SELECT count(*) FROM "trigger" WHERE id IN (SELECT trigger_id FROM task_instance WHERE dag_id = ?)
         AND triggerer_id = (SELECT max(id) FROM job WHERE job_type = 'TriggererJob')""",
@@ -86,7 +86,7 @@ def waits_taken_up(airflow: AirflowServices, dag_id: str = DAG_ID) -> int:
 
 
 def waits_running(airflow: AirflowServices) -> int:
-    """How many triggers of tasks the triggerer runs, as its log last said, which it does once a minute; 0 before."""
+    """How many triggers of tasks the triggerer runs, as it last logged. It logs once a minute; 0 before that."""
     found = re.findall(r"(\d+) triggers currently running", airflow.log_file("triggerer").read_text(errors="replace"))
     return int(found[-1]) if found else 0
 
@@ -105,7 +105,7 @@ def _defer(
     kwargs: Sequence[str],
     timeout_s: float | None,
 ) -> None:
-    """What scheduler, worker and api-server leave of a started run and its deferred tasks."""
+    """Write what scheduler, worker and api-server write for a started run and its deferred tasks."""
     now = datetime.now(UTC)
     started = _as_airflow_writes(now)
     timeout = None if timeout_s is None else _as_airflow_writes(now + timedelta(seconds=timeout_s))
@@ -128,5 +128,5 @@ def _defer(
 
 
 def _as_airflow_writes(moment: datetime) -> str:
-    """An instant as SQLAlchemy writes it to SQLite: UTC, without saying so."""
+    """An instant as SQLAlchemy writes it to SQLite: in UTC, without a zone."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"

@@ -1,8 +1,8 @@
 """The demo: real flights through a real broker, Airflow and Spark, with proof. Run it with ``make demo``.
 
-It starts a broker, loads a year of flights, lets a consumer group catch up under a sensor, loads three days with the
-example Dag, loads one of them again, and ends with one table. ``make demo UI=1`` goes on (:mod:`dev.demo_ui`): Airflow
-and the broker stay, with a fourth day waiting.
+It starts a broker, produces a year of flights, has a sensor wait while a consumer group catches up, loads three days
+with the example Dag, loads one of them again, and prints a table. ``make demo UI=1`` (:mod:`dev.demo_ui`) then leaves
+Airflow and the broker running, with a fourth day waiting.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LOG = HOME / "airflow.log"
 DAYS = (date(2013, 3, 9), date(2013, 3, 10), date(2013, 3, 11))
 """Three days around the night in which New York's clocks went forward."""
 WAITING, NOON = date(2013, 3, 12), time_of_day(12)
-"""Where the topic ends, when a day is to wait."""
+"""Where the topic ends if a fourth day is to wait."""
 PROVED = "read = written = log"
 READER = "flights-reader"
 READER_S = 8.0
@@ -53,7 +53,7 @@ class Day:
     :param resolved: what the resolve task returned.
     :param verified: what the verify task returned.
     :param seconds: wall-clock time of the whole Dag run.
-    :param again: it was loaded before.
+    :param again: whether it had been loaded before.
     """
 
     date: date
@@ -64,12 +64,12 @@ class Day:
 
 
 def main(*, ui: bool) -> None:
-    """The whole demo.
+    """Run the whole demo.
 
     :param ui: leave Airflow and the broker running.
     """
     console = Console(file=os.fdopen(os.dup(1), "w"), width=None if sys.stdout.isatty() else 110)
-    # A new broker is a new cluster, whose offsets mean nothing in an old ledger.
+    # A new broker is a new cluster, so an old ledger's offsets would mean nothing.
     shutil.rmtree(HOME, ignore_errors=True)
     with Broker() as broker:
         _stop_on_signals(console, broker)
@@ -90,12 +90,12 @@ def main(*, ui: bool) -> None:
 
 
 def _stop_on_signals(console: Console, broker: Broker) -> None:
-    """End at once on Ctrl-C: raised as an exception it would be a failed task to Airflow, which goes on."""
+    """End at once on Ctrl-C. If it were raised as an exception, Airflow would take it for a failed task and go on."""
 
     def stop(*_: object) -> None:
         subprocess.run(["pkill", "-TERM", "-P", str(os.getpid())], check=False)
         broker.close()
-        console.print("\nStopped; the broker is gone. Run make demo again whenever you like.")
+        console.print("\nStopped, and the broker is gone. You can run make demo again.")
         console.file.flush()
         os._exit(130)
 
@@ -104,24 +104,24 @@ def _stop_on_signals(console: Console, broker: Broker) -> None:
 
 
 def _wait_for_group(console: Console, bootstrap_servers: str) -> None:
-    """A consumer group trails behind; the sensor of ``dags/group_caught_up.py`` waits for it."""
+    """Run the sensor of ``dags/group_caught_up.py``, which waits while a consumer group catches up."""
     doing = "A consumer group reads the topic; a sensor waits until its lag is 0"
     with _reader(bootstrap_servers), _spinner(console, doing):
         seconds, _ = _run_dag("group_caught_up", datetime.now(UTC))
     console.print(
-        f"Group {READER} has caught up; the Dag that waited for it took {seconds:.0f} s, Airflow's start included"
+        f"Group {READER} has caught up; the Dag that waited for it took {seconds:.0f} s, including Airflow's start"
     )
 
 
 def _spinner(console: Console, doing: str) -> Live:
-    """Show that something goes on. What tasks print isn't caught: it goes to the log file, not to the terminal."""
+    """Show that something is going on. Tasks' output isn't captured here: it goes to the log file, not the terminal."""
     spinner = Spinner("dots", doing)
     return Live(spinner, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
 
 
 @contextmanager
 def _reader(bootstrap_servers: str) -> Iterator[None]:
-    """Read the whole topic in the background, committing on the way, for about ``READER_S`` seconds."""
+    """Read the whole topic in the background, with commits, over about ``READER_S`` seconds."""
     consumer = KafkaConsumer(
         "flights",
         bootstrap_servers=bootstrap_servers,
@@ -139,7 +139,7 @@ def _reader(bootstrap_servers: str) -> Iterator[None]:
         yield
     finally:
         thread.join()
-        logging.getLogger("kafka").setLevel(logging.WARNING)  # Airflow, imported by now, prints what it says at INFO
+        logging.getLogger("kafka").setLevel(logging.WARNING)  # Airflow, which is imported here, prints INFO messages
         consumer.close()
 
 
@@ -154,8 +154,8 @@ def _read_on(consumer: Any) -> None:
 
 
 def _load(console: Console, day: date, *, again: bool = False) -> Day:
-    """Run the example Dag for one day. Its run is triggered when the day is over, as the scheduler would."""
-    # A minute later: at midnight itself the next day's own run has its logical date.
+    """Run the example Dag for one day. The run's date is when the day is over, as the scheduler would have it."""
+    # A minute later, because midnight itself is the logical date of the next day's own run.
     over = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1, minutes=1)
     with _spinner(
         console, f"flights_daily for {day}{' again' if again else ''}: complete, resolve, load, verify, commit"
@@ -166,14 +166,14 @@ def _load(console: Console, day: date, *, again: bool = False) -> Day:
 
 
 def _run_dag(dag_id: str, moment: datetime) -> tuple[float, dict[str, Any]]:
-    """Run a Dag in this process; its tasks' logs go to a file. Returns seconds and each task's XCom."""
+    """Run a Dag in this process, with tasks' logs in a file. Returns the seconds that it took, and each task's XCom."""
     started = time.monotonic()
     with output_to(LOG):
         from airflow.dag_processing.dagbag import DagBag
 
         dag = DagBag(str(ROOT / "dags" / f"{dag_id}.py"), bundle_name="dags-folder").dags[dag_id]
         for task in dag.tasks:
-            task.retries = 0  # a demo that fails says so at once, instead of five minutes later
+            task.retries = 0  # if the demo fails, it says so at once, not five minutes later
         run = dag.test(logical_date=moment)
         states = {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
         results = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
@@ -184,10 +184,10 @@ def _run_dag(dag_id: str, moment: datetime) -> tuple[float, dict[str, Any]]:
 
 
 def table_of(days: list[Day]) -> Table:
-    """The loads, one a line."""
+    """A table with a row for each load."""
     table = Table(
         "window (UTC day)",
-        title="Three days of Kafka in Parquet, and one of them again",
+        title="Three days from Kafka in Parquet, one of them loaded twice",
         title_justify="left",
         box=SIMPLE,
     )
@@ -215,8 +215,8 @@ def _report(console: Console, days: list[Day]) -> None:
         first.resolved["sha256"] == again.resolved["sha256"] and first.verified["written"] == again.verified["written"]
     )
     console.print(
-        f"{again.date} again: {'the same' if same else 'ANOTHER'} manifest {again.resolved['sha256'][:12]}, "
-        f"{'the same rows' if same else 'OTHER ROWS'}, published by attempt {again.verified['attempt']}",
+        f"{again.date} again: {'the same' if same else 'A DIFFERENT'} manifest {again.resolved['sha256'][:12]}, "
+        f"{'the same rows' if same else 'DIFFERENT ROWS'}, published by attempt {again.verified['attempt']}",
         soft_wrap=True,
     )
     if not same:
@@ -225,12 +225,12 @@ def _report(console: Console, days: list[Day]) -> None:
 
 
 def _compare_with_source(console: Console, days: list[Day]) -> None:
-    """Count the CSV's rows of each day with nothing of this package."""
+    """Count each day's rows in the CSV, without using this package."""
     source = flights.count_by_utc_day([each.date for each in days])
     wrong = [f"{each.date}: {source[each.date]}" for each in days if source[each.date] != each.verified["written"]]
     if wrong:
-        sys.exit(f"The CSV has other counts: {', '.join(wrong)}.")
-    console.print("The flights' CSV has as many rows on each of these days, counted without this package")
+        sys.exit(f"The CSV has different counts: {', '.join(wrong)}.")
+    console.print("The CSV of the flights has the same number of rows for each day, counted without this package")
 
 
 def _where_next(console: Console) -> None:

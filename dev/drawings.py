@@ -1,6 +1,6 @@
 """The drawings of the docs, as SVG: ``python -m dev.drawings`` writes them to ``docs/pictures``.
 
-They have a background of their own, so that they read the same on a dark page.
+They have their own background, so that they look the same on a dark page.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ FOLDER = ROOT / "docs" / "pictures"
 WIDTH = 760
 INK, GREY, LINE = "#1f2430", "#6b7280", "#c9ced6"
 COLOURS = ("#0072b2", "#e69f00", "#009e73")
-"""Blue, orange and green that people of any colour vision tell apart (Okabe and Ito)."""
+"""Blue, orange and green that people with any colour vision can tell apart (Okabe and Ito)."""
 RECORD, GAP = 26, 4
 
 
 def text(x: float, y: float, words: str, *, colour: str = INK, size: int = 14, anchor: str = "start") -> str:
-    """Words at a place."""
+    """Text at a position."""
     return f'<text x="{x:g}" y="{y:g}" fill="{colour}" font-size="{size}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def caption(y: float, words: str) -> list[str]:
-    """Some sentences, over as many lines as they take."""
+    """Sentences, wrapped over as many lines as they need."""
     return [text(20, y + number * 20, part) for number, part in enumerate(wrap(words, 104))]
 
 
@@ -40,7 +40,7 @@ def box(x: float, y: float, width: float, height: float, colour: str, *, filled:
 
 
 def line(x1: float, y1: float, x2: float, y2: float, *, dashed: bool = False, arrow: bool = False) -> str:
-    """A line; with an arrow at its end where it leads somewhere."""
+    """A line, optionally with an arrow at its end."""
     dash = ' stroke-dasharray="4 4"' if dashed else ""
     head = ' marker-end="url(#arrow)"' if arrow else ""
     return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{GREY}" stroke-width="1.5"{dash}{head}/>'
@@ -49,7 +49,7 @@ def line(x1: float, y1: float, x2: float, y2: float, *, dashed: bool = False, ar
 def picture(title: str, height: int, parts: Iterable[str]) -> str:
     """A whole drawing.
 
-    :param title: what it shows, for those who can't see it.
+    :param title: what it shows, for people who can't see it.
     """
     arrow = (
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
@@ -64,9 +64,9 @@ def picture(title: str, height: int, parts: Iterable[str]) -> str:
 
 
 def log(y: float, name: str, windows: Sequence[int]) -> list[str]:
-    """A partition's log: a box for each record, in the colour of the window that it is in.
+    """A partition's log: a box for each record, in the colour of its window.
 
-    :param windows: by offset, which window the record is in.
+    :param windows: by offset, the record's window.
     """
     parts = [text(20, y + 18, name)]
     for offset, window in enumerate(windows):
@@ -85,7 +85,7 @@ def boundary(y: float, offset: int) -> str:
 
 
 def windows_tile() -> str:
-    """Why windows tile."""
+    """Draw why windows tile."""
     logs = {"orders-0": [0] * 6 + [1] * 8 + [2] * 5, "orders-1": [0] * 9 + [1] * 4 + [2] * 7}
     parts = [text(20, 34, "One topic, two partitions. Each record is a box with its offset.", colour=GREY)]
     for number, (name, records) in enumerate(logs.items()):
@@ -104,7 +104,7 @@ def windows_tile() -> str:
 
 
 def snapshot() -> str:
-    """What a snapshot holds."""
+    """Draw what a snapshot contains."""
     rows = (
         ("orders-0", "6", "the first record at or after 07:00"),
         ("orders-1", "9", "the first record at or after 07:00"),
@@ -135,7 +135,7 @@ def snapshot() -> str:
 
 
 def publishing() -> str:
-    """How it is decided which rows count."""
+    """Draw how it is decided which rows count."""
     title = "Three attempts at one window: a retry, and a run that somebody started by hand"
     parts = [text(20, 34, title, colour=GREY)]
     for number, proved in enumerate((False, True, True)):
@@ -164,7 +164,7 @@ def publishing() -> str:
 
 
 def first_dag() -> str:
-    """What the quickstart's Dag does, task by task."""
+    """Draw what the quickstart's Dag does, task by task."""
     tasks = (
         ("complete", ("waits until the hour", "is in the log"), "Kafka"),
         ("resolve", ("looks up offsets,", "stores the window"), "ledger: window"),
@@ -201,7 +201,7 @@ DRAWINGS: dict[str, Callable[[], str]] = {
 
 
 def write(folder: Path = FOLDER) -> None:
-    """Draw them all."""
+    """Write all drawings."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in DRAWINGS.items():
         (folder / name).write_text(draw(), encoding="utf-8")

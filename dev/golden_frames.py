@@ -1,13 +1,13 @@
 """Golden frames: Kafka's requests and responses, byte for byte as Apache Kafka's own Java classes write them.
 
-They are data of the unit tests (``tests/unit/client/requests/golden``), which hold kafka-python's encoding and ours
-against Kafka's without a JVM. This program makes them: py4j drives a JVM, Kafka's generated converters turn the JSON
-of :mod:`dev.golden_messages` into messages, and Kafka's own serializer puts a header before them.
+They are test data for unit tests (``tests/unit/client/requests/golden``), which compare kafka-python's encoding and
+ours with Kafka's, without a JVM. This program makes them: py4j drives a JVM, Kafka's generated converters turn the JSON
+of :mod:`dev.golden_messages` into messages, and Kafka's own serializer adds a header.
 
-A frame is header and body, without the four bytes of its size. Each version is made by the newest release that speaks
-it: Kafka 4 dropped what brokers before 2.1 need (KIP-896).
+A frame is header and body, without the four bytes of its size. Each version is made by the newest release that supports
+it, because Kafka 4 dropped the versions that brokers before 2.1 need (KIP-896).
 
-``python -m dev.golden_frames`` writes the files anew, and with ``--check`` says whether they are what it would write.
+``python -m dev.golden_frames`` rewrites the files. With ``--check``, it checks whether they are what it would write.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ GOLDEN = ROOT / "tests" / "unit" / "client" / "requests" / "golden"
 RELEASES = ("4.3.0", "3.9.1")
 """Releases of kafka-clients, newest first."""
 JACKSON = "com.fasterxml.jackson.core:jackson-databind:2.21.2"
-"""The library of Kafka's converters, which its own artifact leaves to those who use them."""
+"""A library that Kafka's converters need, and that its artifact doesn't depend on."""
 
 CLIENT_ID = "golden"
 CORRELATION_ID = 7
 STOP_DEADLINE_S = 30.0
 
 Schema = list[dict[str, Any]]
-"""Fields of a structure, as Kafka's schemas describe them."""
+"""The fields of a structure, as in Kafka's schemas."""
 
 
 class Release:
-    """The message classes of one release of Kafka, in a JVM of their own.
+    """The message classes of one release of Kafka, in a separate JVM.
 
     :param version: the release, such as ``4.3.0``.
-    :param jar: its kafka-clients, which carries the schemas that the classes were generated from.
+    :param jar: its kafka-clients, which contains the schemas from which the classes were generated.
     :param jvm: py4j's view of the JVM.
     """
 
@@ -64,13 +64,13 @@ class Release:
         return range(max(oldest, message.since), min(newest, message.until) + 1)
 
     def fields(self, message: Message, version: int) -> Fields:
-        """What a version has of a message's fields, by the release's schema."""
+        """The message's fields that a version has, according to the release's schema."""
         return _fields_of_version(message.fields, _schema(self._jar, message.name), version)
 
     def frame(self, message: Message, version: int) -> bytes:
         """Header and body.
 
-        :raises py4j.protocol.Py4JJavaError: when Kafka misses a field, or has a different one in this version.
+        :raises py4j.protocol.Py4JJavaError: when a field is missing for this version, or isn't one of its fields.
         """
         node = self._json.readTree(json.dumps(self.fields(message, version)))
         body = self._class(message, "DataJsonConverter").read(node, version)
@@ -89,7 +89,7 @@ class Release:
 
 
 def golden_files() -> dict[str, str]:
-    """The text of each file by its name: one frame a line."""
+    """The text of each file, by its name. Each line is a frame."""
     entries: dict[str, list[str]] = {}
     with ExitStack() as stack:
         releases = [stack.enter_context(_release(version)) for version in RELEASES]
@@ -129,7 +129,7 @@ def _release(version: str) -> Iterator[Release]:
 
 @contextmanager
 def _jvm(classpath: str) -> Iterator[Any]:
-    """A JVM that ends with the block, or with this process: it lives as long as its stdin is open."""
+    """A JVM that ends with the block, or with this process, because it runs only while its stdin is open."""
     gateway = JavaGateway.launch_gateway(
         classpath=classpath, die_on_exit=True, java_path=java_command(), enable_auth=True
     )
@@ -146,7 +146,7 @@ _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 
 @functools.cache
 def _schema(jar: Path, name: str) -> Schema:
-    """The fields of a message class, as its schema lists them."""
+    """The fields of a message class, from its schema."""
     with zipfile.ZipFile(jar) as archive:
         text = archive.read(f"common/message/{name}.json").decode()
     fields: Schema = json.loads(_COMMENT.sub("", text))["fields"]
@@ -154,7 +154,7 @@ def _schema(jar: Path, name: str) -> Schema:
 
 
 def _fields_of_version(fields: Fields, schema: Schema, version: int) -> Fields:
-    """Fields without those that the version doesn't have, in the structures within them too."""
+    """The fields that the version has, including those of nested structures."""
     known = {_json_name(each): each for each in schema if _is_in(version, each["versions"])}
     return {
         name: _value_of_version(value, known[name].get("fields"), version)
@@ -170,13 +170,13 @@ def _value_of_version(value: Any, schema: Schema | None, version: int) -> Any:
 
 
 def _json_name(field: Mapping[str, Any]) -> str:
-    """A field's name in JSON: schemas begin it with a capital."""
+    """A field's name in JSON. In schemas, it begins with a capital."""
     name: str = field["name"]
     return name[0].lower() + name[1:]
 
 
 def _is_in(version: int, versions: str) -> bool:
-    """Whether a version is in a range as schemas write it: ``2+``, ``2-7`` or ``2``."""
+    """Whether a version is in a range of the schemas' notation: ``2+``, ``2-7`` or ``2``."""
     if versions.endswith("+"):
         return version >= int(versions[:-1])
     first, _, last = versions.partition("-")
@@ -184,7 +184,7 @@ def _is_in(version: int, versions: str) -> bool:
 
 
 def write() -> None:
-    """Write every file anew, and remove those of APIs that are no more."""
+    """Rewrite every file, and remove those of APIs that aren't covered anymore."""
     GOLDEN.mkdir(exist_ok=True)
     files = golden_files()
     for path in GOLDEN.glob("*.json"):
@@ -195,14 +195,14 @@ def write() -> None:
 
 
 def differing_files() -> list[str]:
-    """Names of the files that aren't what Kafka's classes write: changed, missing, or too many."""
+    """Names of the files that aren't what Kafka's classes write: changed, missing, or superfluous."""
     expected = golden_files()
     found = {path.name: path.read_text(encoding="utf-8") for path in GOLDEN.glob("*.json")}
     return sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
 
 
 def main() -> int:
-    """Exit code: 1 when ``--check`` finds a difference."""
+    """Returns the exit code: 1 if ``--check`` finds a difference."""
     parser = argparse.ArgumentParser(prog="python -m dev.golden_frames", description="Write the golden frames.")
     parser.add_argument("--check", action="store_true", help="write nothing, and name the files that would change")
     if not parser.parse_args().check:

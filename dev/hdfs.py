@@ -1,9 +1,10 @@
-"""HDFS on this machine: a name node and one data node in a Java process, of the Hadoop version that PySpark has.
+"""HDFS on this machine: a name node and one data node in a Java process, in the Hadoop version that PySpark contains.
+
 
     with Hdfs() as hdfs:
         spark.read.text(f"{hdfs.uri}/folder")
 
-It is the cluster that Hadoop's own tests use. Its files lie under ``.local/hdfs`` until the end.
+It is the cluster that Hadoop's own tests use. Its files are in ``.local/hdfs``, and removed at the end.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Hdfs:
 
     @property
     def uri(self) -> str:
-        """Its root, without a slash at the end."""
+        """Its root, without a trailing slash."""
         return f"hdfs://{HOST}:{self._port}"
 
     def __enter__(self) -> Self:
@@ -51,9 +52,9 @@ class Hdfs:
         self.close()
 
     def start(self) -> None:
-        """Start on an empty file system and wait until it serves.
+        """Start with an empty file system and wait until it answers.
 
-        :raises RuntimeError: it ended or did not answer in time; the message holds the last lines of its log.
+        :raises RuntimeError: it ended or didn't answer in time; the message has the last lines of its log.
         """
         atexit.register(self.close)
         self.folder.mkdir(parents=True, exist_ok=True)

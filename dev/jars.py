@@ -1,7 +1,7 @@
-"""Jars by Maven coordinates, with all that they depend on.
+"""Jars by Maven coordinates, with all their dependencies.
 
-Ivy resolves them, and Ivy ships inside PySpark, so Java is all it takes. Each named set lies in its own folder under
-``.local/jars`` and is retrieved once; a set whose coordinates changed is retrieved again.
+Ivy, which is part of PySpark, resolves them, so only Java is needed. Each named set has its own folder in
+``.local/jars``. It is retrieved once, and again if its coordinates change.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 
 
 def retrieve(name: str, *coordinates: str, without: str | None = None) -> Path:
-    """Folder with the jars of some Maven coordinates and of their runtime dependencies.
+    """A folder with the jars of some Maven coordinates and of their runtime dependencies.
 
-    :param name: names the set, and its folder.
+    :param name: the name of the set and of its folder.
     :param coordinates: ``group:artifact:version`` each.
     :param without: ``group:artifact`` of dependencies to leave out, as regular expressions.
-    :raises RuntimeError: Ivy could not resolve or download them; the message ends with what Ivy said.
+    :raises RuntimeError: Ivy couldn't resolve or download them; the message ends with Ivy's output.
     """
     folder = JARS / name
     module = _ivy_module(coordinates, without)
@@ -45,19 +45,19 @@ def retrieve(name: str, *coordinates: str, without: str | None = None) -> Path:
 
 
 def classpath(folder: Path) -> str:
-    """Every jar of a folder, as ``java -cp`` takes it."""
+    """All jars of a folder, for ``java -cp``."""
     return f"{folder}/*"
 
 
 def _holds(folder: Path, module: str) -> bool:
-    """Whether a folder was retrieved for just this Ivy module: each keeps its own beside the jars."""
+    """Whether a folder was retrieved for exactly this Ivy module, which is stored beside the jars."""
     file = folder / "ivy.xml"
     return file.is_file() and file.read_text() == module
 
 
 @contextmanager
 def _lock() -> Iterator[None]:
-    """Held by one process at a time: Ivy's cache, which all sets share, does not lock itself."""
+    """A lock between processes: all sets share Ivy's cache, which has no lock of its own."""
     JARS.mkdir(parents=True, exist_ok=True)
     with (JARS / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -65,7 +65,7 @@ def _lock() -> Iterator[None]:
 
 
 def _retrieve_into(folder: Path, module: str) -> None:
-    """Retrieve beside the folder, then rename: a folder with this name is always whole."""
+    """Retrieve into another folder, then rename it, so that a folder with this name is always complete."""
     with tempfile.TemporaryDirectory(dir=JARS, prefix=f".{folder.name}-") as temporary:
         complete = Path(temporary) / "jars"
         complete.mkdir()
@@ -77,7 +77,7 @@ def _retrieve_into(folder: Path, module: str) -> None:
 
 
 def _lie_once(folder: Path) -> None:
-    """Make the jars those of Ivy's cache: sets share many, and Amazon's alone has half a gigabyte."""
+    """Link the jars to Ivy's cache, because sets share many, and Amazon's alone takes half a gigabyte."""
     cached = {(file.name, file.stat().st_size): file for file in CACHE.glob("*/*/*s/*.jar")}
     for jar in folder.glob("*.jar"):
         same = cached.get((jar.name, jar.stat().st_size))
@@ -105,7 +105,7 @@ def _ivy_exclusion(group: str, artifact: str) -> str:
 def _run_ivy(folder: Path) -> None:
     """Retrieve what the folder's ``ivy.xml`` names into the folder."""
     ivy = [java_command(), "-jar", str(_ivy_jar()), "-warn", "-cache", str(CACHE), "-ivy", str(folder / "ivy.xml")]
-    # Some of Kafka's dependencies have the packaging "bundle": jars all the same.
+    # Some of Kafka's dependencies have the packaging "bundle", but are jars too.
     selection = ["-confs", "default", "-types", "jar", "bundle", "-retrieve", f"{folder}/{PATTERN}"]
     answer = subprocess.run(ivy + selection, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if answer.returncode != 0:
@@ -116,5 +116,5 @@ def _run_ivy(folder: Path) -> None:
 def _ivy_jar() -> Path:
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
-        raise RuntimeError("pyspark, which carries Ivy, is not installed: run make setup")
+        raise RuntimeError("pyspark, which contains Ivy, is not installed: run make setup")
     return next((Path(pyspark.origin).parent / "jars").glob("ivy-*.jar"))

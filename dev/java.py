@@ -1,7 +1,7 @@
 """The Java that brokers, Kafka's tools and Spark run on.
 
-Brokers of Kafka 4 need Java 17, and Spark 4.0 runs on 17 to 21. Where none is found on a Debian-like machine, and we
-are root, a headless JRE is installed; anywhere else the user is told what to install.
+Kafka 4's brokers need Java 17, and Spark 4.0 runs on 17 to 21. If no Java is found, a headless JRE is installed if we
+are root on a Debian-like machine. Otherwise the user is told what to install.
 
 Run as a module, it prints what it found.
 """
@@ -27,7 +27,7 @@ USUAL_PLACES = ("/usr/lib/jvm/*", "/opt/java/*", "/opt/jdk*", "/Library/Java/Jav
 class Java:
     """One installed Java.
 
-    :param home: its folder, as JAVA_HOME names it.
+    :param home: its folder, as in JAVA_HOME.
     :param major: major version, such as 17.
     """
 
@@ -40,12 +40,12 @@ class Java:
 
 
 def java_home() -> Path:
-    """Folder of a Java that suits; installed when missing and possible. Exits with one line when there is none."""
+    """The folder of a suitable Java. Installs one if it is missing, if possible; otherwise exits with a message."""
     return _java().home
 
 
 def java_command() -> str:
-    """Path of the ``java`` program in :func:`java_home`."""
+    """The path of the ``java`` program in :func:`java_home`."""
     return str(java_home() / "bin" / "java")
 
 
@@ -68,7 +68,7 @@ def _first_suitable() -> Java | None:
 
 
 def _homes() -> Iterator[Path]:
-    """Folders that may hold a Java, the user's own choice first."""
+    """Folders that may contain a Java, the user's own choice first."""
     if chosen := os.environ.get("JAVA_HOME"):
         yield Path(chosen)
     if on_path := shutil.which("java"):
@@ -78,7 +78,7 @@ def _homes() -> Iterator[Path]:
 
 
 def _inspect(home: Path) -> Java | None:
-    """What is installed in a folder; None when its ``java`` does not exist or does not run."""
+    """The Java in a folder; None if its ``java`` doesn't exist or doesn't run."""
     try:
         answer = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -92,7 +92,7 @@ def _can_install() -> bool:
 
 
 def _install() -> None:
-    """Install the first headless JRE that this release of the system offers; silent when it offers none."""
+    """Install the first headless JRE that this release of the system offers. Does nothing if it offers none."""
     print("Java is missing: installing a headless JRE with apt-get", file=sys.stderr)
     _apt_get("update")
     for package in PACKAGES:

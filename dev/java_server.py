@@ -1,7 +1,7 @@
-"""A server that is one Java process, child of this one: launched, awaited, stopped, killed, hung.
+"""A server that is a Java process, a child of this process: launch, wait, stop, kill, pause.
 
-The process ends with this one, however this one ends; on Linux also when it is killed. What it serves is not known
-here: see :mod:`dev.kafka` and :mod:`dev.zookeeper_broker`.
+The server ends when this process ends, for whatever reason; on Linux even if it is killed. This module doesn't know
+what is served: see :mod:`dev.kafka` and :mod:`dev.zookeeper_broker`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class JavaServer:
     On Linux the process is bound to the thread that called :meth:`launch`: launch it from a thread that lives as long
     as the server is needed.
 
-    :param name: how error messages call it, such as Kafka.
-    :param log_file: what it writes to stdout and stderr, one launch after the other.
+    :param name: its name in error messages, such as Kafka.
+    :param log_file: receives its stdout and stderr; each launch appends.
     """
 
     def __init__(self, name: str, log_file: Path) -> None:
@@ -35,19 +35,19 @@ class JavaServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process, which may be paused."""
+        """Whether the process exists. It may be paused."""
         return self._process is not None and self._process.poll() is None
 
     def launch(self, command: Sequence[str]) -> None:
         """Start the process and return at once."""
         with self.log_file.open("ab") as log:
-            # A process group of its own: Ctrl-C reaches us alone, so that what still uses the server ends before it.
+            # A separate process group: Ctrl-C reaches only us, so whatever uses the server can end before the server.
             self._process = subprocess.Popen([*_ends_with_parent(), *command], stdout=log, stderr=log, process_group=0)
 
     def wait_until(self, answers: Callable[[], bool]) -> None:
-        """Wait until the server answers as a caller wants.
+        """Wait until a condition on the server is true.
 
-        :raises RuntimeError: it ended or did not answer in time; the message holds the last lines of its log.
+        :raises RuntimeError: it ended or didn't answer in time; the message has the last lines of its log.
         """
         deadline = time.monotonic() + START_DEADLINE_S
         while not answers():
@@ -59,7 +59,7 @@ class JavaServer:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Stop in an orderly way, and by force when that takes too long. Nothing happens when it does not run."""
+        """Stop it gracefully, or by force if that takes too long. Does nothing if it isn't running."""
         if self._process is None:
             return
         self._process.terminate()
@@ -71,25 +71,25 @@ class JavaServer:
         self._reap()
 
     def kill(self) -> None:
-        """End the process at once (SIGKILL), as a crash does. Nothing happens when it does not run."""
+        """Kill the process (SIGKILL), like a crash. Does nothing if it isn't running."""
         if self._process is not None:
             self._process.kill()
             self._reap()
 
     def pause(self) -> None:
-        """Hang the process (SIGSTOP): its connections stay open, the system accepts new ones, nothing is answered."""
+        """Pause the process (SIGSTOP): connections stay open, the system accepts new ones, but nothing is answered."""
         self._signal(signal.SIGSTOP)
         if self._process is not None and hasattr(os, "waitid"):
-            # The signal is on its way: on a busy machine a thread may answer one more request before it stops.
+            # The signal takes time: on a busy machine, a thread may answer another request before it stops.
             os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let a paused process go on (SIGCONT)."""
+        """Resume a paused process (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is None:
-            raise RuntimeError(f"{self.name} does not run")
+            raise RuntimeError(f"{self.name} isn't running")
         self._process.send_signal(number)
 
     def _reap(self) -> None:
@@ -103,6 +103,6 @@ class JavaServer:
 
 
 def _ends_with_parent() -> list[str]:
-    """A prefix that makes the kernel end the command when our thread ends; empty where there is no setpriv (Linux)."""
+    """A prefix that makes the kernel end the command when our thread ends; empty if there is no setpriv (Linux)."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL"] if setpriv else []

@@ -1,12 +1,12 @@
-"""A real Kafka broker on this machine: one Java process that is broker and KRaft controller at once.
+"""A real Kafka broker on this machine: one Java process that is both broker and KRaft controller.
 
-It listens on free ports of 127.0.0.1 and keeps its log segments and its log file under ``.local/kafka``. The process
-ends with this one, however this one ends: on leaving the ``with`` block, at exit, and on Linux also when it is killed.
+It listens on free ports of 127.0.0.1 and keeps its log segments and its log file in ``.local/kafka``. It ends when the
+``with`` block or this process ends; on Linux even if this process is killed.
 
     with Broker() as broker:
         KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-What the server is told is in :mod:`dev.kafka_properties`; several that form one cluster are in :mod:`dev.cluster`.
+Its server properties are in :mod:`dev.kafka_properties`; clusters of several brokers are in :mod:`dev.cluster`.
 """
 
 from __future__ import annotations
@@ -36,17 +36,16 @@ KAFKA_VERSION = "4.3.0"
 class BrokerSettings:
     """How to run one broker.
 
-    :param name: starts the names of its data folder and log file.
-    :param properties: server properties, on top of and in place of ours.
-    :param users: password by user name. When any are given there is a second listener, SASL_PLAINTEXT with
-        SCRAM-SHA-512 and PLAIN, and ACLs are enforced: ``admin`` and whoever comes by the first listener may do
-        everything.
-    :param tls: have a listener SSL, to which clients show a certificate, and with users SASL_SSL too. ACLs are
-        enforced; the name in :attr:`Broker.certificates` is ``User:client``.
-    :param allow_everyone_if_no_acl_found: where ACLs are enforced, a resource that none names is open to all.
-    :param proxied: have a listener that is reached through a :class:`dev.fault_proxy.FaultProxy`.
+    :param name: prefix of the names of its data folder and log file.
+    :param properties: server properties, which add to ours or override them.
+    :param users: password by user name. If there are any, there is a second listener, SASL_PLAINTEXT with SCRAM-SHA-512
+        and PLAIN, and ACLs are enforced: ``admin``, and everybody on the first listener, may do everything.
+    :param tls: add a listener SSL, which requires client certificates, and if there are users, SASL_SSL. ACLs are
+        enforced; the principal of the certificate in :attr:`Broker.certificates` is ``User:client``.
+    :param allow_everyone_if_no_acl_found: if ACLs are enforced, a resource without ACLs is open to all.
+    :param proxied: add a listener that is reached through a :class:`dev.fault_proxy.FaultProxy`.
     :param heap_mb: heap of the Java process, MiB.
-    :param keep_data: leave the data folder in place after the end.
+    :param keep_data: keep the data folder after the end.
     """
 
     name: str = "broker"
@@ -62,10 +61,10 @@ class BrokerSettings:
 class Broker:
     """One broker: a context manager, or :meth:`start` and :meth:`close`.
 
-    Ports are chosen when the object is made, and hold for its life. On Linux the process is bound to the thread that
+    Ports are chosen when the object is created, and don't change. On Linux the process is bound to the thread that
     called :meth:`start`: start it from a thread that lives as long as the broker is needed.
 
-    :param node: its place in a cluster; None for a cluster of its own.
+    :param node: its place in a cluster; None for a cluster of one broker.
     """
 
     def __init__(self, settings: BrokerSettings | None = None, node: Node | None = None) -> None:
@@ -83,7 +82,7 @@ class Broker:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process, which may be paused or not ready yet."""
+        """Whether the process exists. It may be paused, or not ready yet."""
         return self._server.is_running
 
     @property
@@ -112,7 +111,7 @@ class Broker:
 
     @property
     def ssl_bootstrap_servers(self) -> str:
-        """Address of the SSL listener, which wants a client certificate.
+        """Address of the SSL listener, which requires a client certificate.
 
         :raises LookupError: the broker was made without TLS, so there is none.
         """
@@ -121,7 +120,7 @@ class Broker:
 
     @property
     def proxied_bootstrap_servers(self) -> str:
-        """Address of :attr:`proxy`, by which clients who start there reach this broker for good.
+        """Address of :attr:`proxy`. Clients that bootstrap from it always reach this broker through the proxy.
 
         :raises LookupError: the broker was made without a proxy.
         """
@@ -129,7 +128,7 @@ class Broker:
 
     @property
     def proxy(self) -> FaultProxy:
-        """The proxy before the broker; it runs from :meth:`start` to :meth:`close`, also while the broker is down.
+        """The proxy in front of the broker. It runs from :meth:`start` to :meth:`close`, even while the broker is down.
 
         :raises LookupError: the broker was made without a proxy.
         """
@@ -139,7 +138,7 @@ class Broker:
 
     @property
     def certificates(self) -> Certificates:
-        """Whom clients are to trust, and what they may show; the files exist from :meth:`start` to :meth:`close`.
+        """The certificates for clients. The files exist from :meth:`start` to :meth:`close`.
 
         :raises LookupError: the broker was made without TLS, so there are none.
         """
@@ -154,9 +153,9 @@ class Broker:
         self.close()
 
     def start(self) -> None:
-        """Start and wait until the broker serves clients. Data of an earlier start of this object is kept.
+        """Start and wait until the broker serves clients. Data from an earlier start of this object is kept.
 
-        :raises RuntimeError: it ended or did not answer in time; the message holds the last lines of its log.
+        :raises RuntimeError: it ended or didn't answer in time; the message has the last lines of its log.
         """
         try:
             self.format()
@@ -167,7 +166,7 @@ class Broker:
             raise
 
     def format(self) -> None:
-        """Make the data folder and write the cluster's first metadata into it, unless an earlier start did."""
+        """Create and format the data folder, unless an earlier start did."""
         if self._properties_file.exists():
             return
         shutil.rmtree(self.data_folder, ignore_errors=True)
@@ -182,7 +181,7 @@ class Broker:
             raise
 
     def launch(self) -> None:
-        """Start the process on a formatted folder and return at once."""
+        """Start the process with a formatted folder, and return at once."""
         atexit.register(self.close)
         if self.settings.proxied:
             self._proxy.start()
@@ -190,39 +189,39 @@ class Broker:
         self._server.launch(kafka_program.server_command(KAFKA_VERSION, "kafka.Kafka", properties, heap_mb=heap_mb))
 
     def wait_until_ready(self, cluster_size: int = 1) -> None:
-        """Wait until this broker says that it and so many brokers in all serve clients.
+        """Wait until this broker reports this many live brokers, including itself.
 
-        :raises RuntimeError: it ended or did not answer in time; the message holds the last lines of its log.
+        :raises RuntimeError: it ended or didn't answer in time; the message has the last lines of its log.
         """
         self._server.wait_until(lambda: self.node_id in (live := self.live_brokers()) and len(live) >= cluster_size)
 
     def live_brokers(self) -> set[int]:
-        """Node ids of the brokers that are up, as this one knows; empty while it answers no metadata request."""
+        """Node ids of the brokers that are up, according to this one; empty if it doesn't answer."""
         return raw_client.live_brokers(self.bootstrap_servers)
 
     def stop(self) -> None:
-        """Stop in an orderly way, and by force when that takes too long. The data stays for the next start."""
+        """Stop it gracefully, or by force if that takes too long. The data stays for the next start."""
         self._server.stop()
 
     def kill(self) -> None:
-        """End the process at once (SIGKILL), as a crash does. The data stays for the next start."""
+        """Kill the process (SIGKILL), like a crash. The data stays for the next start."""
         self._server.kill()
 
     def pause(self) -> None:
-        """Hang the broker (SIGSTOP): it takes connections and answers nothing."""
+        """Pause the broker (SIGSTOP): it accepts connections but answers nothing."""
         self._server.pause()
 
     def resume(self) -> None:
-        """Let a paused broker go on."""
+        """Resume a paused broker."""
         self._server.resume()
 
     def restart(self) -> None:
-        """Stop and start on the same ports and the same data."""
+        """Stop and start with the same ports and data."""
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """End the process and remove the data folder, unless it is to be kept. The log file stays."""
+        """End the process, and remove the data folder unless it is to be kept. The log file stays."""
         if self.settings.keep_data:
             self.stop()
         else:
@@ -232,12 +231,12 @@ class Broker:
         atexit.unregister(self.close)
 
     def run_tool(self, class_name: str, *arguments: str) -> str:
-        """What one of Kafka's own tools answers about this broker, asked on the plain listener.
+        """Run one of Kafka's tools on the plain listener.
 
         :param class_name: the tool's Java class, such as ``org.apache.kafka.tools.GetOffsetShell``.
         :param arguments: its arguments, without ``--bootstrap-server``.
         :returns: its stdout.
-        :raises ToolError: it ended with an error.
+        :raises ToolError: it failed.
         """
         address = ("--bootstrap-server", self.bootstrap_servers)
         return kafka_program.run_tool(KAFKA_VERSION, class_name, *address, *arguments)

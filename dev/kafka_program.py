@@ -1,6 +1,6 @@
-"""Kafka's programs at one version: the command lines that run its Java classes, and the short-lived ones run.
+"""Kafka's programs in some version: the command lines for its Java classes; runs the short-lived ones.
 
-Kafka Connect and its web server are left out: half of the jars, and nothing that we run needs them.
+Kafka Connect and its web server are left out, because they are half of the jars, and nothing here needs them.
 """
 
 from __future__ import annotations
@@ -11,39 +11,39 @@ import subprocess
 from dev import class_archives, jars
 from dev.java import java_command
 
-# The first compiler tier alone and a serial collector: a short-lived broker is up sooner and stays smaller.
+# Only the first compiler tier, and a serial collector: a short-lived broker starts sooner and stays smaller.
 JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 TOOL_HEAP_MB = 256
 
-# Connect; and the logging of Kafka before 4, which would compete with ours.
+# Connect; and the logging of Kafka before 4, which would conflict with ours.
 UNWANTED_JARS = "org[.](apache[.]kafka|slf4j):(connect-.*|slf4j-reload4j|slf4j-log4j12)"
 
 
-# Brokers of Kafka 2 name its classes, and have it by way of what is left out.
+# Kafka 2's brokers refer to its classes, and get it as a dependency of what is left out.
 _LOG4J = ("ch.qos.reload4j:reload4j:1.2.25",)
 
 
 class ToolError(RuntimeError):
-    """One of Kafka's own tools failed; the message holds what it wrote to stderr."""
+    """One of Kafka's tools failed; the message has its stderr."""
 
 
 def server_command(version: str, class_name: str, *arguments: str, heap_mb: int) -> list[str]:
-    """The command of a server, which logs to stderr what an operator would want to read."""
+    """The command of a server. It logs to stderr what an operator would want to read."""
     return _command(version, class_name, *arguments, heap_mb=heap_mb, log_level="info")
 
 
 def tool_command(version: str, class_name: str) -> list[str]:
-    """The command of a tool, but for its arguments."""
+    """The command of a tool, without its arguments."""
     return _command(version, class_name, heap_mb=TOOL_HEAP_MB, log_level="warn")
 
 
 def run_tool(version: str, class_name: str, *arguments: str) -> str:
-    """What one of Kafka's own tools answers.
+    """Run one of Kafka's tools.
 
     :param version: of Kafka.
     :param class_name: the tool's Java class, such as ``org.apache.kafka.tools.GetOffsetShell``.
     :returns: its stdout.
-    :raises ToolError: it ended with an error.
+    :raises ToolError: it failed.
     """
     answer = subprocess.run([*tool_command(version, class_name), *arguments], capture_output=True, text=True)
     if answer.returncode != 0:

@@ -1,6 +1,6 @@
 """The server properties of local brokers: listeners, security, replication, and sizes that suit one small machine.
 
-Pure: from a node's place in its cluster, a folder, users and certificates to properties and to the arguments of
+Pure functions, from a node's place in its cluster, a folder, users and certificates, to properties and the arguments of
 Kafka's storage tool (KIP-631, KIP-900).
 """
 
@@ -26,20 +26,20 @@ PROTOCOLS = {
     "SASL_SSL": "SASL_SSL",
     "SSL": "SSL",
 }
-"""Security protocol by listener."""
+"""The security protocol of each listener."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The ports that belong to one broker, each for a listener that it may have.
+    """The ports of one broker, one for each listener that it may have.
 
     :param client: for clients, without encryption or login.
     :param controller: for the controllers of its cluster.
     :param sasl: for clients that log in.
     :param sasl_ssl: for clients that log in over TLS.
-    :param ssl: for clients that show a certificate.
-    :param proxied: for the fault proxy alone.
-    :param proxy: where the fault proxy listens for clients.
+    :param ssl: for clients that have a certificate.
+    :param proxied: for the fault proxy only.
+    :param proxy: the fault proxy's own port, for clients.
     """
 
     client: int
@@ -53,12 +53,12 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One broker, which is a controller too, in its cluster.
+    """A broker, which is also a controller, in its cluster.
 
     :param node_id: counts from 1.
     :param ports: its own.
-    :param controllers: controller port of each node of the cluster, this one's too, by node id.
-    :param cluster_id: a UUID as Kafka writes them.
+    :param controllers: the controller port of each node of the cluster, including this one, by node id.
+    :param cluster_id: a UUID in Kafka's notation.
     """
 
     node_id: int
@@ -69,11 +69,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Who may do what, and by which listeners.
+    """Who may do what, and on which listeners.
 
-    :param users: password by user name; any bring the listeners for login.
-    :param certificates: bring the listeners for TLS.
-    :param allow_everyone_if_no_acl_found: whether a resource that no ACL names is open to all.
+    :param users: password by user name; if there are any, there are listeners for login.
+    :param certificates: if given, there are listeners for TLS.
+    :param allow_everyone_if_no_acl_found: whether a resource without ACLs is open to all.
     """
 
     users: Mapping[str, str] = field(default_factory=dict)
@@ -89,10 +89,10 @@ def new_cluster(ports: list[Ports]) -> list[Node]:
 
 
 def server_properties(node: Node, log_folder: Path, security: Security, *, proxied: bool) -> dict[str, str]:
-    """Everything that the server is told.
+    """All server properties.
 
-    Records stay for ever unless a topic says otherwise: tests write records of long ago, which Kafka's default
-    retention would delete a few minutes later.
+    Records are kept forever unless a topic says otherwise: tests write old records, which Kafka's default retention
+    would delete within minutes.
     """
     return {
         "process.roles": "broker,controller",
@@ -111,7 +111,7 @@ def server_properties(node: Node, log_folder: Path, security: Security, *, proxi
 
 
 def _listeners(ports: Ports, security: Security, *, proxied: bool) -> dict[str, str]:
-    """Where the broker listens, and where it tells clients to come: the fault proxy stands before one listener."""
+    """The listeners, and the addresses that the broker advertises. One listener is behind the fault proxy."""
     bound = {"PLAIN": ports.client}
     bound |= {"PROXIED": ports.proxied} if proxied else {}
     bound |= {"SASL": ports.sasl} if security.users else {}
@@ -132,7 +132,7 @@ def _addresses(ports: Mapping[str, int]) -> str:
 
 
 def _replication(nodes: int) -> dict[str, str]:
-    """As many replicas as there are nodes, of which one may be missing."""
+    """A replica on every node; one may be missing."""
     in_sync = max(nodes - 1, 1)
     internal_topics = {
         "offsets.topic.num.partitions": "4",
@@ -149,9 +149,9 @@ def _replication(nodes: int) -> dict[str, str]:
 
 
 def _failover() -> dict[str, str]:
-    """Notice a dead broker within 2 seconds and a dead controller within 5, where Kafka's defaults take 9 and 12.
+    """Notice a dead broker within 2 seconds and a dead controller within 5; with Kafka's defaults, it takes 9 and 12.
 
-    The controllers' own timeouts stay Kafka's: on a busy machine shorter ones make elections that nobody wins.
+    The controllers' own timeouts stay Kafka's: on a busy machine, shorter ones cause elections that nobody wins.
     """
     return {
         "broker.session.timeout.ms": "2000",
@@ -163,7 +163,7 @@ def _failover() -> dict[str, str]:
 
 
 def _logins(users: Mapping[str, str]) -> dict[str, str]:
-    """Logins by SCRAM, whose passwords lie in the cluster's metadata, and by PLAIN, whose passwords are named here."""
+    """Logins by SCRAM, with passwords in the cluster's metadata, and by PLAIN, with passwords in these properties."""
     passwords = " ".join(f'user_{name}="{password}"' for name, password in users.items())
     by_mechanism = {
         "plain": f"{MODULES}.plain.PlainLoginModule required {passwords};",
@@ -177,7 +177,7 @@ def _logins(users: Mapping[str, str]) -> dict[str, str]:
 
 
 def _tls(certificates: Certificates) -> dict[str, str]:
-    """Certificates in PEM (KIP-651). Of a client's name only the common name is kept: ``CN=client`` is User:client."""
+    """Certificates in PEM (KIP-651). A client's principal is its common name: ``CN=client`` is ``User:client``."""
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(certificates.broker),
@@ -197,7 +197,7 @@ def _acls(security: Security) -> dict[str, str]:
 
 
 def format_arguments(properties_file: Path, cluster_id: str, users: Mapping[str, str]) -> list[str]:
-    """Arguments of ``kafka.tools.StorageTool`` that make a node's folder, with these SCRAM users."""
+    """Arguments of ``kafka.tools.StorageTool`` to format a node's folder with these SCRAM users."""
     arguments = ["format", "--config", str(properties_file), f"--cluster-id={cluster_id}"]
     for name, password in users.items():
         arguments += ["--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]"]

@@ -1,11 +1,11 @@
-"""Kerberos on this machine: a key distribution centre (MIT's) as a process of ours, its tickets and its keytabs.
+"""Kerberos on this machine: a key distribution centre (MIT's) as a child process, with tickets and keytabs.
 
     with Kdc() as kdc:
         kdc.keytab("kafka/localhost")
         kdc.ticket("loader")  # the file of a ticket cache
 
-The realm lasts as long as the process, which ends with this one, however this one ends. Where MIT's programs are
-missing on a Debian-like machine, and we are root, they are installed; anywhere else the user is told what to install.
+The realm lasts as long as the process, which ends when this process ends, for whatever reason. If MIT's programs are
+missing, they are installed if we are root on a Debian-like machine. Otherwise the user is told what to install.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Kdc:
 
     @property
     def krb5_conf(self) -> Path:
-        """What programs of the realm are told, by ``KRB5_CONFIG`` or Java's ``java.security.krb5.conf``."""
+        """The realm's configuration, for ``KRB5_CONFIG`` or Java's ``java.security.krb5.conf``."""
         return self.folder / "krb5.conf"
 
     def __enter__(self) -> Self:
@@ -55,15 +55,15 @@ class Kdc:
         self.close()
 
     def start(self) -> None:
-        """Make the realm and wait until tickets can be had.
+        """Create the realm and wait until it issues tickets.
 
-        :raises RuntimeError: it could not be made, or does not answer; the message holds what it wrote.
+        :raises RuntimeError: it couldn't be created, or doesn't answer; the message has its output.
         """
         atexit.register(self.close)
         try:
             self._configure()
             self._run("kdb5_util", "create", "-s", "-P", "master")
-            # A process that stays in front: -n.
+            # -n: stay in the foreground.
             self._server.launch(["env", *self._environment(), _program("krb5kdc"), "-n"])
             self._server.wait_until(self._answers)
         except BaseException:
@@ -71,17 +71,17 @@ class Kdc:
             raise
 
     def kill(self) -> None:
-        """End the process. Its files stay."""
+        """Kill the process. Its files stay."""
         self._server.kill()
 
     def close(self) -> None:
-        """End the process, and the realm with it."""
+        """Kill the process and remove the realm."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
         atexit.unregister(self.close)
 
     def keytab(self, principal: str) -> Path:
-        """The keys of a principal, which is made when there is none of that name."""
+        """The keys of a principal, which is created if it doesn't exist."""
         keys = self.folder / f"{principal.replace('/', '-')}.keytab"
         if not keys.exists():
             self._run("kadmin.local", "addprinc", "-randkey", principal)
@@ -91,14 +91,14 @@ class Kdc:
     def ticket(self, principal: str, life: str = "1h") -> Path:
         """The file of a new ticket cache with a principal's ticket.
 
-        :param life: how long it is good, such as ``10s``.
+        :param life: how long it is valid, such as ``10s``.
         """
         cache = self.folder / f"{principal.replace('/', '-')}-{life}.cache"
         self._run("kinit", "-l", life, "-k", "-t", str(self.keytab(principal)), "-c", str(cache), principal)
         return cache
 
     def _configure(self) -> None:
-        # Names are taken as they are: this machine's resolver may have others for it.
+        # Don't canonicalize host names: this machine's resolver may have other names for it.
         self.krb5_conf.write_text(
             f"""[libdefaults]
   default_realm = {REALM}
@@ -145,10 +145,7 @@ class Kdc:
 
 
 def _program(name: str) -> str:
-    """The path of one of MIT's programs; installed when missing and possible.
-
-    Exits with one line when there is none.
-    """
+    """The path of one of MIT's programs. Installs it if it is missing, if possible; otherwise exits with a message."""
     found = _find(name)
     if found is None and debian.install("Kerberos", *PACKAGES):
         found = _find(name)
@@ -167,7 +164,7 @@ def _find(name: str) -> str | None:
 def python_client() -> Path:
     """The folder of the Python package ``gssapi``, which is compiled against the machine's library.
 
-    :raises RuntimeError: it can't be; the message holds what pip wrote.
+    :raises RuntimeError: it can't be compiled; the message has pip's output.
     """
     folder = LOCAL / f"gssapi-{sys.implementation.cache_tag}"
     if not folder.exists():

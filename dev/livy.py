@@ -1,10 +1,9 @@
-"""A small Livy: the part of its REST interface by which batches are submitted, in front of ``spark-submit``.
+"""A small Livy: the part of its REST API that submits batches, in front of ``spark-submit``.
 
     with Livy(["--master", "local[1]"]) as livy:
-        livy.url  # what an Airflow connection of type livy has as host
+        livy.url  # the host of an Airflow connection of type livy
 
-What is asked of it goes to ``spark-submit`` as Livy passes it on; a field that Livy doesn't have is refused, as Livy
-does.
+Requests are passed to ``spark-submit`` as Livy does it. A field that Livy doesn't have is refused, as by Livy.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ _LINES = 100
 class Livy:
     """The server: a context manager.
 
-    :param options: of every ``spark-submit``, as an administrator's configuration has them.
+    :param options: for every ``spark-submit``, like an administrator's configuration.
     """
 
     def __init__(self, options: Sequence[str] = ()) -> None:
         self._options = list(options)
         self.batches: list[subprocess.Popen[str]] = []
         self.bodies: list[dict[str, Any]] = []
-        """What was asked for, in order."""
+        """The requests, in order."""
         self._output: list[list[str]] = []
         self._server = ThreadingHTTPServer((HOST, 0), type("Handler", (_Handler,), {"livy": self}))
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -70,7 +69,7 @@ class Livy:
     def submit(self, body: dict[str, Any]) -> dict[str, Any]:
         """Start a batch.
 
-        :raises ValueError: for a field that Livy doesn't have.
+        :raises ValueError: the request has a field that Livy doesn't have.
         """
         unknown = body.keys() - {"file", "args", "conf", *_LISTS, *_TEXTS}
         if unknown:
@@ -92,7 +91,7 @@ class Livy:
         return self.batch(len(self.batches) - 1)
 
     def batch(self, number: int) -> dict[str, Any]:
-        """What Livy tells of a batch."""
+        """What Livy answers about a batch."""
         code = self.batches[number].poll()
         state = "running" if code is None else "success" if code == 0 else "dead"
         return {"id": number, "appId": None, "appInfo": {}, "state": state, "log": self._output[number][-_LINES:]}

@@ -1,5 +1,5 @@
-"""Makes the archives of classes: ``python -m dev.make_class_archives`` runs a short Spark application and a broker, and
-Java keeps the classes that each has used.
+"""Makes the class archives: ``python -m dev.make_class_archives`` runs a short Spark application and a broker, and Java
+archives the classes that each has used.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _APPLICATION = Path(__file__).with_name("archived_application.py")
 
 
 def make_spark() -> None:
-    """Run Spark once and keep its classes.
+    """Run Spark once and archive its classes.
 
-    :raises RuntimeError: Spark failed; the message is what it said.
+    :raises RuntimeError: Spark failed; the message has its output.
     """
     home, draft = Path(pyspark.__file__).parent, _draft(SPARK)
     options = f"{FOR_SECONDS} -XX:ArchiveClassesAtExit={draft} {QUIETLY}"
@@ -40,14 +40,14 @@ def make_spark() -> None:
 
 
 def make_kafka() -> None:
-    """Run a broker once and keep its classes.
+    """Run a broker once and archive its classes.
 
-    :raises RuntimeError: it didn't start, or left none.
+    :raises RuntimeError: it didn't start, or wrote no archive.
     """
-    KAFKA.unlink(missing_ok=True)  # a Java that takes classes from it can't make it anew
+    KAFKA.unlink(missing_ok=True)  # a Java that uses the archive can't replace it
     draft, options = _draft(KAFKA), os.environ.get("JDK_JAVA_OPTIONS", "")
     with closing(Broker(BrokerSettings(name="archived"))) as broker:
-        broker.format()  # another program, whose classes aren't meant
+        broker.format()  # another program, whose classes shouldn't be archived
         os.environ["JDK_JAVA_OPTIONS"] = f"-XX:ArchiveClassesAtExit={draft} {QUIETLY}"
         broker.launch()
         os.environ["JDK_JAVA_OPTIONS"] = options
@@ -64,6 +64,6 @@ def _draft(archive: Path) -> Path:
 
 
 if __name__ == "__main__":
-    print("keeping the classes of Spark and Kafka in archives (half a minute, once)", file=sys.stderr)
+    print("archiving the classes of Spark and Kafka (half a minute, once)", file=sys.stderr)
     make_spark()
     make_kafka()

@@ -1,16 +1,16 @@
-"""The matrix: the wheel beside older and newer Airflows, on older and newer Sparks. Run it with ``make matrix``.
+"""The matrix: the wheel with older and newer versions of Airflow and Spark. Run it with ``make matrix``.
 
-Each Airflow and each Spark has an environment of its own, as a worker and the Spark that it submits to have. A
-combination is: the wheel installs; Airflow lists the provider; the command answers without a metadata database; the
-four sensors run, two of them deferred until there is what they wait for; one day of ``flights_daily`` and one of a
-topic with transactions are loaded as Dags do that; the ledger proves them. Where drivers run on a standalone cluster,
-it is the topic with transactions alone.
+Each Airflow and each Spark has a separate environment, like a worker and the Spark that it submits to. A combination
+passes if the wheel installs; Airflow lists the provider; the command answers without a metadata database; the four
+sensors run, two of them deferred until their conditions are met; one day of ``flights_daily`` and one of a topic with
+transactions are loaded by Dags; and the ledger proves them. If drivers run on a standalone cluster, only the topic with
+transactions is loaded.
 
-What has passed isn't run again as long as the package stays the same. The results are kept in
+A combination that has passed isn't run again while the package stays the same. The results are in
 ``docs/development/versions.json``, from which the README's table is written.
 
     python -m dev.matrix            # all
-    python -m dev.matrix 3.1.8-3.5  # those whose name begins so
+    python -m dev.matrix 3.1.8-3.5  # those whose names begin with this
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ READER = "flights-reader"
 TRANSACTIONS = "transactions"
 """The Dag beside this module, its pipeline and its topic."""
 IN_TRANSACTIONS = 120
-"""Records of the other topic that are committed; as many are aborted."""
+"""How many records of the other topic are committed; the same number is aborted."""
 _PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """An Airflow that submits to a Spark, which reads a Kafka; one of before 4.0 keeps its metadata in ZooKeeper.
+    """An Airflow that submits to a Spark, which reads from a Kafka. Kafka before 4.0 keeps its metadata in ZooKeeper.
 
-    :param on_cluster: Spark is a standalone cluster, which runs drivers too; otherwise it is on the worker.
+    :param on_cluster: whether Spark is a standalone cluster, which also runs drivers. Otherwise it is on the worker.
     """
 
     airflow: Airflow
@@ -93,7 +93,7 @@ SPARK_PROVIDER, COMPAT = "apache-airflow-providers-apache-spark", "apache-airflo
 OLDEST = Airflow("3.1.8", "3.11", "2026-04-05", {SPARK_PROVIDER: "5.5.0", COMPAT: "1.13.1"}, has_pyspark=False)
 NEWEST = Airflow("3.3.2", "3.13", None, {SPARK_PROVIDER: "6.3.2"})
 ASKS_CLUSTERS = Airflow("3.3.2", "3.11", None, {SPARK_PROVIDER: "6.3.4"})
-"""With the first provider that can ask a standalone cluster about its drivers."""
+"""With the first Spark provider that can ask a standalone cluster about its drivers."""
 COMBINATIONS = (
     Combination(OLDEST, Spark("3.5.1", "3.10"), "2.8.2"),
     Combination(OLDEST, Spark("4.2.0", "3.11")),
@@ -112,20 +112,20 @@ COMBINATIONS = (
     Combination(ASKS_CLUSTERS, Spark("4.1.1", "3.10"), on_cluster=True),
     Combination(ASKS_CLUSTERS, Spark("4.2.0", "3.10"), on_cluster=True),
 )
-"""Each version at least once, and oldest and newest with each other."""
+"""Each version at least once, and the oldest and newest with each other."""
 
 
 def main() -> None:
-    """All combinations whose names begin as asked, and the README's table."""
+    """Run the combinations whose names begin with the argument, and write the README's table."""
     console = Console()
     asked = tuple(sys.argv[1:]) or ("",)
     chosen = [each for each in COMBINATIONS if each.name.startswith(asked)]
-    wheel, package = build(), package_hash()  # as it is now: somebody may be at work on it
+    wheel, package = build(), package_hash()  # as it is now: somebody may be editing it
     kept = {each["name"]: each for each in _kept()}
     failed = []
     for each in chosen:
         if kept.get(each.name, {}).get("package") == package:
-            console.print(f"{each.name}: passed on {kept[each.name]['date']}, and the package is the same")
+            console.print(f"{each.name}: passed on {kept[each.name]['date']}, and the package hasn't changed")
             continue
         started = time.monotonic()
         try:
@@ -142,11 +142,11 @@ def main() -> None:
 
 
 def run(combination: Combination, wheel: Path, tell: Callable[[str], None] = lambda _: None) -> dict[str, float]:
-    """Do one combination, on a broker of its own.
+    """Run one combination, on a separate broker.
 
-    :param tell: hears of each step.
+    :param tell: called with the name of each step.
     :returns: how long some steps took, seconds.
-    :raises MatrixError: what doesn't work.
+    :raises MatrixError: the combination doesn't work; the message says what failed.
     """
     tell(f"environments of Airflow {combination.airflow.version} and Spark {combination.spark.version}")
     programs = airflow_environment(combination.airflow, wheel) / "bin"
@@ -166,7 +166,7 @@ def run(combination: Combination, wheel: Path, tell: Callable[[str], None] = lam
         run_one("airflow", "db", "migrate")
         listed = json.loads(run_one("airflow", "providers", "list", "--output", "json"))
         if not any(row["package_name"] == "airflow-kafka-offsets" for row in listed):
-            raise MatrixError(f"airflow providers list doesn't have the package: {listed}")
+            raise MatrixError(f"airflow providers list doesn't contain the package: {listed}")
         flights.load(servers)
         run_one("airflow", "dags", "reserialize")
         started = time.monotonic()
@@ -185,7 +185,7 @@ def run(combination: Combination, wheel: Path, tell: Callable[[str], None] = lam
 
 
 def write_results(results: Iterable[Mapping[str, Any]]) -> None:
-    """Keep the results."""
+    """Store the results."""
     names = [each.name for each in COMBINATIONS]
     ordered = sorted((each for each in results if each["name"] in names), key=lambda each: names.index(each["name"]))
     RESULTS.write_text(json.dumps({"combinations": ordered}, indent=2) + "\n", encoding="utf-8")
@@ -193,7 +193,7 @@ def write_results(results: Iterable[Mapping[str, Any]]) -> None:
 
 
 def with_table(readme: str, results: Iterable[Mapping[str, Any]]) -> str:
-    """The README with the table of what has passed."""
+    """The README with the table of the combinations that have passed."""
     before, _, rest = readme.partition(_BEGIN)
     _, _, after = rest.partition(_END)
     rows = [[f"{each[name]}" for name in _COLUMNS] for each in results]
@@ -208,8 +208,8 @@ def _row(cells: Iterable[str]) -> str:
 class _Programs:
     """The programs of one environment.
 
-    :param folder: where they are.
-    :param home: where what a Dag prints is kept.
+    :param folder: the folder with the programs.
+    :param home: the folder for the output of Dags.
     """
 
     def __init__(self, folder: Path, home: Path, variables: Mapping[str, str]) -> None:
@@ -218,9 +218,9 @@ class _Programs:
         self._variables = variables
 
     def __call__(self, program: str, *arguments: str) -> str:
-        """What one prints.
+        """Run a program and return its output.
 
-        :raises MatrixError: it failed, or a Dag run did.
+        :raises MatrixError: the program or its Dag run failed.
         """
         said = run_program([str(self._folder / program), *arguments], self._variables)
         if arguments[:2] == ("dags", "test"):
@@ -229,7 +229,7 @@ class _Programs:
 
     @contextmanager
     def waiting(self, dag_id: str) -> Iterator[None]:
-        """Run a Dag, whose sensor defers before the block begins; it is to end soon after the block.
+        """Run a Dag whose sensor waits for what the block does. It defers before the block starts, and ends soon after.
 
         :raises MatrixError: it didn't defer, or failed.
         """
@@ -273,7 +273,7 @@ def _variables(home: Path, spark: Path, bootstrap_servers: str) -> dict[str, str
         "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
         "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
         "COLUMNS": "200",
-        # What a Dag prints is read while it runs.
+        # A Dag's output is read while it runs.
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
         "PYTHONUNBUFFERED": "1",
     }
@@ -301,7 +301,7 @@ def _run_dag(run_one: _Programs, dag_id: str, tell: Callable[[str], None]) -> No
 
 
 def _sensors_wait(run_one: _Programs, bootstrap_servers: str, tell: Callable[[str], None]) -> None:
-    """Both sensors of a group wait, deferred, until it has read everything."""
+    """Test that both sensors of a group wait, deferred, until it has read everything."""
     _commit_ends(bootstrap_servers, but=1)
     with ExitStack() as stack:
         for dag_id in ("group_caught_up", "drained"):
@@ -311,13 +311,13 @@ def _sensors_wait(run_one: _Programs, bootstrap_servers: str, tell: Callable[[st
 
 
 def _lag_is_told(programs: _Programs, bootstrap_servers: str) -> float:
-    """Without Airflow's database; how long it takes, seconds."""
+    """Check ``kafka-offsets lag``, without Airflow's database. Returns the seconds that it takes."""
     started = time.monotonic()
     lag = json.loads(
         programs("kafka-offsets", "lag", READER, "--bootstrap-servers", bootstrap_servers, "--output", "json")
     )
     if not lag or any(row["lag"] != 0 for row in lag):
-        raise MatrixError(f"kafka-offsets lag of a group that has read everything: {lag}")
+        raise MatrixError(f"kafka-offsets lag should be 0, because the group has read everything: {lag}")
     return time.monotonic() - started
 
 
@@ -329,9 +329,9 @@ def _broker(combination: Combination) -> Broker | ZooKeeperBroker:
 
 
 def _commit_ends(bootstrap_servers: str, but: int = 0) -> None:
-    """Have the group of the example Dags read the topic to its end.
+    """Commit the topic's end for the group of the example Dags.
 
-    :param but: so many records of each partition.
+    :param but: how many records of each partition are left unread.
     """
     consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id=READER, auto_offset_reset="earliest")
     with closing(consumer):
@@ -343,9 +343,9 @@ def _commit_ends(bootstrap_servers: str, but: int = 0) -> None:
 
 
 def _write_transactions(bootstrap_servers: str) -> dict[str, str]:
-    """A topic of transactions, every second of which is aborted: each ends with an offset without a record.
+    """Write a topic with transactions, of which every second is aborted. Each ends with an offset without a record.
 
-    :returns: the variables by which the Dag finds them. They are of now, as the ends of transactions are.
+    :returns: the variables that tell the Dag which window to load. Its time is now, because transactions end now.
     """
     with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin:
         admin.create_topics({TRANSACTIONS: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
@@ -365,7 +365,7 @@ def _write_transactions(bootstrap_servers: str) -> dict[str, str]:
 def _is_proved(programs: _Programs, pipeline: str, expected: int) -> None:
     rows = json.loads(programs("kafka-offsets", "ledger", "list", pipeline, "--output", "json"))
     if [(row["state"], row["rows"]) for row in rows] != [("verified", expected)]:
-        raise MatrixError(f"{pipeline} has {expected} rows, and the ledger: {rows}")
+        raise MatrixError(f"{pipeline} should have {expected} rows; the ledger says: {rows}")
     programs("kafka-offsets", "ledger", "verify", pipeline)
 
 

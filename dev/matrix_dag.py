@@ -1,4 +1,4 @@
-"""Dags of the matrix: they load a topic of transactions, where offsets are without a record."""
+"""Dags of the matrix. They load a topic with transactions, which has offsets without a record."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from airflow.sdk import DAG
 from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
 
 JARS = os.environ.get("MATRIX_JARS")
-"""The Kafka connector's, where Spark doesn't pass packages on to executors."""
+"""The Kafka connector's jars, if Spark doesn't pass packages on to executors."""
 
 CONNECTIONS = {"transactions": "spark_default"} | ({"transactions_client": "spark_client"} if JARS else {})
-"""On a cluster, once with the driver there, and once with it on the worker."""
+"""On a cluster: once with the driver on the cluster, and once on the worker."""
 
 for name, conn_id in CONNECTIONS.items():
     with DAG(dag_id=name, schedule=None):

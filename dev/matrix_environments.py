@@ -1,7 +1,7 @@
-"""The environments of the matrix: an Airflow, or a Spark, with what its users have beside it.
+"""The environments of the matrix: an Airflow or a Spark, with the packages that its users have installed with it.
 
-They lie under ``.local/matrix`` and are kept. Beside the versions that constraints files name, an Airflow gets what the
-registry had on the day of its release.
+They are kept in ``.local/matrix``. In addition to the versions that constraints files name, an Airflow gets the newest
+packages of the day of its release.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _UV = str(Path(sys.executable).with_name("uv"))
 
 
 class MatrixError(Exception):
-    """A combination doesn't work; the message ends with what the program said."""
+    """A combination doesn't work; the message ends with the program's output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Airflow:
-    """An Airflow with what its constraints file names.
+    """An Airflow with the versions of its constraints file.
 
     :param version: of ``apache-airflow``.
-    :param python: what it runs on.
-    :param released: nothing newer is installed beside it; None for whatever is newest.
-    :param pins: what constraints files name, by package.
-    :param has_pyspark: whether the PySpark that the provider asks for is beside it; a worker whose ``spark-submit`` is
-        elsewhere needs none.
+    :param python: its Python's version.
+    :param released: the date of its release; no newer packages are installed. None for the newest of all.
+    :param pins: versions from constraints files, by package.
+    :param has_pyspark: whether PySpark, which the Spark provider requires, is installed. A worker whose
+        ``spark-submit`` is elsewhere doesn't need it.
     """
 
     version: str
@@ -46,16 +46,16 @@ class Airflow:
 
     @property
     def folder(self) -> str:
-        """The name of its environment."""
+        """The name of its environment's folder."""
         return "-".join(("airflow", self.version, *self.pins.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """A Spark, as PySpark brings it.
+    """A Spark from PySpark.
 
     :param version: of ``pyspark``.
-    :param python: what its driver runs on.
+    :param python: its driver's Python version.
     """
 
     version: str
@@ -63,7 +63,7 @@ class Spark:
 
 
 def build() -> Path:
-    """The wheel, of the package as it is now."""
+    """Build the wheel from the package as it is now."""
     folder = FOLDER / "dist" / package_hash()
     if not list(folder.glob("*.whl")):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -73,14 +73,14 @@ def build() -> Path:
             try:
                 made.rename(folder)
             except OSError:
-                if not folder.exists():  # otherwise it is somebody else's, who was faster
+                if not folder.exists():  # otherwise somebody else was faster
                     raise
     (wheel,) = folder.glob("*.whl")
     return wheel
 
 
 def package_hash() -> str:
-    """Of everything that a combination's result depends on."""
+    """A hash of everything that a combination's result depends on."""
     digest = hashlib.sha256()
     package, dags = (ROOT / "airflow_kafka_offsets").rglob("*.py"), (ROOT / "dags").glob("*.py")
     files = [*package, *dags, *(ROOT / "dev").glob("matrix*.py"), ROOT / "pyproject.toml"]
@@ -96,7 +96,7 @@ def airflow_environment(airflow: Airflow, wheel: Path) -> Path:
     newer = ["--exclude-newer", airflow.released] if airflow.released else []
     without = [] if airflow.has_pyspark else ["--override", str(_without_pyspark())]
     folder = _environment(airflow.folder, airflow.python, [*newer, *without, *wanted])
-    # The wheel and what it needs, and nothing else may change: so it is beside a constraints file.
+    # Pin all installed packages, as with a constraints file: only the wheel and missing requirements may be added.
     frozen = folder / "constraints.txt"
     if not frozen.exists():
         frozen.write_text(_uv("pip", "freeze", "--python", str(folder)), encoding="utf-8")
@@ -108,25 +108,25 @@ def airflow_environment(airflow: Airflow, wheel: Path) -> Path:
 
 
 def _without_pyspark() -> Path:
-    """What uv takes to leave PySpark out, whoever asks for it."""
+    """A file that makes uv leave PySpark out, whatever requires it."""
     file = FOLDER / "without_pyspark.txt"
     file.write_text("pyspark ; sys_platform == 'none'\npyspark-client ; sys_platform == 'none'\n")
     return file
 
 
 def spark_environment(spark: Spark) -> Path:
-    """The environment of a Spark: PySpark and nothing else."""
+    """The environment of a Spark: only PySpark."""
     return _environment(f"spark-{spark.version}-{spark.python}", spark.python, [f"pyspark=={spark.version}"])
 
 
 def python_of(version: str) -> str:
-    """That Python, such as 3.10: on PATH, among pyenv's, or one that uv brings.
+    """A Python of a version such as 3.10: from PATH, from pyenv, or installed by uv.
 
-    :raises MatrixError: uv can't bring it.
+    :raises MatrixError: uv can't install it.
     """
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for found in (shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"{version}.*/bin/python")))):
-        # What is on PATH may be a shim for none.
+        # The one on PATH may be a shim without a Python behind it.
         if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
             return found
     there = os.environ | {"UV_PYTHON_INSTALL_DIR": str(FOLDER / "python")}
@@ -135,7 +135,7 @@ def python_of(version: str) -> str:
 
 
 def _environment(name: str, python: str, packages: list[str]) -> Path:
-    """Make an environment once; one that is half made is made anew."""
+    """Create an environment once. An incomplete one is created again."""
     folder, wanted = FOLDER / name, " ".join([python, *packages])
     done = folder / "packages.txt"
     if not done.exists() or done.read_text() != wanted:
@@ -147,12 +147,12 @@ def _environment(name: str, python: str, packages: list[str]) -> Path:
 
 
 def _uv(*arguments: str) -> str:
-    """Run uv. The environments are kept: its cache would be half a gigabyte a Spark, for nothing."""
+    """Run uv, without its cache: the environments are kept, and the cache would take half a gigabyte for each Spark."""
     return run_program([_UV, "--no-cache", *arguments], os.environ)
 
 
 def run_program(command: list[str], variables: Mapping[str, str]) -> str:
-    """What a program prints, but for its log.
+    """Run a program. Returns its stdout, without its log.
 
     :raises MatrixError: it failed.
     """

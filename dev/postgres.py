@@ -1,14 +1,14 @@
-"""A PostgreSQL server of this machine as a process of ours: the database of a whole Airflow.
+"""A PostgreSQL server on this machine as a child process: the database of a whole Airflow.
 
-It listens on a free port of 127.0.0.1 and takes everybody at their word. It is quick rather than safe: nothing is
-forced to disk, since its data ends with it. The process ends with this one, however this one ends: on leaving the
-``with`` block, at exit, and on Linux also when it is killed.
+It listens on a free port of 127.0.0.1 and trusts everybody. It is fast rather than safe: nothing is forced to disk,
+because the data is removed at the end. It ends when the ``with`` block or this process ends; on Linux even if this
+process is killed.
 
     with Postgres() as database:
         psycopg.connect(database.url)
 
-PostgreSQL refuses to run as root: then it is another user's process. Where its programs are missing on a Debian-like
-machine, and we are root, they are installed; anywhere else the user is told what to install.
+PostgreSQL refuses to run as root; if we are root, it runs as another user. If its programs are missing, they are
+installed if we are root on a Debian-like machine. Otherwise the user is told what to install.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ USUAL_PLACES = "usr/lib/postgresql/*/bin"
 UNPRIVILEGED_USERS = ("postgres", "nobody")
 USER = "airflow"
 
-# Airflow's processes and tasks keep pools of their own.
+# Each of Airflow's processes and tasks has its own connection pool.
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "max_connections": "200"}
 
 
@@ -48,13 +48,13 @@ class Postgres:
 
     def __init__(self) -> None:
         (self._port,) = free_ports(1)
-        # Not below .local/: the other user may not be let into this repository.
+        # Not in .local/: the other user may have no access to this repository.
         self.folder = Path(tempfile.gettempdir()) / f"postgres-{os.getpid()}-{self._port}"
         self._server = JavaServer("PostgreSQL", self.folder / "server.log")
 
     @property
     def url(self) -> str:
-        """Address of the database, as libpq and psycopg take it."""
+        """Address of the database, for libpq and psycopg."""
         return f"postgresql://{USER}@{HOST}:{self._port}/postgres"
 
     def __enter__(self) -> Self:
@@ -65,9 +65,9 @@ class Postgres:
         self.close()
 
     def start(self) -> None:
-        """Make an empty database and wait until the server takes connections.
+        """Create an empty database and wait until the server accepts connections.
 
-        :raises RuntimeError: it could not be made, ended or did not answer in time; the message holds what it wrote.
+        :raises RuntimeError: it couldn't be created, ended, or didn't answer in time; the message has its output.
         """
         atexit.register(self.close)
         try:
@@ -82,7 +82,7 @@ class Postgres:
             raise
 
     def close(self) -> None:
-        """End the server, whoever is connected, and remove its data."""
+        """Stop the server, even if there are connections, and remove its data."""
         if self._server.is_running:
             self._run("pg_ctl", "stop", "--mode", "immediate")
         self._server.kill()
@@ -112,7 +112,7 @@ class Postgres:
 
 @functools.cache
 def _programs() -> Path:
-    """Folder of PostgreSQL's programs; installed when missing and possible. Exits with one line when there is none."""
+    """The folder of PostgreSQL's programs. Installs them if missing, if possible; otherwise exits with a message."""
     found = _newest_programs()
     if found is None and debian.install("PostgreSQL", PACKAGE):
         found = _newest_programs()
@@ -122,7 +122,7 @@ def _programs() -> Path:
 
 
 def _newest_programs() -> Path | None:
-    """The folder that the user chose by PATH, else the newest version's of Debian's packages."""
+    """The folder on the user's PATH, or else that of the newest version from Debian's packages."""
     if on_path := shutil.which("initdb"):
         return Path(on_path).resolve().parent
     found = [folder for folder in Path("/").glob(USUAL_PLACES) if (folder / "initdb").exists()]
@@ -130,7 +130,7 @@ def _newest_programs() -> Path | None:
 
 
 def _owner() -> pwd.struct_passwd | None:
-    """Whose the server is in place of root: the packages' own user, else nobody; None when we aren't root."""
+    """The user that runs the server instead of root: the packages' own user, or else nobody. None if we aren't root."""
     if os.geteuid() != 0:
         return None
     users = {each.pw_name: each for each in pwd.getpwall()}
@@ -138,9 +138,9 @@ def _owner() -> pwd.struct_passwd | None:
 
 
 def _as_another_user() -> list[str]:
-    """A prefix that makes a command another user's when we are root; empty when we aren't.
+    """A prefix that runs a command as another user if we are root; empty if we aren't.
 
-    The kernel forgets with the user what a process is to be told when its parent ends, so that is said again.
+    A change of user resets the signal that the process gets when its parent ends, so it is set again.
     """
     owner = _owner()
     if owner is None:

@@ -1,7 +1,7 @@
-"""A Kafka client that hides nothing: one socket, one request at just the version named, one response.
+"""A Kafka client that hides nothing: one socket, one request at exactly the given version, one response.
 
-Requests and responses are kafka-python's own classes. A client library would retry, refresh and log where a broker
-is down or hung; to see that it is, this one does none of it.
+Requests and responses are kafka-python's classes. If a broker is down or hangs, a client library would retry, refresh
+and log. This client doesn't, so that one sees what the broker does.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 
 TIMEOUT_S = 2.0
 METADATA_VERSION = 7
-"""Kafka 2.8 knows no newer one than 11."""
+"""Kafka 2.8 supports no newer version than 11."""
 
 _correlation_ids = itertools.count(1)
 
 
 @contextmanager
 def connected(address: str, timeout_s: float = TIMEOUT_S) -> Iterator[socket.socket]:
-    """A connection to a ``host:port``, with a timeout for each thing that is done with it."""
+    """A connection to a ``host:port``, with a timeout for each operation."""
     host, port = address.split(":")
     with socket.create_connection((host, int(port)), timeout=timeout_s) as connection:
         yield connection
@@ -39,14 +39,14 @@ def receive(connection: socket.socket, response_class: Any, version: int) -> Any
     """The next response.
 
     :raises TimeoutError: none came in time.
-    :raises EOFError: the connection ended before.
+    :raises EOFError: the connection ended first.
     """
     size = int.from_bytes(receive_exactly(connection, 4), "big")
     return response_class.decode(receive_exactly(connection, size), version=version, header=True)
 
 
 def receive_exactly(connection: socket.socket, size: int) -> bytes:
-    """So many bytes, or the errors of :func:`receive`."""
+    """This many bytes; raises the same errors as :func:`receive`."""
     received = bytearray()
     while len(received) < size:
         part = connection.recv(size - len(received))
@@ -57,16 +57,16 @@ def receive_exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def api_versions(connection: socket.socket) -> Any:
-    """What ApiVersions v0 answers."""
+    """The answer to ApiVersions v0."""
     send(connection, ApiVersionsRequest(), 0)
     return receive(connection, ApiVersionsResponse, 0)
 
 
 def metadata(address: str, topics: Sequence[str] = ()) -> Any:
-    """What one broker knows about its cluster and some topics.
+    """What a broker knows about its cluster and some topics.
 
-    :raises OSError: it does not answer (TimeoutError: in time).
-    :raises EOFError: it ended the connection.
+    :raises OSError: it doesn't answer; TimeoutError if not in time.
+    :raises EOFError: it closed the connection.
     """
     topic_class = MetadataRequest.MetadataRequestTopic
     request = MetadataRequest(topics=[topic_class(name=each) for each in topics], allow_auto_topic_creation=False)
@@ -76,7 +76,7 @@ def metadata(address: str, topics: Sequence[str] = ()) -> Any:
 
 
 def live_brokers(address: str) -> set[int]:
-    """Node ids of the brokers that are up, as the broker at an address knows; empty while it answers no request."""
+    """Node ids of the brokers that are up, according to the broker at an address; empty if it doesn't answer."""
     with suppress(OSError, EOFError):
         return {each.node_id for each in metadata(address).brokers}
     return set()

@@ -1,4 +1,4 @@
-"""Whether a tag, the package's version and the changelog agree: ``python dev/release.py v1.2.3``."""
+"""Checks whether a tag, the package's version and the changelog agree: ``python dev/release.py v1.2.3``."""
 
 from __future__ import annotations
 

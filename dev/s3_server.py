@@ -1,7 +1,7 @@
-"""An S3 server on this machine: moto's, with two things done as S3 does them.
+"""An S3 server on this machine: moto's, with two operations changed to work like S3's.
 
-A conditional put looks and writes in one step: moto does it in two, between which two writers could both win. And a
-list comes from a sorted index: moto goes through all keys of a bucket for each, and writes the answer slowly.
+A conditional put is atomic: moto checks first and then writes, so two writers could both win. And a list comes from a
+sorted index: for each list, moto goes through all keys of a bucket, and it writes the answer slowly.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from xml.sax.saxutils import escape
 from dev.ports import HOST
 
 _LAST = chr(0x10FFFF)
-"""Sorts behind everything that a name may go on with."""
+"""Sorts after every character that can follow in a name."""
 _SUCCESS = ("200", "204")
 
 
 class S3Application:
-    """A WSGI application: S3, of buckets that are kept in memory and addressed by path."""
+    """A WSGI application: S3, with buckets in memory that are addressed by path."""
 
     def __init__(self) -> None:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -51,14 +51,14 @@ class S3Application:
             return answered
 
     def _note(self, method: str, bucket: str, key: str, query: dict[str, str], done: bool) -> None:
-        """Keep the index as the bucket is."""
+        """Update the index to match the bucket."""
         names = self._names.get(bucket)
         if names is None or method in ("GET", "HEAD"):
             return
         at = bisect_left(names, key)
         there = names[at : at + 1] == [key]
         if not key or query:
-            del self._names[bucket]  # several deleted at once, a put of many parts
+            del self._names[bucket]  # several keys were deleted at once, or a multipart upload
         elif done and method == "PUT" and not there:
             insort(names, key)
         elif done and method == "DELETE" and there:
@@ -105,7 +105,7 @@ class S3Application:
 
 
 _ACCOUNT = "123456789012"
-"""To whom moto gives what is asked for with any key."""
+"""The account that moto uses for any access key."""
 
 
 def _writer(encoding: str | None) -> Callable[[str], str]:
@@ -113,8 +113,8 @@ def _writer(encoding: str | None) -> Callable[[str], str]:
 
 
 def _page(names: list[str], prefix: str, delimiter: str, after: str, most: int) -> Iterator[tuple[str, bool]]:
-    """Names, and in their places folders where there is a delimiter, that begin with a prefix and follow a name; and
-    whether it is a folder."""
+    """Names that begin with a prefix and follow a name, and whether each is a folder. If there is a delimiter, folders
+    replace the names in them."""
     at = max(bisect_left(names, prefix), bisect_right(names, after) if after else 0)
     if delimiter and after.endswith(delimiter):
         at = max(at, bisect_left(names, after + _LAST))
@@ -145,7 +145,7 @@ def serving(application: Any = None) -> Iterator[str]:
 
 
 def make_server(application: Any, port: int = 0) -> Any:
-    """Werkzeug's server for an application, on a free port unless one is given; it serves when it is told to."""
+    """Werkzeug's server for an application, on a free port unless one is given. It isn't serving yet."""
     from werkzeug.serving import WSGIRequestHandler
     from werkzeug.serving import make_server as make
 

@@ -1,4 +1,4 @@
-"""What the site has beside the pages of ``docs/``: the reference of the public API, and links that lead out of them.
+"""What the site has in addition to the pages of ``docs/``: the reference of the public API, and links to other files.
 
 A hook of mkdocs, which ``make docs`` runs.
 """
@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 from dev import ROOT, api_reference
 
 API = "api"
-"""The folder of the API's reference within the site."""
+"""The folder of the API's reference in the site."""
 _LINK = re.compile(r"(\]\()((?:\.\./)+[^)\s]*)(\))")
 
 
@@ -32,9 +32,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Have links to files outside ``docs/`` lead to the repository.
+    """Make links to files outside ``docs/`` lead to the repository.
 
-    :raises FileNotFoundError: there is no such file.
+    :raises FileNotFoundError: a linked file doesn't exist.
     """
     folder = posixpath.dirname(page.file.src_uri)
 

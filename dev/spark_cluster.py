@@ -1,12 +1,12 @@
 """A Spark standalone cluster on this machine: a master and two workers, from PySpark's own jars.
 
-Each is a Java process that ends with this one. Ports are free ones of 127.0.0.1; the workers' folders, with each
-executor's and each driver's own log, lie under ``.local/spark`` until the end.
+Each is a Java process that ends with this one. They listen on free ports of 127.0.0.1. The workers' folders, with the
+logs of each executor and driver, are in ``.local/spark`` until the end.
 
     with SparkCluster() as cluster:
         SparkSession.builder.master(cluster.master_url)
         cluster.kill_executor()  # SIGKILL, as a crash or the kernel's out-of-memory killer does; Spark replaces it
-        cluster.workers[0].kill()  # a node goes, with whatever runs on it
+        cluster.workers[0].kill()  # a node fails, with everything that runs on it
 
 Executors and drivers are found by their command lines, which name their worker.
 """
@@ -35,9 +35,9 @@ from dev.ports import HOST, free_ports
 SPARK_HOME = Path(pyspark.__file__).parent
 SIZE = 2
 CORES = 4
-"""What a worker lends out, more than the machine may have: nothing waits for what another one is about to give back."""
+"""The cores that a worker offers. They may be more than the machine has, so that nothing has to wait for free cores."""
 WORKER_MEMORY = "3g"
-"""What a worker lends out: room for a driver and an executor of Spark's default of 1 GiB each. It isn't reserved."""
+"""The memory that a worker offers: for a driver and an executor of Spark's default of 1 GiB each. It isn't reserved."""
 DAEMON_MEMORY = "256m"
 
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -50,9 +50,9 @@ class SparkCluster:
 
     On Linux the processes are bound to the thread that called :meth:`start`.
 
-    :param name: starts the names of folder and log files.
-    :param home: whose jars they run.
-    :param python: what drivers run on.
+    :param name: prefix of the names of the folder and log files.
+    :param home: the Spark whose jars they run.
+    :param python: the drivers' Python.
     """
 
     def __init__(self, name: str = "spark", home: Path = SPARK_HOME, python: str = sys.executable) -> None:
@@ -64,17 +64,17 @@ class SparkCluster:
 
     @property
     def master_url(self) -> str:
-        """What ``--master`` takes."""
+        """The address for ``--master``."""
         return f"spark://{HOST}:{self._port}"
 
     @property
     def rest_url(self) -> str:
-        """Where drivers are submitted, asked after and killed by REST (``/v1/submissions/…``)."""
+        """The REST API that submits, reports on and kills drivers (``/v1/submissions/…``)."""
         return f"http://{HOST}:{self._rest_port}"
 
     @property
     def web_url(self) -> str:
-        """The master's own page; with ``/json/`` behind it, what it knows of workers, applications and drivers."""
+        """The master's web page; with ``/json/`` appended, its workers, applications and drivers as JSON."""
         return f"http://{HOST}:{self._web_port}"
 
     def __enter__(self) -> Self:
@@ -85,9 +85,9 @@ class SparkCluster:
         self.close()
 
     def start(self) -> None:
-        """Start all processes and wait until the master has its workers.
+        """Start all processes and wait until the workers have registered with the master.
 
-        :raises RuntimeError: one ended or did not answer in time; the message holds the last lines of its log.
+        :raises RuntimeError: a process ended or didn't answer in time; the message has the last lines of its log.
         """
         atexit.register(self.close)
         try:
@@ -102,22 +102,22 @@ class SparkCluster:
             raise
 
     def heal(self) -> None:
-        """Start workers that were killed, on their old ports, and wait until the master has them."""
+        """Start workers that were killed, on their old ports, and wait until they have registered."""
         for number, worker in enumerate(self.workers):
             if not worker.is_running:
                 worker.launch(self._worker_command(number))
         self.wait_until_whole()
 
     def wait_until_whole(self) -> None:
-        """Wait until the master has all workers.
+        """Wait until all workers have registered with the master.
 
-        :raises RuntimeError: a worker ended or wasn't heard of in time; the message holds the last lines of its log.
+        :raises RuntimeError: a worker ended or didn't register in time; the message has the last lines of its log.
         """
         for port, worker in zip(self._worker_ports, self.workers, strict=True):
             worker.wait_until(lambda port=port: port in self._live_workers())  # type: ignore[misc]
 
     def close(self) -> None:
-        """End all processes, those of executors and drivers too, and remove their folders. The log files stay."""
+        """Kill all processes, including executors and drivers, and remove their folders. The log files stay."""
         for each in (*self.executors(), *self.drivers()):
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
@@ -127,8 +127,7 @@ class SparkCluster:
         atexit.unregister(self.close)
 
     def state(self) -> Any:
-        """What the master says of itself: ``workers``, ``activeapps``, ``activedrivers`` and so on; None when it is
-        silent."""
+        """The master's state: ``workers``, ``activeapps``, ``activedrivers`` and so on; None if it doesn't answer."""
         try:
             with urllib.request.urlopen(f"{self.web_url}/json/", timeout=5) as answer:
                 return json.load(answer)
@@ -136,18 +135,18 @@ class SparkCluster:
             return None
 
     def executors(self) -> list[psutil.Process]:
-        """Processes of the executors that run now, the oldest first."""
+        """The processes of running executors, oldest first."""
         return self._processes_of(_EXECUTOR)
 
     def drivers(self) -> list[psutil.Process]:
-        """Processes of the drivers that run on workers (cluster deploy mode), the oldest first."""
+        """The processes of drivers that run on workers (cluster deploy mode), oldest first."""
         return self._processes_of(_DRIVER)
 
     def kill_executor(self) -> int:
-        """End the oldest executor's process at once (SIGKILL); what its Python workers do then is up to them.
+        """Kill the oldest executor's process (SIGKILL), but not its Python workers.
 
         :returns: its process id.
-        :raises LookupError: none has come up within 30 s.
+        :raises LookupError: no executor has started within 30 s.
         """
         deadline = time.monotonic() + _DEADLINE_S
         while not (found := self.executors()):
@@ -176,7 +175,7 @@ class SparkCluster:
     def _worker_command(self, number: int) -> list[str]:
         address = ["--host", HOST, "--port", str(self._worker_ports[number]), "--webui-port", "0"]
         lends = ["--cores", str(CORES), "--memory", WORKER_MEMORY, "--work-dir", str(self.folder / f"worker-{number}")]
-        # Each application's folder has 50 MB of jars.
+        # Each application's folder contains 50 MB of jars.
         cleans = {"enabled": "true", "interval": "30", "appDataTtl": "60"}
         options = " ".join(f"-Dspark.worker.cleanup.{name}={value}" for name, value in cleans.items())
         worker = "org.apache.spark.deploy.worker.Worker"

@@ -1,11 +1,11 @@
-"""A small Kubernetes with the Spark operator in it: the part of its API by which SparkApplications are created and
-their driver pods are followed, in front of ``spark-submit``.
+"""A small Kubernetes with the Spark operator: the part of its API that creates SparkApplications and follows their
+driver pods, in front of ``spark-submit``.
 
     with SparkOperator(["--master", "local[1]"], {"kafka-loader": {"options": "{}"}}) as operator:
-        operator.kube_config  # what an Airflow connection of type kubernetes has as kube_config
+        operator.kube_config  # the kube_config of an Airflow connection of type kubernetes
 
-As in Kubernetes, by the types that are made of the operator's CRD: fields that it doesn't have are dropped, and values
-of another type are refused.
+As in Kubernetes, unknown fields are dropped, and values of a wrong type are refused. The types are generated from the
+operator's CRD.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CONTAINER = "spark-kubernetes-driver"
 
 
 def is_an_application(body: dict[str, Any]) -> bool:
-    """Whether a SparkApplication has the fields of the Spark operator's CRD, by the types that are made of that."""
+    """Whether a SparkApplication is valid for the Spark operator's CRD, according to the generated types."""
     try:
         application = SparkV1beta2SparkApplication.from_dict(body)
     except ValueError:
@@ -49,7 +49,7 @@ def is_an_application(body: dict[str, Any]) -> bool:
 class _Application:
     """A SparkApplication, and the driver that runs it.
 
-    :ivar lines: what the driver has printed, each with its time.
+    :ivar lines: the lines that the driver has printed, each with its time.
     """
 
     body: dict[str, Any]
@@ -58,7 +58,7 @@ class _Application:
     lines: list[str] = field(default_factory=list)
 
     def read(self) -> None:
-        """Keep what the driver prints, until it has ended."""
+        """Collect the driver's output until it has ended."""
         assert self.driver.stdout is not None
         self.lines.extend(f"{_now()} {line}" for line in self.driver.stdout)
 
@@ -96,8 +96,8 @@ class _Application:
 class SparkOperator:
     """The server: a context manager.
 
-    :param options: of every ``spark-submit``.
-    :param secrets: the namespace's, by name, each by key.
+    :param options: for every ``spark-submit``.
+    :param secrets: the namespace's secrets, by name and key.
     :ivar bodies: the SparkApplications that were created, in order.
     """
 
@@ -111,7 +111,7 @@ class SparkOperator:
 
     @property
     def kube_config(self) -> dict[str, Any]:
-        """How clients find it."""
+        """The configuration for clients."""
         name, url = "local", f"http://{HOST}:{self._server.server_port}"
         return {
             "apiVersion": "v1",
@@ -137,7 +137,7 @@ class SparkOperator:
         """Start an application's driver.
 
         :returns: the application as it is stored.
-        :raises ValueError: a field is of another type.
+        :raises ValueError: a field has the wrong type.
         """
         known = SparkV1beta2SparkApplication.from_dict(body)
         assert known is not None
@@ -202,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, {"kind": "Status", "apiVersion": "v1", "status": "Success"})
 
     def _pods(self, namespace: str, query: str) -> list[dict[str, Any]]:
-        """The drivers' pods that have all labels that are asked for, and none that must not be there."""
+        """The drivers' pods that match the request's label selector."""
         wanted = [each for text in parse_qs(query).get("labelSelector", ()) for each in text.split(",")]
         pods = [each.pod() for each in list(self.operator.applications.values())]
         return [

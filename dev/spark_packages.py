@@ -15,12 +15,12 @@ VERSION = pyspark.__version__
 
 
 def scala_of(version: str) -> str:
-    """What a Spark is built with."""
+    """The Scala version that a Spark is built with."""
     return "2.12" if version.startswith("3.") else "2.13"
 
 
 def coordinates_of(version: str) -> str:
-    """Of a Spark's Kafka connector."""
+    """The Maven coordinates of a Spark's Kafka connector."""
     return f"org.apache.spark:spark-sql-kafka-0-10_{scala_of(version)}:{version}"
 
 
@@ -32,17 +32,17 @@ AVRO = f"org.apache.spark:spark-avro_{SCALA}:{VERSION}"
 
 
 def jars_of(package: str) -> str:
-    """The jars of a package, with commas between.
+    """The jars of a package, separated by commas.
 
     :param package: ``connector``, ``tables`` for Delta Lake, Iceberg and PostgreSQL's driver, or ``avro``.
     """
-    # What the Avro functions depend on is among Spark's own jars.
+    # The dependencies of the Avro functions are among Spark's own jars.
     pattern = "spark-avro_*.jar" if package == "avro" else "*.jar"
     return ",".join(map(str, sorted(folder_of(package).glob(pattern))))
 
 
 def folder_of(package: str) -> Path:
-    """Where the jars of a package are."""
+    """The folder with the jars of a package."""
     if package == "connector":
         return connector_of(VERSION)
     if package == "avro":
@@ -57,5 +57,5 @@ def folder_of(package: str) -> Path:
 
 
 def connector_of(version: str) -> Path:
-    """Where the jars of a Spark's Kafka connector are."""
+    """The folder with the jars of a Spark's Kafka connector."""
     return jars.retrieve(f"spark-kafka-{version}", coordinates_of(version))

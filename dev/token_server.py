@@ -1,4 +1,4 @@
-"""An identity server on this machine: tokens for client credentials (RFC 6749, 4.4), signed as brokers check them.
+"""An identity server on this machine: issues signed tokens for client credentials (RFC 6749, 4.4).
 
 with TokenServer({"loader": "secret"}, life_s=5) as server:
     server.endpoint   # where clients ask
@@ -30,20 +30,20 @@ class TokenServer:
     """A context manager.
 
     :param clients: secret by client id, which becomes the subject of its tokens.
-    :param folder: where the public key is written.
-    :param life_s: how long a token is good.
+    :param folder: the folder for the public key.
+    :param life_s: how long a token is valid, seconds.
     """
 
     def __init__(self, clients: Mapping[str, str], folder: Path, *, life_s: float = 300) -> None:
         self.clients = dict(clients)
         self.life_s = life_s
         self.given: list[str] = []
-        """To whom tokens were given, in order."""
+        """The clients that received tokens, in order."""
         self.scopes: list[str | None] = []
         self.fails_with: int | None = None
-        """HTTP status of every answer; None to work."""
+        """The HTTP status of every answer; None to work normally."""
         self.tells: dict[str, Any] = {}
-        """Fields of answers, in the place of its own; None takes one away."""
+        """Fields of answers, which replace the server's own; None removes a field."""
         self.keys_file = folder / "keys.json"
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self._key.public_key()))

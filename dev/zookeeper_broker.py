@@ -1,7 +1,7 @@
-"""An old Kafka: a broker that keeps its metadata in ZooKeeper, as they did up to 3.9, and that ZooKeeper.
+"""An old Kafka: a broker that keeps its metadata in ZooKeeper, as was possible up to 3.9, and its ZooKeeper.
 
-It still speaks what Kafka 4 dropped (KIP-896): ListOffsets v0, whose answer is a list of segment offsets, and
-OffsetFetch and OffsetCommit v0, whose offsets lie in ZooKeeper and not in the offsets topic.
+It still supports what Kafka 4 dropped (KIP-896): ListOffsets v0, whose answer is a list of segment offsets, and
+OffsetFetch and OffsetCommit v0, whose offsets are stored in ZooKeeper, not in the offsets topic.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ BROKER_HEAP_MB = 384
 
 
 class ZooKeeperBroker:
-    """One broker and its ZooKeeper: a context manager, or :meth:`start` and :meth:`close`.
+    """A broker and its ZooKeeper: a context manager, or :meth:`start` and :meth:`close`.
 
-    :param name: starts the names of its data folder and log files.
+    :param name: prefix of the names of its data folder and log files.
     :param version: of Kafka.
-    :param properties: server properties of the broker, on top of and in place of ours.
+    :param properties: server properties of the broker, which add to ours or override them.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class ZooKeeperBroker:
         self.close()
 
     def start(self) -> None:
-        """Start both and wait until the broker serves clients. Data of an earlier start of this object is kept.
+        """Start both and wait until the broker serves clients. Data from an earlier start of this object is kept.
 
-        :raises RuntimeError: one ended or did not answer in time; the message holds the last lines of its log.
+        :raises RuntimeError: one of them ended or didn't answer in time; the message has the last lines of its log.
         """
         atexit.register(self.close)
         try:
@@ -72,19 +72,19 @@ class ZooKeeperBroker:
             raise
 
     def stop(self) -> None:
-        """Stop in an orderly way, the broker first. The data stays for the next start."""
+        """Stop both gracefully, the broker first. The data stays for the next start."""
         self._broker.stop()
         self._zookeeper.stop()
 
     def close(self) -> None:
-        """End both processes and remove their data. The log files stay."""
+        """Kill both processes and remove their data. The log files stay."""
         self._broker.kill()
         self._zookeeper.kill()
         shutil.rmtree(self.data_folder, ignore_errors=True)
         atexit.unregister(self.close)
 
     def run_tool(self, class_name: str, *arguments: str) -> str:
-        """What one of its own tools answers about this broker; see :meth:`dev.kafka.Broker.run_tool`."""
+        """The output of one of its own tools for this broker; see :meth:`dev.kafka.Broker.run_tool`."""
         address = ("--bootstrap-server", self.bootstrap_servers)
         return kafka_program.run_tool(self._version, class_name, *address, *arguments)
 

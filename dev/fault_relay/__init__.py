@@ -1,4 +1,4 @@
-"""The process behind :class:`dev.fault_proxy.FaultProxy`: relays connections to one broker, and spoils them on command.
+"""The process behind :class:`dev.fault_proxy.FaultProxy`: relays connections to a broker, and disrupts them on command.
 
-It uses the standard library only, so that it is up at once.
+It uses only the standard library, so that it starts fast.
 """

@@ -1,7 +1,7 @@
-"""Run as a module with the port to listen on and the broker's port.
+"""Run as a module with two arguments: the port to listen on, and the broker's port.
 
-It says ``ready``, then reads commands from stdin, one JSON object a line with ``command`` and ``arguments``, and
-answers each with a line of JSON. It ends with its stdin, and thereby with whoever started it.
+It prints ``ready``, then reads commands from stdin: on each line, a JSON object with ``command`` and ``arguments``. It
+answers each with a line of JSON. It ends when its stdin is closed, so when the process that started it ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dev.ports import HOST
 
 
 class Relay:
-    """All connections to one broker. Its public methods but :meth:`accept` are the commands."""
+    """All connections to one broker. Its public methods, except :meth:`accept`, are the commands."""
 
     def __init__(self, broker_port: int) -> None:
         self._broker_port = broker_port
@@ -27,7 +27,7 @@ class Relay:
         self._opening: set[asyncio.Task[None]] = set()
 
     def accept(self) -> asyncio.Protocol:
-        """What becomes of a client that has connected."""
+        """The protocol for a client that has connected."""
         if self._refuses:
             return _Refusal()
         connection = Connection(self._network, self._connections.discard)
@@ -66,7 +66,7 @@ class Relay:
             each.heal()
 
     def requests(self) -> list[tuple[int, int, int]]:
-        """API key, version and how many."""
+        """API key, version and number of requests."""
         return [(*kind, count) for kind, count in self._network.counts.items()]
 
     def reset_counts(self) -> None:
@@ -74,7 +74,7 @@ class Relay:
 
 
 class _Refusal(asyncio.Protocol):
-    """Ends a connection as soon as it is there."""
+    """Closes a connection as soon as it is made."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

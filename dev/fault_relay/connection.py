@@ -1,4 +1,4 @@
-"""One relayed connection: a client's and ours to the broker, and the faults between the two."""
+"""One relayed connection: the client's connection to us, ours to the broker, and the faults in between."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dev.ports import HOST
 
 @dataclass(frozen=True, slots=True)
 class SpoiltResponse:
-    """What is to happen to one response.
+    """A fault for one response.
 
-    :param api_key: of the requests whose response is meant; None for any.
-    :param allowance: how many bytes the client still gets, from the response's first on; None for all.
-    :param junk_from: from which of the response's bytes on they are junk; None for none.
+    :param api_key: applies to the response to a request of this API; None for any.
+    :param allowance: how many of the response's first bytes the client still gets; None for all.
+    :param junk_from: index of the response's first junk byte; None if there is no junk.
     """
 
     api_key: int | None
@@ -37,9 +37,9 @@ class SpoiltResponse:
 class Network:
     """What all connections share.
 
-    :ivar swallows: nothing arrives any more.
-    :ivar spoils: waits for a response to spoil.
-    :ivar counts: requests by API key and version, as they left the clients.
+    :ivar swallows: whether nothing arrives anymore.
+    :ivar spoils: a fault that waits for its response.
+    :ivar counts: requests by API key and version, as the clients sent them.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Network:
         self.spoils = None
 
     def take_spoils(self, api_key: int | None) -> SpoiltResponse | None:
-        """What is to happen to a response that answers such a request. Whoever takes it does it, and no one else."""
+        """Take the fault for a response to such a request. Only one connection gets it."""
         if self.spoils is None or self.spoils.api_key not in (None, api_key):
             return None
         taken, self.spoils = self.spoils, None
@@ -63,7 +63,7 @@ class Network:
 
 
 class Connection:
-    """From a client's connection on to its end.
+    """A relayed connection, from the client's connect to its end.
 
     :param ended: called when both sides have ended.
     """
@@ -82,7 +82,7 @@ class Connection:
         self._has_lost = False
 
     async def open(self, broker_port: int) -> None:
-        """Connect to the broker and relay; where it takes no connection, the client's ends as well."""
+        """Connect to the broker and relay. If the broker doesn't accept, the client's connection is closed too."""
         try:
             await asyncio.get_running_loop().create_connection(lambda: self._broker, HOST, broker_port)
         except OSError:
@@ -95,7 +95,7 @@ class Connection:
             self.abort()
 
     def abort(self) -> None:
-        """End both sides at once."""
+        """Close both sides at once."""
         self._line_to_broker.drop()
         self._line_to_client.drop()
         self.client.abort()
@@ -103,7 +103,7 @@ class Connection:
         self._ended(self)
 
     def heal(self) -> None:
-        """Deliver what was delayed. What was lost cannot be mended: such a connection ends."""
+        """Deliver delayed bytes. A connection that has lost bytes can't be repaired, so it is closed."""
         if self._has_lost:
             self.abort()
         self._line_to_broker.release()
@@ -131,7 +131,7 @@ class Connection:
             self._allowance, self._has_lost = spoils.allowance, True
 
     def _spoil(self, piece: Piece) -> bytes:
-        """The bytes that the client gets for these."""
+        """The bytes that the client gets instead of these."""
         content = piece.content
         if self._junk_from is not None:
             kept = self._junk_from if piece.starts_frame else 0
@@ -168,10 +168,10 @@ class Connection:
 
 
 class Side(asyncio.Protocol):
-    """One of the two sockets. It is not read before there is another, nor while that one cannot be written to.
+    """One of the two sockets. It isn't read until the other one exists, nor while that one can't be written to.
 
-    :param received: called with what comes.
-    :param ended: called when the socket is closed, by whomever.
+    :param received: called with the bytes that arrive.
+    :param ended: called when the socket is closed, by either end.
     """
 
     def __init__(self, received: Callable[[bytes], None], ended: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
-"""Where the frames of a Kafka connection start: a size in four bytes, then so many bytes.
+"""Where the frames of a Kafka connection start. A frame is a size in four bytes, then that many bytes.
 
-Pure, and without knowledge of the messages but for their first few fields, which never changed: a request's API key,
-version and correlation id, and a response's correlation id.
+Pure functions. Of the messages, they know only the first fields, which have never changed: a request's API key, version
+and correlation id, and a response's correlation id.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ RESPONSE_HEAD = struct.Struct(">II")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes of one frame that came together.
+    """Bytes of one frame that arrived together.
 
-    :param starts_frame: the frame's head is the start of these bytes, whole.
+    :param starts_frame: whether these bytes start with the frame's complete head.
     """
 
     content: bytes
@@ -26,9 +26,9 @@ class Piece:
 
 
 class FrameSplitter:
-    """Splits what comes by one direction of a connection where frames start.
+    """Splits the bytes of one direction of a connection at the starts of frames.
 
-    :param head: what to see whole of each frame; the few bytes of an incomplete one are held back.
+    :param head: the part of each frame that must be complete; the bytes of an incomplete head are held back.
     """
 
     def __init__(self, head: struct.Struct) -> None:
@@ -37,7 +37,7 @@ class FrameSplitter:
         self._missing = 0
 
     def split(self, chunk: bytes) -> list[Piece]:
-        """The pieces of the bytes that came next, together with those held back before."""
+        """The pieces of the next bytes, including those held back before."""
         arrived, self._held = self._held + chunk, b""
         pieces, position = [], 0
         while position < len(arrived):

@@ -1,6 +1,6 @@
-"""Network time: how long bytes are on their way, and their delivery in order when it has passed.
+"""Network time: how long bytes travel, and their delivery, in order, when they arrive.
 
-Any number of chunks are on their way at once: latency delays each and slows none, as a long cable does.
+Any number of chunks can travel at the same time: latency delays each but doesn't reduce throughput, like a long cable.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 
 class Wire:
-    """One direction of the network before a broker, shared by its connections.
+    """One direction of the network in front of a broker, shared by its connections.
 
-    :ivar latency_s: from one end to the other.
-    :ivar bytes_per_s: how much it carries, over all connections; None for any amount.
+    :ivar latency_s: from one end to the other, seconds.
+    :ivar bytes_per_s: how much it carries, over all connections; None for no limit.
     """
 
     TICKS_PER_S = 50
@@ -25,12 +25,12 @@ class Wire:
         self._free_at = 0.0
 
     def slices(self, chunk: bytes) -> Iterator[bytes]:
-        """A chunk in parts small enough that a slow wire trickles."""
+        """A chunk in parts that are small enough to trickle through a slow wire."""
         size = len(chunk) if self.bytes_per_s is None else max(int(self.bytes_per_s / self.TICKS_PER_S), 1)
         return (chunk[start : start + size] for start in range(0, len(chunk), size))
 
     def arrival(self, now: float, size: int) -> float:
-        """When so many bytes, sent now, are at the other end; the wire is taken until they are sent."""
+        """When this many bytes, sent now, arrive at the other end. The wire is busy until they are sent."""
         if self.bytes_per_s is None:
             return now + self.latency_s
         self._free_at = max(now, self._free_at) + size / self.bytes_per_s
@@ -41,7 +41,7 @@ class Wire:
 
 
 class DelayLine:
-    """What one connection has on one wire.
+    """The chunks of one connection that travel on a wire.
 
     :param deliver: called with each chunk when it is due, and with None for the end of the stream.
     """
@@ -60,22 +60,22 @@ class DelayLine:
             self._enqueue(now, self._wire.arrival(now, len(part)), part)
 
     def end(self) -> None:
-        """End the stream after what is on its way."""
+        """End the stream after the chunks that are on their way."""
         now = self._loop.time()
         self._enqueue(now, now + self._wire.latency_s, None)
 
     def release(self) -> None:
-        """Deliver at once all that is on its way."""
+        """Deliver at once everything that is on its way."""
         self._last_due = 0.0
         self._deliver_until(float("inf"))
 
     def drop(self) -> None:
-        """Forget all that is on its way."""
+        """Drop everything that is on its way."""
         self._queue.clear()
         self._schedule()
 
     def _enqueue(self, now: float, due: float, chunk: bytes | None) -> None:
-        """Queue a chunk behind those that came before it, also where the wire has become faster since."""
+        """Queue a chunk after earlier ones, even if the wire has become faster since."""
         self._last_due = max(due, self._last_due)
         if not self._queue and self._last_due <= now:
             self._deliver(chunk)
@@ -90,7 +90,7 @@ class DelayLine:
         self._schedule()
 
     def _schedule(self) -> None:
-        """Have one timer, for the oldest chunk, or none."""
+        """Set the timer for the oldest chunk, if there is one."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_at(self._queue[0][0], self._on_timer) if self._queue else None

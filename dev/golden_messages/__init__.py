@@ -1,7 +1,7 @@
-"""The messages of the golden frames (:mod:`dev.golden_frames`): what each says, in the words of Kafka's schemas.
+"""The messages of the golden frames (:mod:`dev.golden_frames`), in the terms of Kafka's schemas.
 
-A message is written once, with its fields of all versions; each version takes the fields that it knows. Where two
-ranges of versions need different messages (one group or several, names or ids), both are here with their range.
+A message is written once, with the fields of all its versions; each version takes the fields that it has. If two ranges
+of versions need different messages (one group or several, names or ids), each is here with its range.
 """
 
 from __future__ import annotations

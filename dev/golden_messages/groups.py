@@ -1,11 +1,11 @@
-"""Messages about groups: their offsets, their coordinators, their members, and which there are."""
+"""Messages about groups: their offsets, coordinators and members, and lists of groups."""
 
 from __future__ import annotations
 
 from dev.golden_messages.message import FLIGHTS_ID, NO_OPERATIONS, NOON_MS, WEATHER_ID, WORDS, Fields, request, response
 
 SUBSCRIPTION = "AAEAAAACAAdmbGlnaHRzAAd3ZWF0aGVy/////wAAAAA="
-"""What a classic consumer of flights and weather says of itself (ConsumerProtocolSubscription v1, base64)."""
+"""The subscription of a classic consumer of flights and weather (ConsumerProtocolSubscription v1, base64)."""
 ASSIGNMENT = "AAEAAAABAAdmbGlnaHRzAAAAAgAAAAAAAAAC/////w=="
 """Partitions 0 and 2 of flights (ConsumerProtocolAssignment v1, base64)."""
 
@@ -184,7 +184,7 @@ OFFSET_DELETE = (
 
 
 def _coordinator(key: str, node: int, host: str, port: int, error: int, message: str | None) -> Fields:
-    """A coordinator of one key; before version 4 the answer is one, and says no key."""
+    """A coordinator of one key. Before version 4, the answer is a single coordinator, without the key."""
     return {"key": key, "nodeId": node, "host": host, "port": port, "errorCode": error, "errorMessage": message}
 
 

@@ -1,4 +1,4 @@
-"""Messages about where leader epochs end: OffsetForLeaderEpoch."""
+"""Messages about the ends of leader epochs: OffsetForLeaderEpoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages about what brokers have on their disks: DescribeLogDirs."""
+"""Messages about brokers' disks: DescribeLogDirs."""
 
 from __future__ import annotations
 

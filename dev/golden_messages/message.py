@@ -9,11 +9,11 @@ from typing import Any
 Fields = Mapping[str, Any]
 
 FLIGHTS_ID, WEATHER_ID, NO_ID = "Zmxp20h0RlWq3bWkqQ4xUg", "d2VhdGhlckSoq9bfN2kBMg", "AAAAAAAAAAAAAAAAAAAAAA"
-"""Topic ids, as Kafka prints them; the last is what stands for none."""
+"""Topic ids, as Kafka prints them; the last one means "no id"."""
 WORDS = "größer als 7 ✓"
-"""A committer's own words, of one, two and three bytes a letter."""
+"""A commit's metadata, with letters of one, two and three bytes."""
 NO_OPERATIONS = -2147483648
-"""What stands for operations that weren't asked for."""
+"""Kafka's value for operations that weren't requested."""
 NOON_MS = 1795240800000
 ANY = 32767
 """No last version."""
@@ -26,9 +26,9 @@ class Message:
     :param api: name of the API, such as ``ListOffsets``.
     :param kind: ``request`` or ``response``.
     :param what: what it shows, in a few words; unique among the API's messages of its kind.
-    :param fields: as Kafka's converters from JSON name them, with those of all versions.
-    :param since: first version that can say this.
-    :param until: last version that can say this.
+    :param fields: the fields of all versions, with the names that Kafka's JSON converters use.
+    :param since: first version that can express this.
+    :param until: last version that can express this.
     """
 
     api: str

@@ -6,7 +6,7 @@ from dev.golden_messages.message import FLIGHTS_ID, NO_ID, NO_OPERATIONS, NOON_M
 
 
 def _list_offsets(timestamp: int, isolation_level: int = 0, max_num_offsets: int = 1) -> Fields:
-    """Two partitions of flights, one without a known epoch, and one of weather."""
+    """Two partitions of flights, one of them without a known epoch, and one partition of weather."""
 
     def partition(index: int, epoch: int) -> Fields:
         return {
