@@ -35,7 +35,7 @@ def follows_its_driver(task: SparkSubmitOperator) -> bool:
 def refuse_unfollowed_driver(connection: Mapping[str, Any]) -> None:
     """Refuse drivers on a standalone cluster if the provider can't ask the master about them: the task would fail while
     the driver runs on. Before 6.3.4 the provider asks at the port where it submits, and the master doesn't answer there
-    (apache/airflow#71881). Superfluous from Spark provider 6.3.4 on, except for several masters."""
+    (apache/airflow#71881). Not needed from Spark provider 6.3.4 on, except for several masters."""
     if "rest_endpoint" not in connection:
         raise ConfigurationError(
             "Deploy mode cluster on a standalone cluster needs apache-airflow-providers-apache-spark 6.3.4 or newer, "

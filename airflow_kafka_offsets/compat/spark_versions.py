@@ -19,7 +19,7 @@ _EVENTS_WITHIN_MS = 60_000
 
 
 def confs_of(spark: SparkSession) -> dict[str, str]:
-    """All confs that were set in a session; a Spark Connect client before 4.0 can't list them. Superfluous from Spark
+    """All confs that were set in a session; a Spark Connect client before 4.0 can't list them. Not needed from Spark
     4.0 on (``spark.conf.getAll``)."""
     if hasattr(spark.conf, "getAll"):
         return dict(spark.conf.getAll)
@@ -30,19 +30,19 @@ def confs_of(spark: SparkSession) -> dict[str, str]:
 
 
 def condition_of(error: PySparkException) -> str | None:
-    """The name of an error's condition, such as ``PATH_NOT_FOUND``. Superfluous from Spark 4.0 on
+    """The name of an error's condition, such as ``PATH_NOT_FOUND``. Not needed from Spark 4.0 on
     (``getCondition``)."""
     found = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()
     return None if found is None else str(found)
 
 
 def splits_by_records(spark: SparkSession) -> bool:
-    """Whether Spark's Kafka source knows ``maxRecordsPerPartition`` (SPARK-49259). Superfluous from Spark 4.0 on."""
+    """Whether Spark's Kafka source knows ``maxRecordsPerPartition`` (SPARK-49259). Not needed from Spark 4.0 on."""
     return _major(spark) != "3"
 
 
 def observes_any(spark: SparkSession) -> bool:
-    """Whether an observed sum may include a nondeterministic value. Superfluous from Spark 4.0 on: before, such a value
+    """Whether an observed sum may include a nondeterministic value. Not needed from Spark 4.0 on: before, such a value
     must be a column first."""
     return _major(spark) != "3"
 
@@ -72,14 +72,14 @@ def observation_name(observation: Observation) -> str:
 
 def alongside(spark: SparkSession, function: Callable[[], Result]) -> Callable[[], Result]:
     """Make a function callable from another thread, with this thread's job group and other local properties.
-    Superfluous from Spark 4.0 on, where the decorator takes the session."""
+    Not needed from Spark 4.0 on, where the decorator takes the session."""
     inherits: Any = inheritable_thread_target if _major(spark) == "3" else inheritable_thread_target(spark)
     found: Callable[[], Result] = inherits(function)
     return found
 
 
 def kept_on_disk(rows: DataFrame) -> DataFrame:
-    """A frame whose rows are computed now and kept on the executors' disks. Superfluous from Spark 4.0 on: before,
+    """A frame whose rows are computed now and kept on the executors' disks. Not needed from Spark 4.0 on: before,
     Spark takes memory first, and disks for the rest."""
     if _major(rows.sparkSession) == "3":
         return rows.localCheckpoint(eager=True)

@@ -88,7 +88,7 @@ def read_published(
         if not with_rows:
             asked = "rows outside its time" if outside else "rows"
             empty = f": {len(published)} are published, all without {asked}" if published else ""
-            raise LedgerError(f"{pipeline_uri} has no published window with {asked} in the time asked for{empty}.")
+            raise LedgerError(f"{pipeline_uri} has no published window with {asked} in the requested time{empty}.")
         in_tables = {window: found for window, found in with_rows.items() if found.sink not in FILE_FORMATS}
         in_files = [found for window, found in with_rows.items() if window not in in_tables]
         owner = ledger_identity(files, hadoop_uri(pipeline_uri)) if in_tables else None
@@ -266,11 +266,13 @@ def _refuse_overwritten(
         if (commit is None and window not in newer) or (commit is not None and commit.attempt == found.attempt):
             continue
         whose = (
-            "has forgotten whose" if commit is None else f"holds those of {commit.attempt}, revision {commit.revision}"
+            "no longer knows whose rows it holds"
+            if commit is None
+            else f"holds those of {commit.attempt}, revision {commit.revision}"
         )
         raise LedgerConflictError(
             f"Window {window}: the rows of attempt {found.attempt} (revision {found.revision}) are "
-            f"published, but the {found.sink} table {found.output} {whose}, according to its history. Publish what "
-            "that attempt has counted, with verify or kafka-offsets ledger publish, or run the load of the "
-            "newest revision again, which replaces its rows. Then read again."
+            f"published, but the {found.sink} table {found.output} {whose}, according to its history. Publish the "
+            "counts of that attempt, with verify or kafka-offsets ledger publish, or run the load of the newest "
+            "revision again, which replaces its rows. Then read again."
         )

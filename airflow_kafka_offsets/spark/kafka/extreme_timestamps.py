@@ -139,8 +139,8 @@ def extreme_timestamp_error(
     give = "add these to the Spark application's conf:" if more else "give the Spark application the conf"
     rest = " There are more: run again to name them, or name longer stretches." if len(found) > len(told) else ""
     return ExtremeTimestampError(
-        f"Window {window} has records whose timestamps Spark's Kafka source can't read, as they lie more than 292,000 "
-        f"years from 1970: {shorten(map(str, told))}. Nothing is published. Does a producer write nanoseconds? "
+        f"Window {window} has records whose timestamps Spark's Kafka source can't read, because they lie more than "
+        f"292,000 years from 1970: {shorten(map(str, told))}. Nothing is published. Does a producer write nanoseconds? "
         f"To load them with the timestamp null, {give} "
         f"{EXTREME_TIMESTAMPS}={text_of(extreme.stretch for extreme in told)}.{rest}"
     )

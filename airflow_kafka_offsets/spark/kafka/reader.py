@@ -59,7 +59,7 @@ OLDER_SOURCES = "spark.sql.sources.useV1SourceList"
 _EVICTOR = "kafka-fetched-data-cache-evictor"
 """A thread whose presence shows that a Java process has made the pools."""
 _told: set[str] = set()
-"""Ids of the applications whose user has been told."""
+"""Ids of the applications whose user has been warned."""
 
 
 def cores(spark: SparkSession) -> int | None:

@@ -167,7 +167,7 @@ class IcebergSink(TableSink):
         if snapshot is None:
             raise CommitConflictError(
                 f"Branch {_branch(attempt)} of {self.table}, with the rows of window {attempt.window}, was "
-                "dropped meanwhile. Nothing is published. Run the task again."
+                "dropped during this attempt. Nothing is published. Run the task again."
             )
         return snapshot
 

@@ -89,7 +89,7 @@ class WindowCommit:
         raise LedgerConflictError(
             f"{table} holds window {attempt.window} in revision {self.revision}, by attempt {self.attempt} of "
             f"{iso_instant(self.started_ms)}: this is revision {attempt.revision}, begun at "
-            f"{iso_instant(attempt.started_ms)}, and doesn't replace a newer one. Load the newest revision. If this "
+            f"{iso_instant(attempt.started_ms)}, and can't replace a newer load. Load the newest revision. If this "
             "is it, run it again; if the ledger was re-created, load into a new table."
         )
 
@@ -185,8 +185,8 @@ class TableSink(Sink):
                 return
         if conflict is None:
             raise LedgerConflictError(
-                f"Window {attempt.window} was not written to {self.table}, which holds a newer load of it, whose "
-                "commit is no longer in the table's history. Nothing is published. Load the newest "
+                f"Window {attempt.window} was not written to {self.table}, which holds a newer load of it. That "
+                "load's commit is no longer in the table's history. Nothing is published. Load the newest "
                 "revision; if the ledger was re-created, load into a new table."
             )
         raise CommitConflictError(

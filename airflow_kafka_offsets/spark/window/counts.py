@@ -89,10 +89,10 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
         return
     plan = RowPlan.of(rows)
     why = (
-        "Offsets of this window may be without a record (allow_gaps, or a compacted topic), so the proof "
-        "needs the count of what is read"
+        "Offsets of this window may have no record (allow_gaps, or a compacted topic), so the proof needs the count "
+        "of the records read"
         if window.may_have_gaps
-        else "Strict time needs the count of what is read"
+        else "Strict time needs the count of the records read"
     )
     if plan.sorted_by is not None:
         raise ConfigurationError(
@@ -101,7 +101,7 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
         )
     if not plan.counted:
         raise ConfigurationError(
-            "What is read for the rows to write isn't counted: they aren't those of the last read(), or an "
+            "The read behind the rows to write isn't counted: they aren't those of the last read(), or an "
             f"RDD, a checkpoint, collected rows or a filter that is never true came in between. {why}. "
             "Derive them from read()'s rows with DataFrame operations only."
         )
@@ -200,7 +200,7 @@ def _by_another_read(window: PinnedRead, output: DataFrame, counts: RunCounts) -
     if rows > found.count and any(topic.compacted for topic in window.manifest.topics.values()):
         raise CountedTwiceError(
             f"{unproved}: {rows} rows were written, and Kafka has {found.count} records now. Either compaction has "
-            "removed some meanwhile, or rows were doubled between read() and write(). Run the task again."
+            "removed some since, or rows were doubled between read() and write(). Run the task again."
         )
     return replace(counts, read=found, unread=())
 

@@ -212,7 +212,7 @@ class TestAttempts:
         sink.write(rows, attempt_of(manifest, "neighbour", window="neighbour"))
         _forget_all_but_the_last_commit(spark, sink)
 
-        with pytest.raises(LedgerConflictError, match="holds a newer load of it, whose commit is no longer"):
+        with pytest.raises(LedgerConflictError, match=r"holds a newer load of it\. That load's commit is no longer"):
             sink.write(rows, attempt_of(manifest, "older"))
 
     def test_of_two_writes_at_the_same_time_one_gives_way_to_the_other(
