@@ -1,4 +1,4 @@
-"""The calls of the client that checks make, and what several of them tell together."""
+"""The client calls that checks make, and what several conditions share."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 from airflow_kafka_offsets.offsets.windows.truncation import not_known, refuse_later_epochs, refuse_unanswered
 
 _CAN_NOT_READ = {
-    "TOPIC_AUTHORIZATION_FAILED": "without the ACL Read",
-    "MESSAGE_TOO_LARGE": "past a batch that unpacks to too much",
-    "UNSUPPORTED_COMPRESSION_TYPE": "without their codecs (pip install 'airflow-kafka-offsets[codecs]')",
+    "TOPIC_AUTHORIZATION_FAILED": "(the ACL Read is missing)",
+    "MESSAGE_TOO_LARGE": "(a batch unpacks to too much)",
+    "UNSUPPORTED_COMPRESSION_TYPE": "(a codec is missing: pip install 'airflow-kafka-offsets[codecs]')",
 }
-"""Errors with which offsets are still counted, as an upper bound on records."""
+"""Errors after which offsets are still counted, as an upper bound on records."""
 
 
 class Topics(ClientCall[TopicsMetadata]):
-    """Which partitions topics have. ``wanted``: names."""
+    """The partitions of topics. ``wanted``: topic names."""
 
     def make(self, client: OffsetsClient) -> TopicsMetadata:
         return client.topics(sorted(self.wanted))
@@ -41,14 +41,14 @@ class Topics(ClientCall[TopicsMetadata]):
 
 
 class Facts(ClientCall[dict[str, TopicFacts]]):
-    """How topics are configured. ``wanted``: names of topics that exist."""
+    """How topics are configured. ``wanted``: names of existing topics."""
 
     def make(self, client: OffsetsClient) -> dict[str, TopicFacts]:
         return client.topic_facts(sorted(self.wanted))
 
 
 class Lags(ClientCall[GroupLags]):
-    """How far groups are behind on all that they touch. ``wanted``: group ids."""
+    """How far groups are behind on everything that they touch. ``wanted``: group ids."""
 
     def make(self, client: OffsetsClient) -> GroupLags:
         return client.group_lags(sorted(self.wanted), isolation_level=self.isolation_level)
@@ -82,7 +82,7 @@ class Extents(ClientCall[LogExtents]):
 
 
 class Listed(ClientCall[dict[OffsetSpec, ListedOffsets]]):
-    """Which offsets satisfy specs. ``wanted``: pairs of spec and partition."""
+    """The offsets that satisfy specs. ``wanted``: pairs of spec and partition."""
 
     def make(self, client: OffsetsClient) -> dict[OffsetSpec, ListedOffsets]:
         return client.list_offsets_by(_by_first(self.wanted), isolation_level=self.isolation_level)
@@ -92,8 +92,8 @@ class Listed(ClientCall[dict[OffsetSpec, ListedOffsets]]):
 
 
 class Records(ClientCall[dict[int | None, FirstRecords]]):
-    """The first visible records at or after some positions. ``wanted``: pairs of the timestamp from which on records
-    count (None for all) and a position.
+    """The first visible records at or after some positions. ``wanted``: pairs of the lowest timestamp that counts (None
+    for any) and a position.
     """
 
     def make(self, client: OffsetsClient) -> dict[int | None, FirstRecords]:
@@ -130,7 +130,7 @@ def _by_first(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
 def ask_topics(topics: Iterable[str]) -> Asking[TopicsMetadata]:
     """Within a check: cluster, ids and partitions of some topics.
 
-    :raises OffsetsError: naming those that are unknown or may not be described.
+    :raises OffsetsError: naming topics that are unknown or may not be described.
     """
     return (yield from ask(Topics, topics)).raise_for_errors()
 
@@ -143,7 +143,7 @@ def ask_partitions(topics: Iterable[str]) -> Asking[tuple[TopicPartition, ...]]:
 def ask_records(
     positions: Iterable[ReadPosition], isolation_level: IsolationLevel, at_or_after_ms: int | None = None
 ) -> Asking[FirstRecords]:
-    """Within a check: the first visible record at or after each position; and after an instant, where one is named."""
+    """Within a check: the first visible record at or after each position and, if one is given, an instant."""
     wanted = [(at_or_after_ms, position) for position in positions]
     return (yield from ask(Records, wanted, isolation_level))[at_or_after_ms] if wanted else FirstRecords()
 
@@ -151,7 +151,7 @@ def ask_records(
 class Behind(NamedTuple):
     """A partition that a group is behind on.
 
-    :param position: where it would go on reading.
+    :param position: where it would continue reading.
     :param lag: offsets between its commit and the end.
     :param lost: how many of them were deleted before it read them (E9).
     """
@@ -162,7 +162,7 @@ class Behind(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        """The end that its lag was measured to."""
+        """The end that its lag was measured against."""
         return self.position.offset + self.lag - self.lost
 
     def __str__(self) -> str:
@@ -170,17 +170,17 @@ class Behind(NamedTuple):
 
 
 def refuse_commits_of_other_logs(group: str, partitions: Iterable[PartitionLag], way: str = "") -> None:
-    """Refuse to wait on commits that say nothing of what was read of the logs as they are (E17, S15).
+    """Refuse to wait on commits that don't say what the group has read of the present logs (E17, S15).
 
-    :param way: what else may be done, added to the advice.
+    :param way: another option, added to the advice.
     :raises ConditionFailedError: naming a partition.
     """
     for own in partitions:
         if own.status is LagStatus.AHEAD_OF_LOG:
             raise ConditionFailedError(
                 f"The commit of group {group} on {own.topic}-{own.partition} is past the log's end "
-                "(OFFSET_OUT_OF_RANGE): the topic was truncated or re-created, or the commit was copied. It says "
-                f"nothing of what the group has read. Use kafka-offsets reset to move the group.{way}"
+                "(OFFSET_OUT_OF_RANGE): the topic was truncated or re-created, or the commit was copied. It doesn't "
+                f"say what the group has read. Use kafka-offsets reset to move the group.{way}"
             )
         if own.status is LagStatus.LOG_TRUNCATED:
             raise ConditionFailedError(
@@ -192,9 +192,9 @@ def refuse_commits_of_other_logs(group: str, partitions: Iterable[PartitionLag],
 
 @dataclass(frozen=True, slots=True)
 class LeftToRead:
-    """Which partitions have a visible record left, and not transaction markers or aborted records alone (E12, E13).
+    """Which partitions have a visible record left, and not only transaction markers or aborted records (E12, E13).
 
-    :param records: what was read.
+    :param records: the records that were found.
     :param unreadable: topics that can't be read, and why, in words.
     """
 
@@ -202,23 +202,23 @@ class LeftToRead:
     unreadable: tuple[str, ...] = ()
 
     def is_clear(self, behind: Behind) -> bool:
-        """Whether it is known that nothing is left to read, and nothing was lost."""
+        """Whether it is known that nothing is left to read and nothing was lost."""
         return not behind.lost and self.records.nothing_before(behind.position, behind.end_offset)
 
     def note(self) -> str:
-        """For the end of a summary; empty when all could be read."""
-        return f"; transaction markers count too on {', '.join(self.unreadable)}" if self.unreadable else ""
+        """For the end of a summary; empty when all topics could be read."""
+        return f"; transaction markers count as lag on {', '.join(self.unreadable)}" if self.unreadable else ""
 
 
 def read_left(
     groups: Sequence[Sequence[Behind]], isolation_level: IsolationLevel, allowed: Callable[[Sequence[Behind]], bool]
 ) -> Asking[LeftToRead]:
-    """Within a check: read where that may make the difference.
+    """Within a check: read logs where that may change the result.
 
-    First on the partition of each group that is furthest behind: mostly there is a record, and that settles it.
+    First the partition of each group that is furthest behind: it usually has a record, and that settles it.
 
     :param groups: the partitions that each group is behind on.
-    :param allowed: whether being behind on just these would be good enough.
+    :param allowed: whether it is acceptable to be behind on just these partitions.
     :raises OffsetsError: when a log can't be read for a reason that may pass.
     """
     doubtful = [group for group in groups if group and not allowed(group)]
@@ -237,11 +237,11 @@ def read_left(
 
 
 def read_at(partitions: Sequence[Behind], isolation_level: IsolationLevel) -> Asking[LeftToRead]:
-    """Within a check: read all of these; raises as :func:`read_left` does."""
+    """Within a check: read all of these partitions; raises as :func:`read_left` does."""
     records = yield from ask_records((behind.position for behind in partitions), isolation_level)
     failures = [(what, error) for what, error in records.failures() if error.name not in _CAN_NOT_READ]
     if failures:
-        raise OffsetsError("Reading from where the group stands", failures)
+        raise OffsetsError("Reading from the group's position", failures)
     why = {f"{found.topic} {_CAN_NOT_READ[found.error.name]}" for found in records if found.error is not None}
     return LeftToRead(records, tuple(sorted(why)))
 
@@ -250,8 +250,8 @@ def read_at(partitions: Sequence[Behind], isolation_level: IsolationLevel) -> As
 class RecordAges:
     """How old some first records are, by their timestamps and this machine's clock.
 
-    :param oldest_ms: the highest age that is known, milliseconds; None when none is.
-    :param unknown: partitions where nobody can tell, and why, in words.
+    :param oldest_ms: the highest known age, in milliseconds; None when none is known.
+    :param unknown: partitions whose age nobody can tell, and why, in words.
     """
 
     oldest_ms: int | None = None
@@ -259,10 +259,10 @@ class RecordAges:
 
     @classmethod
     def of(cls, records: Iterable[FirstRecord], now_ms: int) -> RecordAges:
-        """Their ages, for a limit on them.
+        """The ages of records, to compare with a limit.
 
-        :param records: without errors. Where there is none yet, though its log ends further on, its age is unknown too.
-        :raises ConfigurationError: when a timestamp can't be told for want of a codec on this machine.
+        :param records: without errors. If none was found although the log ends further on, the age is unknown too.
+        :raises ConfigurationError: when a timestamp can't be read because a codec isn't installed on this machine.
         """
         ages, unknown = [], []
         for record in records:
@@ -276,7 +276,7 @@ class RecordAges:
 
     @classmethod
     def together(cls, parts: Iterable[RecordAges]) -> RecordAges:
-        """Those of several parts: where nothing is known of one, nothing is of all; 0 where there are none."""
+        """The ages of several parts combined: unknown when nothing is known about one of them; 0 without any parts."""
         ages = list(parts)
         if RecordAges() in ages:
             return cls()
@@ -285,7 +285,7 @@ class RecordAges:
 
     @property
     def known_ms(self) -> int | None:
-        """Age of the oldest; None when nobody can tell."""
+        """Age of the oldest record; None when nobody can tell."""
         return None if self.unknown else self.oldest_ms
 
     def note(self, what: str) -> str:
@@ -294,7 +294,7 @@ class RecordAges:
 
 
 def _why_ageless(record: FirstRecord, now_ms: int) -> str:
-    """Why a record's timestamp doesn't tell how old it is, in words; empty when it does."""
+    """Why a record's timestamp doesn't give its age, in words; empty when it does."""
     if record.missing_codec:
         raise ConfigurationError(
             f"max_age needs the timestamp of the record at {record.topic}-{record.partition} offset {record.offset}, "
@@ -302,7 +302,7 @@ def _why_ageless(record: FirstRecord, now_ms: int) -> str:
             "install 'airflow-kafka-offsets[codecs]')."
         )
     if record.offset is None:
-        return "its leader gave no record yet"
+        return "its leader hasn't returned a record yet"
     if record.timestamp_ms is None:
         return "it has no timestamp"
     if is_from_future(record.timestamp_ms, now_ms):
@@ -311,21 +311,21 @@ def _why_ageless(record: FirstRecord, now_ms: int) -> str:
 
 
 def worst(partitions: Iterable[Behind]) -> str:
-    """The three that are furthest behind, in words."""
+    """The three partitions that are furthest behind, in words."""
     furthest = sorted(partitions, key=lambda behind: -behind.lag)[:3]
     return ", ".join(f"{behind} {behind.lag}" for behind in furthest)
 
 
 def ask_same_logs(seen: FixedOffsets, metadata: TopicsMetadata) -> Asking[list[str]]:
-    """Within a check, right before it passes: whether logs are still the ones that some offsets were seen in. What
-    nobody can tell of that, in words; mostly nothing.
+    """Within a check, right before it passes: check that logs are still the ones that some offsets were seen in. Return
+    what nobody can tell about that, in words; usually nothing.
 
-    A cut that has grown again shows in the leader epochs alone, whose ends take a request to each leader: a wait that
-    goes on isn't held up by it.
+    If a log was truncated and has grown again, only leader epochs show it. Asking where they end takes a request to
+    each leader, which a wait that goes on is spared.
 
-    :param metadata: cluster and topics as they are now; offsets on other topics aren't asked about.
-    :raises LogTruncatedError: a log was cut below an offset, and has grown past it again.
-    :raises OffsetsError: a leader can't be asked, or a log hasn't come to the epoch of its offset.
+    :param metadata: the cluster and topics as they are now; offsets on other topics are ignored.
+    :raises LogTruncatedError: when a log was truncated below an offset and has grown past it again.
+    :raises OffsetsError: when a leader can't be asked, or a log is at a lower epoch than its offset.
     """
     seen = seen.on(metadata.topic_ids)
     epochs = [

@@ -1,6 +1,6 @@
-"""A condition: something to wait for, how a check of it goes, and how many checks go out with the requests of one.
+"""A condition: something to wait for, how to check it, and how many checks share their requests.
 
-A check is a generator of calls of the client. Calls that differ only in what they are about are made as one.
+A check is a generator of client calls. Calls that differ only in what they are about are merged into one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class ClientCall(Generic[A]):
-    """A call of the client. Nothing that concerns single topics, partitions or groups is raised by it: that is data, so
-    that one wait's misspelt topic is no other's fault.
+    """A client call. Errors about single topics, partitions or groups aren't raised but are part of the answer, so that
+    one wait's misspelt topic doesn't fail another wait.
 
-    :param wanted: what it is about.
-    :param isolation_level: which records count, where that matters.
+    :param wanted: what the call is about.
+    :param isolation_level: which records count, if that matters.
     """
 
     wanted: frozenset[Any]
@@ -36,12 +36,12 @@ class ClientCall(Generic[A]):
         raise NotImplementedError
 
     def part(self, answer: A) -> A:
-        """What belongs to this call in the answer to one about more. By default the whole: a look-up finds it."""
+        """This call's part of the answer to a merged call. By default all of it, if a look-up finds the part anyway."""
         return answer
 
 
 Asking: TypeAlias = Generator[ClientCall[Any], Any, A]
-"""A part of a check that calls the client, and comes to an answer of its own."""
+"""A part of a check that calls the client and returns an answer of its own."""
 
 
 def ask(
@@ -49,7 +49,7 @@ def ask(
     wanted: Iterable[Any],
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> Asking[A]:
-    """Within a check: call the client, and go on with the answer."""
+    """Within a check: call the client, and return its answer."""
     answer: A = yield kind(frozenset(wanted), isolation_level)
     return answer
 
@@ -58,13 +58,13 @@ def ask(
 class Progress:
     """How far a wait has come.
 
-    :param done: the condition holds.
+    :param done: whether the condition holds.
     :param summary: one line for people: totals and the worst three.
     :param result: small plain JSON, pushed to XCom when done.
-    :param remaining: offsets that are still to go; None where the condition has no such number, or doesn't know it.
-    :param ends: the log ends that it was judged by; None where it wasn't judged by any.
-    :param measures: numbers that were found on the way.
-    :param sums: what each group's lag is measured from, of those that are known; None where no lag is measured.
+    :param remaining: offsets still to go; None when the condition has no such number, or doesn't know it.
+    :param ends: the log ends that it was judged by; None when there are none.
+    :param measures: measures that were found on the way.
+    :param sums: what the lag of each group was computed from, if known; None when no lag is measured.
     """
 
     done: bool
@@ -77,16 +77,16 @@ class Progress:
 
 
 Outcome: TypeAlias = Progress | Exception
-"""How far a wait has come, or why that can't be told: a ``KafkaOffsetsError``, unless something is broken."""
+"""How far a wait has come, or why that is unknown: a ``KafkaOffsetsError``, unless something is broken."""
 
 
 class Condition:
-    """Something to wait for: a frozen dataclass, so that equal conditions are one and are checked once."""
+    """Something to wait for: a frozen dataclass, so that equal conditions are checked once."""
 
     kind: ClassVar[str]
     """Its name in a trigger's JSON."""
     stable_polls: int = 1
-    """How many polls in a row it has to hold."""
+    """How many polls in a row it must hold."""
 
     __slots__ = ()
 
@@ -97,19 +97,19 @@ class Condition:
 
     @property
     def group_ids(self) -> tuple[str, ...]:
-        """The groups that it is about; empty where it is about topics alone."""
+        """The groups that it is about; empty when it is about topics only."""
         return ()
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """The topics that it is about; empty for all that its groups have committed on or read."""
+        """The topics that it is about; empty means all that its groups have committed on or read."""
         return ()
 
     def steps(self) -> Asking[Progress]:
         """One check.
 
-        :raises ConditionFailedError: when it can't come true, by a policy that the user chose.
-        :raises KafkaOffsetsError: when it can't be told; ``retriable`` says whether that may pass.
+        :raises ConditionFailedError: when a policy that the user chose says that it can't come true.
+        :raises KafkaOffsetsError: when nobody can tell; ``retriable`` says whether that may pass.
         """
         raise NotImplementedError
 
@@ -135,7 +135,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_all(client: OffsetsClient, conditions: Iterable[Condition]) -> dict[Condition, Outcome]:
-    """Check conditions side by side: in each round, equal kinds of calls are made as one."""
+    """Check conditions together: in each round, calls of the same kind are merged into one."""
     outcomes: dict[Condition, Outcome] = {}
     running = {condition: condition.steps() for condition in conditions}
     calls = _advance(running, {}, outcomes)
@@ -152,12 +152,12 @@ def check_all(client: OffsetsClient, conditions: Iterable[Condition]) -> dict[Co
 def _advance(
     running: Mapping[Condition, Asking[Progress]], answers: Mapping[Condition, Any], outcomes: dict[Condition, Outcome]
 ) -> dict[Condition, ClientCall[Any]]:
-    """Take each check to its next call, or to its end."""
+    """Advance each check to its next call, or to its end."""
     calls: dict[Condition, ClientCall[Any]] = {}
     for condition, steps in running.items():
         answer = answers.get(condition)
         try:
-            if isinstance(answer, Exception):  # the same one for many: without the frames of the others
+            if isinstance(answer, Exception):  # may be shared by many checks: drop the frames of the others
                 calls[condition] = steps.throw(answer.with_traceback(None))
             else:
                 calls[condition] = steps.send(answer)
@@ -169,7 +169,7 @@ def _advance(
 
 
 def _answers(client: OffsetsClient, calls: Iterable[ClientCall[Any]]) -> dict[ClientCall[Any], Any]:
-    """The answer to each call, or the error that came instead."""
+    """The answer to each call, or the error raised instead."""
     alike: dict[ClientCall[Any], list[ClientCall[Any]]] = defaultdict(list)
     for call in calls:
         alike[replace(call, wanted=frozenset())].append(call)
@@ -186,6 +186,6 @@ def _made_as_one(client: OffsetsClient, calls: list[ClientCall[Any]]) -> dict[Cl
     except Exception as error:
         if len(calls) == 1 or isinstance(error, ClusterError):
             return dict.fromkeys(calls, error)
-        # Something about one of them: each is to learn its own.
+        # The error is about one of the calls: make each alone, so that each gets its own answer.
         return {call: found for alone in calls for call, found in _made_as_one(client, [alone]).items()}
     return {call: answer if call == union else call.part(answer) for call in calls}

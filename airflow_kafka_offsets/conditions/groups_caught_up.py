@@ -1,7 +1,7 @@
-"""Groups caught up: every group has read what there is to read on all partitions of its topics.
+"""Groups caught up: every group has read all there is to read on all partitions of its topics.
 
-Where transactions leave markers and aborted records at a log's end, no consumer's commit ever makes lag zero (E12,
-E13). So where arithmetic on offsets alone stands in the way, the log is read from the committed offset.
+When transactions leave markers and aborted records at a log's end, no consumer's commit ever makes lag zero (E12, E13).
+So if only the arithmetic on offsets stands in the way, the log is read from the committed offset.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 NoCommit = Literal["from_log_start", "wait", "ignore"]
-"""What a partition without a commit counts (E18)."""
+"""How a partition without a commit counts (E18)."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStanding:
-    """Where a group stands.
+    """How far behind a group is.
 
     :param behind: the partitions that it is behind on.
-    :param uncommitted: how many partitions count that it never committed on.
-    :param why_unknown: why its total isn't known, in words; empty when it is.
+    :param uncommitted: how many of the partitions that count it never committed on.
+    :param why_unknown: why its total is unknown, in words; empty when it is known.
     """
 
     group: str
@@ -60,21 +60,22 @@ class GroupStanding:
         return sum(partition.lost for partition in self.behind)
 
     def without(self, cleared: Iterable[Behind]) -> GroupStanding:
-        """The same without partitions that turned out to have nothing left to read."""
+        """The same, without partitions that turned out to have nothing left to read."""
         gone = set(cleared)
         return replace(self, behind=tuple(partition for partition in self.behind if partition not in gone))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupsCaughtUp(Condition):
-    """Every group is at most so far behind on all partitions of its topics, ``stable_polls`` times in a row.
+    """Every group is within the limits on all partitions of its topics, ``stable_polls`` times in a row.
 
-    Arguments are those of :class:`~airflow_kafka_offsets.sensors.group_lag.KafkaGroupLagSensor`: None is for no such
-    limit, and for all topics that a group has committed on or reads. ``no_commit`` (E18) is what a partition without a
-    commit counts, empty ones too; ``unknown_group`` (E19) and ``ahead_of_log`` (E17, S15) never pass.
+    Arguments are those of :class:`~airflow_kafka_offsets.sensors.group_lag.KafkaGroupLagSensor`. None means no such
+    limit or, for topics, all topics that a group has committed on or reads. ``no_commit`` (E18) says how partitions
+    without a commit count, including empty ones; an unknown group (E19) and a commit ahead of its log (E17, S15) never
+    pass.
 
-    :param max_age_ms: in milliseconds, by the first unread record's timestamp and this machine's clock. An age that
-        nobody can tell, of deleted records or by a timestamp that is missing or from the future, meets no limit.
+    :param max_age_ms: in milliseconds, by the first unread record's timestamp and this machine's clock. An unknown age,
+        because records were deleted or a timestamp is missing or in the future, is over any limit.
     """
 
     kind: ClassVar[str] = "groups_caught_up"
@@ -155,7 +156,7 @@ class GroupsCaughtUp(Condition):
         return (yield from ask(LagsOn, ((group, partitions) for group in self.groups), self.isolation_level))
 
     def judge(self, lag: GroupLag) -> GroupStanding:
-        """Where a group stands by the policies, on offsets alone.
+        """How far behind a group is, by the policies, going by offsets alone.
 
         :raises ConditionFailedError: when a policy says so.
         :raises OffsetsError: when the group or a partition that counts is in error.
@@ -172,13 +173,13 @@ class GroupsCaughtUp(Condition):
         if lag.error is not None:
             raise OffsetsError("Measuring lag", [(f"group {lag.group}", lag.error)])
         if lag.total == 0 and self.no_commit == "from_log_start":
-            # None of its partitions need be looked at, which is most polls of most groups.
+            # The usual result of most polls, without looking at any partition.
             return GroupStanding(lag.group)
         return self._judge_partitions(lag.group, self._counting(lag))
 
     def _counting(self, lag: GroupLag) -> list[PartitionLag]:
-        """Those that count: no topics that no member reads (E22), where the user says so, as long as there are members
-        and all their topics are told."""
+        """The partitions that count. If the user says so, topics that no member reads don't count (E22), as long as
+        there are members and all their topics are known."""
         members = lag.description if self.abandoned_topics == "ignore" else None
         read = set() if members is None or members.untold else members.topics()
         return [partition for partition in lag.partitions if not read or partition.topic in read]
@@ -199,7 +200,7 @@ class GroupsCaughtUp(Condition):
 
     def _why_unknown(self, partitions: list[PartitionLag], uncommitted: list[PartitionLag]) -> str:
         if not partitions:
-            return "has members that read no partition"
+            return "has members, but they read no partition"
         for own in partitions:
             if own.status is LagStatus.AHEAD_OF_LOG:
                 return f"has committed past the log's end on {own.topic}-{own.partition}"
@@ -207,7 +208,7 @@ class GroupsCaughtUp(Condition):
                 return f"has a commit on {own.topic}-{own.partition}, whose log was truncated below it"
         if self.no_commit == "wait" and uncommitted:
             first = uncommitted[0]
-            return f"has no commit on {len(uncommitted)} partitions, {first.topic}-{first.partition} for one"
+            return f"has no commit on {len(uncommitted)} partitions, such as {first.topic}-{first.partition}"
         return "has committed nothing yet" if self.no_commit == "ignore" and len(uncommitted) == len(partitions) else ""
 
     def _limit(self) -> int | None:
@@ -215,20 +216,20 @@ class GroupsCaughtUp(Condition):
         return 0 if unlimited else self.max_lag
 
     def _allows(self, partitions: Sequence[Behind]) -> bool:
-        """Whether a group that is behind on these is within the limits on offsets."""
+        """Whether a group that is behind on these partitions is within the limits on offsets."""
         lags = [behind.lag for behind in partitions]
         limit, partition_limit = self._limit(), self.max_partition_lag
         within = limit is None or sum(lags) <= limit
         return within and (partition_limit is None or max(lags, default=0) <= partition_limit)
 
     def _is_young(self, age: RecordAges) -> bool:
-        """An age that nobody knows is within no limit."""
+        """Whether an age is within the limit; an unknown age isn't."""
         return age.known_ms is not None and age.known_ms <= (self.max_age_ms or 0)
 
     def _ages(self, lags: Iterable[GroupLag], groups: list[GroupStanding]) -> Asking[dict[str, dict[str, RecordAges]]]:
-        """The age of the oldest unread record, by group and topic, where there is a limit to it; 0 where there is none.
+        """The age of the oldest unread record, by group and topic, if there is a limit on it; 0 when all is read.
 
-        Unknown where records were deleted before they were read: nobody knows how old they were.
+        Unknown when records were deleted before they were read: nobody knows how old they were.
         """
         if self.max_age_ms is None:
             return {}
@@ -261,7 +262,7 @@ class GroupsCaughtUp(Condition):
 def _measures(
     lags: Iterable[GroupLag], groups: Iterable[GroupStanding], ages: Mapping[str, Mapping[str, RecordAges]]
 ) -> Iterator[Measure]:
-    """Lag by group, and by topic, of all topics that it has: 0 is told too, as a gauge keeps its last value.
+    """Lag by group, and by topic for all its topics. 0 is reported too, because a gauge keeps its last value.
 
     :param ages: by group and topic.
     """
@@ -307,4 +308,4 @@ def _describe(group: GroupStanding, age: RecordAges | None) -> str:
         text += f"; {group.lost} offsets were deleted before it read them, so their age is unknown"
     if age is not None and age.oldest_ms:
         text += f"; its oldest unread record is {duration_text(age.oldest_ms / 1000)} old"
-    return text + ("" if age is None else age.note("what it hasn't read"))
+    return text + ("" if age is None else age.note("its unread records"))

@@ -30,18 +30,18 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
 @dataclass(frozen=True, slots=True)
 class NewData(Condition):
-    """At least so many new records have arrived on the topics together, or the first of them long enough ago.
+    """At least this many new records have arrived on the topics together, or the first of them is old enough.
 
-    They are counted in offsets: exactly the records on plain topics, an upper bound where transactions or compaction
-    leave gaps (E11). At least one of them is a visible record for sure. Before it passes, the logs have to be those
-    that ``since`` was seen in.
+    Records are counted in offsets: exactly the records on plain topics, an upper bound when transactions or compaction
+    leave gaps (E11). At least one of them is certainly a visible record. Before the condition passes, the logs must be
+    the ones that ``since`` was seen in.
 
     :param topics: topic names.
-    :param since: where old data ends. A partition that isn't in it is new from its log start on (E23).
-    :param min_records: how many, 1 or more.
-    :param max_age_ms: how old the first new record may become before fewer are enough, milliseconds, by its timestamp
-        and this machine's clock; None to wait for all. One whose age nobody can tell is old enough: firing early only
-        makes a smaller load.
+    :param since: where old data ends. A partition that it lacks is new from its log start on (E23).
+    :param min_records: how many records, 1 or more.
+    :param max_age_ms: age of the first new record, in milliseconds, from which on fewer records are enough, by its
+        timestamp and this machine's clock; None to wait for all. A record of unknown age is old enough: firing early
+        only makes a smaller load.
     :param isolation_level: which records count.
     """
 
@@ -95,12 +95,12 @@ class NewData(Condition):
         text = f"{_describe(counts, stale, self.min_records, real or aged)}; since {self.since.source}"
         if age_ms is not None:
             text += f"; the first of them is {duration_text(age_ms / 1000)} old"
-        text += age.note("what is new")
+        text += age.note("the new records")
         ends = FixedOffsets.of_ends("log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids)
         return Progress(done, text + note_unknowable(unknowable), result, ends=ends)
 
     def _new(self, extents: LogExtents) -> list[Behind]:
-        """Where new data starts and how many offsets it has, on each partition that has any."""
+        """Where new data starts and how many offsets it has, for each partition that has any."""
         old = dict(self.since.items())
         found = []
         for log in extents:
@@ -112,10 +112,10 @@ class NewData(Condition):
         return found
 
     def _holds_record(self, new: list[Behind]) -> Asking[bool]:
-        """Whether there is a visible record in all this, and not markers and aborted records alone.
+        """Whether there is a visible record among these offsets, and not only markers and aborted records.
 
-        First where most is new: mostly there is one. Where nothing can be read doesn't matter as long as there is one
-        elsewhere.
+        First the partition with the most new offsets: it usually has a record. A partition that can't be read doesn't
+        matter if another one has a record.
         """
         furthest = max(new, key=lambda data: data.lag)
         unread = FirstRecords()
@@ -128,18 +128,18 @@ class NewData(Condition):
         return False
 
     def _age(self, new: list[Behind]) -> Asking[RecordAges]:
-        """How old the first new record is, where that may be enough; nothing where there is none, but markers alone."""
+        """How old the first new record is, if that may be enough; unknown when there are only markers."""
         if self.max_age_ms is None:
             return RecordAges()
         records = yield from ask_records((data.position for data in new), self.isolation_level)
         ages = RecordAges.of((record for record in records if record.offset is not None), now_ms())
         if not ages.unknown and (ages.oldest_ms is None or ages.oldest_ms < self.max_age_ms):
-            records.errors().raise_for_errors()  # an older one may be there
+            records.errors().raise_for_errors()  # there may be an older record there
         return ages
 
     def _stale(self, partitions: Iterable[TopicPartition], counts: Mapping[str, int]) -> Asking[dict[str, str | None]]:
-        """The newest timestamps of the topics without new data: that of a record, or of a transaction's end (E41). None
-        where there is none.
+        """The newest timestamp of each topic without new data: that of a record, or of a transaction's end (E41). None
+        when there is none.
         """
         stale = [partition for partition in partitions if not counts[partition.topic]]
         if not stale:

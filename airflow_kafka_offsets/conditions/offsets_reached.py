@@ -1,4 +1,4 @@
-"""Offsets reached: a group has committed past a fixed target, which new records don't move: the drain barrier."""
+"""Offsets reached: a group has committed past a fixed target, which new records don't move (a drain barrier)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 class OffsetsReached(Condition):
     """A group has committed at or past a target on each of its partitions.
 
-    A partition without a commit stands at its log start, so that it is reached where nothing before the target is left;
-    the summary says so. Where nothing but transaction markers and aborted records lies between a commit and the target,
-    it is reached (E12). Before it passes, the logs have to be those that the target was seen in.
+    A partition without a commit counts as being at its log start, so it is reached when nothing before the target is
+    left; the summary says so. It is also reached when only transaction markers and aborted records lie between the
+    commit and the target (E12). Before the condition passes, the logs must be the ones that the target was seen in.
 
     :param group: group id.
     :param target: the offsets to reach.
@@ -92,7 +92,7 @@ class OffsetsReached(Condition):
         return Progress(not to_go, text, result, sum(behind.lag for behind in to_go))
 
     def _pairs(self, lag: GroupLag) -> Iterator[tuple[PartitionLag, int]]:
-        """How the group stands on each partition of the target, and the offset to reach there."""
+        """The group's lag on each partition of the target, and the offset to reach there."""
         for key, target in self.target.items():
             own = lag.partitions.lookup(*key)
             assert own is not None, "every partition of the target was asked for"
@@ -110,7 +110,7 @@ class OffsetsReached(Condition):
         return found
 
     def _refuse_truncated(self, lag: GroupLag, to_go: Iterable[Behind]) -> Asking[None]:
-        """Ask for the high watermark where the end of a log lies before the target."""
+        """Refuse truncated logs, after requesting the high watermark of logs that end before the target."""
         waited_for = {behind.position[:2] for behind in to_go}
         short = [
             TopicPartition.of(own)
@@ -122,7 +122,7 @@ class OffsetsReached(Condition):
             self.target.refuse_truncated(extents)
 
     def _gone(self, lag: GroupLag) -> str:
-        """Where the group never committed, and what was before the target is gone: nobody can tell who read it."""
+        """Where the group never committed and nothing before the target is left: nobody can tell who read it."""
         gone = [
             f"{own.topic}-{own.partition}"
             for own, target in self._pairs(lag)

@@ -1,4 +1,4 @@
-"""A wait: what one task remembers from poll to poll, and what each poll means for it."""
+"""A wait: what a task remembers from poll to poll, and what each poll means for it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from airflow_kafka_offsets.offsets.instants import duration_text
 
 _MAY_COME_BACK = (OffsetsError, ClusterError, ConfigurationError)
 _PATIENCE = 5
-"""So many polls in a row a permission, topic or connection that was good before may be gone: somebody may be replacing
-it. Faults that are there from the start fail at once."""
+"""For this many polls in a row, a permission, topic or connection that worked before may be missing: somebody may be
+replacing it. Faults that are there from the start fail at once."""
 _HISTORY = 10
 
 
@@ -24,9 +24,9 @@ _HISTORY = 10
 class WaitStatus:
     """What a poll means for a wait.
 
-    :param status: wait on, or what the wait ends with.
+    :param status: whether to wait on, or how the wait ends.
     :param line: what to log; empty when nothing has changed.
-    :param result: small plain JSON, of a wait that is done.
+    :param result: small plain JSON, when the wait is done.
     :param message: why it failed.
     """
 
@@ -38,7 +38,7 @@ class WaitStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a poll has seen: when (Unix seconds), offsets that were still to go, and what each group's lag was measured
+    """What a poll saw: when (Unix seconds), how many offsets were still to go, and what each group's lag was computed
     from."""
 
     at_s: float
@@ -58,8 +58,8 @@ class Wait:
     """One wait for a condition.
 
     :param poll_interval_s: seconds between polls, for the log line.
-    :param stable_polls: how many polls in a row the condition has to hold.
-    :param memory: what an earlier part of the same wait remembered (:meth:`to_json`), in another process maybe.
+    :param stable_polls: how many polls in a row the condition must hold.
+    :param memory: what an earlier part of the same wait remembered (:meth:`to_json`), maybe in another process.
     """
 
     __slots__ = ("_answered", "_faults", "_held", "_history", "_poll_interval_s", "_said", "_stable_polls")
@@ -87,14 +87,14 @@ class Wait:
 
     @property
     def said(self) -> str:
-        """What was said last: how things stand."""
+        """The last summary: the state of the wait."""
         return self._said
 
     def take(self, outcome: Outcome, at_s: float) -> WaitStatus:
         """What a poll's outcome means.
 
-        :param at_s: when it was, Unix seconds.
-        :raises Exception: an outcome that is no :class:`KafkaOffsetsError`: something is broken.
+        :param at_s: time of the poll, Unix seconds.
+        :raises Exception: the outcome, if it isn't a :class:`KafkaOffsetsError`: something is broken.
         """
         if isinstance(outcome, Progress):
             return self._take_progress(outcome, at_s)
@@ -126,14 +126,14 @@ class Wait:
         return WaitStatus("waiting", self._say(f"Asking again in {duration_text(self._poll_interval_s)}: {error}"))
 
     def _say(self, summary: str, pace: str = "") -> str:
-        """The line for a summary; empty when that was the last thing said."""
+        """The line for a summary; empty when it repeats the last one."""
         if summary == self._said:
             return ""
         self._said = summary
         return summary + pace
 
     def _pace(self) -> str:
-        """How fast it goes, and how long that will take."""
+        """How fast the remaining offsets change, and how long the rest will take."""
         seconds = self._seconds()
         if not seconds:
             return ""
@@ -144,10 +144,10 @@ class Wait:
         return f"; falling by {rate:.3g}/s, done in about {duration_text(last / rate)}"
 
     def _paces(self, sums: Mapping[str, LagSums]) -> dict[str, Any]:
-        """How fast each group was written to and read until now; nothing after one poll."""
+        """How fast each group was written to and read until now; empty after a single poll."""
         seconds = self._seconds()
         return {"pace": group_paces(self._history[0].sums, sums, seconds)} if seconds else {}
 
     def _seconds(self) -> float:
-        """Between the first and the last poll that are remembered; 0 where that is one, or the clock was set back."""
+        """Time between the first and the last remembered poll; 0 when there is only one, or the clock was set back."""
         return max(0.0, self._history[-1].at_s - self._history[0].at_s) if self._history else 0.0

@@ -1,8 +1,8 @@
 """Window complete: a moment has passed on every partition of some topics.
 
-Kafka has no such answer; evidence has to do. A record at or after the moment shows that its partition has got there. A
-partition without one is idle, and the user says what idle means. A partition whose end an open transaction holds isn't
-complete either way: what stands behind it isn't decided yet.
+Kafka can't say this, so evidence has to do. A record at or after the moment shows that its partition has got there. A
+partition without one is idle, and the user says what idle means. A partition whose end is held back by an open
+transaction is never complete: the records behind the transaction's start aren't decided yet.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
 IdlePolicy = Literal["wait", "assume_after", "require_heartbeat", "fail"]
-"""What a partition without a record at or after the moment means (E8)."""
+"""How a partition without a record at or after the moment counts (E8)."""
 CLOCK_MARGIN_MS = 60_000
-"""How far the clocks of brokers and of this machine may be apart, and how long an appended record may take to become
-visible, in milliseconds. On LogAppendTime topics a moment that is longer ago has passed on all partitions (E6)."""
+"""How far apart the clocks of brokers and this machine may be, and how long an appended record may take to become
+visible, in milliseconds. On LogAppendTime topics, a moment longer ago than this has passed on all partitions (E6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Completeness:
 
     :param passed: partitions with a record at or after it.
     :param by_clock: partitions of LogAppendTime topics that have passed by the brokers' time (E6).
-    :param assumed: idle partitions that count as passed by the user's policy (E8).
+    :param assumed: idle partitions that the user's policy counts as passed (E8).
     :param idle: the other idle partitions.
     :param undecided: partitions with records that aren't visible yet: an open transaction holds them back (E13), or
         they aren't replicated.
@@ -48,9 +48,9 @@ class Completeness:
     undecided: tuple[TopicPartition, ...] = ()
 
     def describe(self, producers: Producers) -> str:
-        """In words.
+        """These numbers in words.
 
-        :param producers: whose transactions are open on the undecided partitions.
+        :param producers: the producers with open transactions on the undecided partitions.
         """
         passed = len(self.passed) + len(self.by_clock)
         total = passed + len(self.assumed) + len(self.idle) + len(self.undecided)
@@ -68,12 +68,12 @@ class Completeness:
 class WindowComplete(Condition):
     """A moment has passed on every partition of the topics.
 
-    The evidence is a visible record at or after it (E7); a transaction marker, which bears its broker's time, is none
-    (E41). Under ``read_committed`` all that lies before such a record is decided: it stands below the last stable
-    offset. On LogAppendTime topics a minute of the brokers' time past the moment is evidence too (E6).
+    The evidence is a visible record at or after it (E7). A transaction marker isn't evidence, because its timestamp is
+    the broker's (E41). Under ``read_committed``, everything before such a record is decided, because the record is
+    below the last stable offset. On LogAppendTime topics, a minute of broker time past the moment is evidence too (E6).
 
-    Arguments are those of :class:`~airflow_kafka_offsets.sensors.window_complete.KafkaWindowCompleteSensor`, durations
-    in milliseconds.
+    Arguments are those of :class:`~airflow_kafka_offsets.sensors.window_complete.KafkaWindowCompleteSensor`, with
+    durations in milliseconds.
 
     :param instant_ms: the moment, Unix milliseconds.
     """
@@ -132,8 +132,8 @@ class WindowComplete(Condition):
         if future:
             result["from_the_future"] = future
             text += (
-                "; by records with timestamps from the future, which are past the end of every window "
-                f"until then: {shorten(future)}"
+                "; some have passed only because of records with future timestamps, which are past the end of "
+                f"every window until then: {shorten(future)}"
             )
         return Progress(not found.idle and not found.undecided, text, result)
 
@@ -153,7 +153,7 @@ class WindowComplete(Condition):
         return listed[spec].raise_for_errors().refuse_older_answers()
 
     def _with_record(self, listed: ListedOffsets, timestamp_ms: int) -> Asking[set[TopicPartition]]:
-        """The partitions where a visible record was found, and no marker or aborted one with old records behind it."""
+        """The partitions with a visible record at or after the timestamp. A marker or aborted record isn't enough."""
         found = [ReadPosition(own.topic, own.partition, own.offset) for own in listed if own.offset is not None]
         records = (yield from ask_records(found, self.isolation_level)).raise_for_errors()
         others = [ReadPosition(*record[:3]) for record in records if record.offset != record.position]
@@ -163,7 +163,7 @@ class WindowComplete(Condition):
         return set(map(TopicPartition.of, passed))
 
     def _sort(self, listed: ListedOffsets, passed: set[TopicPartition], elapsed_ms: int) -> Asking[Completeness]:
-        """Sort partitions by whether the moment has passed on them; what idle means is yet to be said."""
+        """Sort partitions by whether the moment has passed on them. The policy for idle ones isn't applied yet."""
         others = [partition for partition in listed.partitions() if partition not in passed]
         extents = (yield from ask(Extents, others)) if others else LogExtents()
         clocked: set[str] = set()
@@ -199,7 +199,7 @@ class WindowComplete(Condition):
         return replace(found, assumed=assumed, idle=idle)
 
     def _alive(self, topics: Iterable[str]) -> Asking[set[str]]:
-        """The topics where somebody wrote as late as an idle partition needs it."""
+        """The topics that have a record as late as the policy for idle partitions requires."""
         assert self.idle_after_ms is not None
         partitions = yield from ask_partitions(topics)
         timestamp_ms = self._looked_up_ms + self.idle_after_ms
@@ -209,6 +209,6 @@ class WindowComplete(Condition):
 
 
 def _from_the_future(listed: ListedOffsets) -> list[TopicPartition]:
-    """Where the record that was found can't be of today (E5): the first one that late in the log."""
+    """Partitions where the record that was found, the first one that late in the log, is from the future (E5)."""
     now = now_ms()
     return [TopicPartition.of(own) for own in listed if is_from_future(own.timestamp_ms, now)]

@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 class KafkaGroupLagSensor(KafkaWaitSensor):
     """
-    Waits until every named group has read what there is to read on all partitions of its topics.
+    Waits until every named group has read all there is to read on all partitions of its topics.
 
-    It never passes for want of knowledge: a misspelt group, a partition in error or a commit past the log's end fails
-    the task. Transaction markers and aborted records at a log's end count as nothing. A group whose consumers never
-    commit (Spark, Flink) has no lag to wait on: use :class:`.window_complete.KafkaWindowCompleteSensor` for those. On
-    a topic that never rests, wait for a fixed target instead: :class:`.offsets_reached.KafkaOffsetsReachedSensor`.
+    It never passes because something is unknown: a misspelt group, a partition in error or a commit past the log's end
+    fails the task. Transaction markers and aborted records at a log's end don't count. A group whose consumers never
+    commit (Spark, Flink) has no lag to wait on: use :class:`.window_complete.KafkaWindowCompleteSensor` instead. On a
+    topic that is never idle, wait for a fixed target: :class:`.offsets_reached.KafkaOffsetsReachedSensor`.
 
     :param groups: a group id or several. (templated)
-    :param topics: judge these topics alone; all that a group has committed on or reads by default. (templated)
-    :param max_lag: the most offsets that a group may be behind in total. Without any of the three limits it is 0.
+    :param topics: judge only these topics; by default all that a group has committed on or reads. (templated)
+    :param max_lag: the most offsets that a group may be behind in total; 0 when none of the three limits is given.
     :param max_partition_lag: the most offsets that it may be behind on one partition.
     :param max_age: the oldest that the first unread record of a partition may be, a timedelta or seconds.
-    :param no_commit: what a partition without a commit counts: everything ``from_log_start`` (default), nothing
-        (``ignore``, as long as there is a commit elsewhere); or ``wait`` until there is one.
+    :param no_commit: how a partition without a commit counts: with everything ``from_log_start`` (default), with
+        nothing (``ignore``, as long as there is a commit elsewhere); or ``wait`` until there is one.
     :param unknown_group: ``fail`` (default) or ``wait`` while a group doesn't exist.
-    :param ahead_of_log: ``fail`` (default) or ``wait`` while a commit lies past the log's end, or the log was cut
-        below it and has grown again.
-    :param abandoned_topics: topics with commits that no member reads any more ``count`` (default), or ``ignore`` them
+    :param ahead_of_log: ``fail`` (default) or ``wait`` while a commit lies past the log's end, or while the log was
+        truncated below the commit and has grown again.
+    :param abandoned_topics: ``count`` (default) topics with commits that no member reads any more, or ``ignore`` them
         as long as the group has members.
-    :param stable_polls: how many polls in a row all this has to hold.
+    :param stable_polls: how many polls in a row all this must hold.
 
-    XCom: ``{"groups": {"<group>": <total lag>}, "max_lag": 0}``, with the limits that were given; and ``pace``, after
-    more than one poll: ``{"<group>": {"written_per_s", "read_per_s", "trend", "caught_up_in_s"}}``, None where unknown.
+    XCom: ``{"groups": {"<group>": <total lag>}, "max_lag": 0}``, with the limits that were given. After more than one
+    poll also ``pace``: ``{"<group>": {"written_per_s", "read_per_s", "trend", "caught_up_in_s"}}``, None when unknown.
     """
 
     template_fields: Sequence[str] = ("groups", "topics", *KafkaWaitSensor.template_fields)

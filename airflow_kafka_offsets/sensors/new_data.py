@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 class KafkaNewDataSensor(KafkaWaitSensor):
     """
-    Waits until at least so many records have arrived since a snapshot, or since the last window that was published; or,
-    with ``max_age``, until the first of them is so old, whichever comes first.
+    Waits until at least ``min_records`` records have arrived since a snapshot, or since the last published window; or,
+    with ``max_age``, until the first of them is that old, whichever comes first.
 
-    Records are counted in offsets: exactly on plain topics, an upper bound where transactions or compaction leave gaps.
-    At least one of them is a record for sure. Which window was published last is found once for the whole task, retries
-    included, and anew when it is cleared.
+    Records are counted in offsets: exactly on plain topics, an upper bound when transactions or compaction leave gaps.
+    At least one of them is certainly a record. The last published window is found once for the whole task, retries
+    included, and again after the task is cleared.
 
     :param topics: a topic or several. (templated)
     :param since: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned. (templated)
-    :param pipeline: instead of ``since``: the pipeline whose last published window is meant. While it has none,
-        anything in the logs is new. (templated)
-    :param ledger_root: with ``pipeline``: the folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by
-        default. (templated)
+    :param pipeline: instead of ``since``: the pipeline whose last published window to start from. Until it has one,
+        everything in the logs is new. (templated)
+    :param ledger_root: with ``pipeline``: the folder of all ledgers; by default the setting ``[kafka_offsets]
+        ledger_root``. (templated)
     :param min_records: how many records, over all topics; 1 by default.
-    :param max_age: how old the first new record may become, by its timestamp, before fewer than ``min_records`` are
-        enough, a timedelta or seconds; by default all of them are waited for.
+    :param max_age: age of the first new record, by its timestamp, from which on fewer than ``min_records`` are enough;
+        a timedelta or seconds. By default, all of them are waited for.
 
-    XCom: ``{"new": {"flights": 120}, "stale": {"clicks": "2026-11-21T06:00:00.000Z"}, "since": "..."}``, where
-    ``stale`` holds the newest record's time of each topic without new data, and the ``ledger`` of a stored start. With
-    ``max_age`` also ``age_s``, the first new record's age where it was looked at.
+    XCom: ``{"new": {"flights": 120}, "stale": {"clicks": "2026-11-21T06:00:00.000Z"}, "since": "..."}``. ``stale`` has
+    the newest record's time for each topic without new data. There is also the ``ledger`` of a stored start and, with
+    ``max_age``, ``age_s``: the first new record's age, if it was looked at.
     """
 
     template_fields: Sequence[str] = ("topics", "since", "pipeline", "ledger_root", *KafkaWaitSensor.template_fields)

@@ -1,4 +1,4 @@
-"""Wait until a consumer group has passed a fixed target: the drain barrier."""
+"""Wait until a consumer group has passed a fixed target (a drain barrier)."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 LOG_END = "log_end"
-"""The target that is where the logs end when the task begins."""
+"""The target for: where the logs end when the task begins."""
 
 
 class KafkaOffsetsReachedSensor(KafkaWaitSensor):
     """
     Waits until a group's commits have passed a fixed target, which new records don't move.
 
-    The target is a stored snapshot, a window's end, or the log end when this task began: that one is found once and
-    kept for the task's retries, until the task ends or is cleared. A partition without a commit stands at its log
-    start.
+    The target is a stored snapshot, a window's end, or the log end when this task began. That log end is found once and
+    kept for the task's retries, until the task ends or is cleared. A partition without a commit counts as being at its
+    log start.
 
     :param group: group id. (templated)
-    :param target: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned; the log end when
-        this task began, ``log_end``, by default. (templated)
-    :param topics: with the default target: whose log ends; all topics that the group has committed on or reads by
-        default. (templated)
+    :param target: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned; by default
+        ``log_end``, the log end when this task began. (templated)
+    :param topics: with the default target: the topics whose log ends are meant; by default all topics that the group
+        has committed on or reads. (templated)
 
     XCom: ``{"group": "...", "target": "log end at 2026-11-21T06:00:00.000Z", "partitions": 6}``, and the ``ledger`` of
     a stored target.

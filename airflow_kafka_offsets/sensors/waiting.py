@@ -1,4 +1,4 @@
-"""What all our sensors share: a condition, checked on the worker or, deferred, on the triggerer."""
+"""What all sensors share: a condition, checked on the worker or, when deferred, on the triggerer."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ class KafkaWaitSensor(BaseSensorOperator):
     """
     Base of the sensors: pokes a condition, reschedules, or defers.
 
-    A fault that waiting can't mend (wrong password, unknown topic, wrong argument) fails the task at once, whatever its
-    timeout and retries. A passing one (no broker answers, a leader moves) is logged and waited out. A permission, topic
-    or connection that was good before and is gone is asked for five polls more. The result is pushed as small JSON.
+    A fault that waiting can't fix (wrong password, unknown topic, wrong argument) fails the task at once, whatever its
+    timeout and retries. A fault that may pass (no broker answers, a leader moves) is logged and waited out. A
+    permission, topic or connection that worked before and is gone gets five more polls. The result is pushed as small
+    JSON.
 
     :param isolation_level: which records count: ``read_committed`` (default), up to the last stable offset; or
         ``read_uncommitted``, up to the high watermark. (templated)
@@ -78,7 +79,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         self._in_process = ProcessState()
 
     def condition(self, context: Context, client: OffsetsClient) -> Condition:
-        """What this task waits for, once its templates are rendered. Each sensor says its own."""
+        """What this task waits for, once its templates are rendered. Each sensor defines its own."""
         raise NotImplementedError
 
     def execute(self, context: Context) -> Any:
@@ -91,7 +92,7 @@ class KafkaWaitSensor(BaseSensorOperator):
             if not self.deferrable:
                 return self._wait_here(context)
             condition, verdict = self._first_check(context)
-            while condition is None:  # what to wait for takes an answer that the cluster hasn't given yet
+            while condition is None:  # the condition depends on an answer that the cluster hasn't given yet
                 time.sleep(min(self.poke_interval, self._left(end)))
                 condition, verdict = self._first_check(context)
         if verdict.status != "done":
@@ -99,7 +100,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         return self._finish(context, verdict.result)
 
     def _wait_here(self, context: Context) -> Any:
-        """Poke or reschedule; at a timeout ``never_fail`` means what it means on the triggerer."""
+        """Poke or reschedule; ``never_fail`` skips the task at a timeout, as on the triggerer."""
         try:
             return super().execute(context)
         except AirflowSensorTimeout as error:
@@ -123,7 +124,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         return self._finish(context, event["result"])
 
     def _first_check(self, context: Context) -> tuple[Condition | None, WaitStatus]:
-        """A check whose failure means what it means in the other modes, where the base class sees to it."""
+        """Check once, with failures treated as in the other modes, where the base class does this."""
         try:
             return self._check(context)
         except Exception as error:
@@ -132,7 +133,7 @@ class KafkaWaitSensor(BaseSensorOperator):
             raise
 
     def _check(self, context: Context) -> tuple[Condition | None, WaitStatus]:
-        """Check once; the condition is None when it couldn't even be said."""
+        """Check once; the condition is None when it couldn't be built."""
         condition: Condition | None = None
         try:
             client = self._clients.get(KafkaOffsetsHook(self.kafka_conn_id).settings())
@@ -165,18 +166,18 @@ class KafkaWaitSensor(BaseSensorOperator):
         return self._wait
 
     def _remember(self, context: Context, wait: Wait) -> None:
-        """Leave word for the next poke, where that is another process."""
+        """Store the wait's memory for the next poke, if that is another process."""
         if self._reschedules:
             self._store(context).set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number})
 
     def once(self, context: Context, arguments: list[Any], find: Callable[[], FixedOffsets]) -> FixedOffsets:
         """Offsets that are found once for the whole task, retries included: kept in its task state store.
 
-        Before Airflow 3.3, which has no such store, each try finds its own: later ones, so that none passes too early.
-        A task that is cleared finds them anew, whatever it had ended with. Airflow leaves the store as it is then, and
-        runs nothing of ours when a task times out or is killed; but it raises ``max_tries``, at no other time.
+        Before Airflow 3.3, which has no such store, each try finds its own: later ones, so no try passes too early.
+        A cleared task finds them again, however it ended before. Airflow doesn't clear the store with the task, and
+        runs none of our code when a task times out or is killed; but it raises ``max_tries`` then, and only then.
 
-        :param arguments: what they depend on, as plain JSON: with others they are found anew.
+        :param arguments: what the offsets depend on, as plain JSON: when this changes, they are found again.
         """
         store = self._store(context)
         asked = [context["ti"].max_tries, self.kafka_conn_id, *arguments]
@@ -188,12 +189,12 @@ class KafkaWaitSensor(BaseSensorOperator):
         return found
 
     def _finish(self, context: Context, result: Any) -> Any:
-        """What is pushed."""
+        """Clean up, and return what is pushed."""
         self._drop_kept(context)
         return result
 
     def _drop_kept(self, context: Context) -> None:
-        """At the end of a wait that no retry goes on with: it holds, or never will."""
+        """Delete what was kept, at the end of a wait that no retry continues: it holds, or never will."""
         if self.keeps_offsets:
             self._store(context).delete(_OFFSETS)
         if self._reschedules:
@@ -204,7 +205,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         return self._in_process if store is None else store
 
     def _left(self, end: float) -> float:
-        """Seconds until the timeout, which means what it means in the other modes."""
+        """Seconds until the timeout, which is treated as in the other modes."""
         left = end - time.monotonic()
         if left > 0:
             return left
@@ -217,7 +218,7 @@ class KafkaWaitSensor(BaseSensorOperator):
                 kafka_conn_id=self.kafka_conn_id,
                 condition=condition.to_json(),
                 poll_interval_s=self.poke_interval,
-                memory=self._recall(context).to_json() | {"held": 0},  # who knows how long the triggerer will be away
+                memory=self._recall(context).to_json() | {"held": 0},  # the triggerer's first poll may be much later
             ),
             method_name="execute_complete",
             timeout=timedelta(seconds=timeout_s),

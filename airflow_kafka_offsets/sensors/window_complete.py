@@ -22,19 +22,19 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
     """
     Waits until the end of the run's interval has passed on every partition of the topics.
 
-    A partition has passed it when a record at or after it stands in the log. On topics whose producers stamp records
-    (CreateTime) late records may still come; they belong to the window in which they arrive. On LogAppendTime topics a
-    minute of the brokers' time past the end is evidence too.
+    A partition has passed it when its log has a record at or after it. On topics whose producers set the timestamps
+    (CreateTime), late records may still come; they belong to the window in which they arrive. On LogAppendTime topics,
+    a minute of broker time past the end is evidence too.
 
     :param topics: a topic or several. (templated)
     :param start: explicit start, ISO-8601 with a zone; with ``end`` instead of the run's own interval. (templated)
     :param end: explicit end, exclusive. (templated)
-    :param allowed_lateness: records may be so late (a timedelta, or seconds): a record at or after the end and this is
-        waited for.
-    :param idle: what a partition without such a record means. ``wait`` (default): it is waited for. ``assume_after``:
-        it counts as complete once the end (with lateness) is ``idle_after`` ago. ``require_heartbeat``: so it does, if
-        another partition of its topic has a record that late. ``fail``: the task fails then.
-    :param idle_after: for these three, a timedelta or seconds.
+    :param allowed_lateness: how late records may be (a timedelta, or seconds): a record at or after the end plus this
+        is waited for.
+    :param idle: how a partition without such a record counts. ``wait`` (default): it is waited for. ``assume_after``:
+        it counts as complete once the end (with lateness) is ``idle_after`` ago. ``require_heartbeat``: the same, but
+        only if another partition of its topic has a record that late. ``fail``: the task fails then.
+    :param idle_after: for the last three, a timedelta or seconds.
 
     XCom: ``{"instant": "...", "partitions_passed": 6, "assumed_idle": ["topic-3"]}``.
     """

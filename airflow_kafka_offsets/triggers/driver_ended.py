@@ -1,4 +1,4 @@
-"""Fires once when a driver on a cluster has ended, or has said in the ledger what became of its attempt."""
+"""Fires once when a driver on a cluster has ended, or has noted in the ledger how its attempt ended."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from airflow_kafka_offsets.triggers.store_looks import KafkaLookTrigger, looks_a
 
 class KafkaDriverEndedTrigger(KafkaLookTrigger):
     """
-    Asks the cluster how a driver is, and the ledger what it has counted, until either says that it is over.
+    Asks the cluster for a driver's state, and the ledger for its result, until either says that it is over.
 
     The event is ``{"status": "noted"}`` once the ledger has the attempt's result or failure, or ``{"status": "ended",
-    "state": "FAILED", "active": False, "succeeded": False}`` with the cluster's own word. As long as one of the two
-    answers, the wait ends when the driver does.
+    "state": "FAILED", "active": False, "succeeded": False}`` with the state that the cluster reports. The wait ends
+    with the driver as long as one of the two answers.
 
     :param revision: the window's revision that the driver loads.
-    :param attempt: the attempt that it makes.
-    :param driver: how to ask about it, as :class:`.driver_status.SubmittedDriver` in JSON.
+    :param attempt: the attempt that the driver makes.
+    :param driver: how to ask about the driver, as :class:`.driver_status.SubmittedDriver` in JSON.
     """
 
     shortest_s = 5.0
-    """Each look is some requests to the cluster and to the ledger's store."""
+    """Each look takes several requests to the cluster and to the ledger's store."""
 
     def __init__(
         self, *, window: dict[str, Any], revision: int, attempt: str, driver: dict[str, Any], poll_interval_s: float
@@ -46,7 +46,7 @@ class KafkaDriverEndedTrigger(KafkaLookTrigger):
         clusters, stores = looks_at(f"spark-connection://{driver.conn_id}"), looks_at(self.ref.ledger_root)
         while True:
             status = await self.look(f"The cluster of driver {driver.job_id}", clusters, driver, driver.status)
-            # After the cluster: what a driver has noted before it ended is there then.
+            # After the cluster: if the driver had ended, what it noted is there now.
             if await self.look(f"The ledger at {self.ref.ledger_root}", stores, noted, lambda: has_noted(*noted)):
                 yield TriggerEvent({"status": "noted"})
                 return
@@ -59,7 +59,7 @@ class KafkaDriverEndedTrigger(KafkaLookTrigger):
 
 
 def has_noted(ref: WindowRef, revision: int, attempt: str) -> bool:
-    """Whether a driver has said in the ledger what it has counted, or why it failed."""
+    """Whether a driver has noted in the ledger what it counted, or why it failed."""
     ledger = ref.ledger()
     listing = ledger.folder_of(ledger.pinned(ref.window, revision)).listing()
     return attempt in listing.results or attempt in listing.failures

@@ -1,7 +1,7 @@
-"""Polls: one client and one poll for all triggers on a connection, however many tasks wait there.
+"""Polls: one client and one poll for all triggers on a connection, however many tasks wait on it.
 
-Waits come and go while a poll goes on. Each is checked at the multiples of its interval by one clock, so that waits of
-the same interval are checked together whenever they came, and their calls of the client are made as one.
+Waits come and go while a poll runs. Each is checked at multiples of its interval on a common clock, so waits with the
+same interval are checked together whenever they joined, and their client calls are merged.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.offsets.instants import duration_text
 
 _MOST_CALLS = 30
-"""A poll calls the client so often at most, and each call ends by the client's own deadline."""
+"""A poll calls the client at most this often, and each call ends by the client's own deadline."""
 _SHORTEST_S = 0.1
 """Airflow lets ``poke_interval`` be 0."""
 _SPREAD_S = 2.0
-"""Within so many seconds, and within a quarter of their interval, waits take in what a poll found out."""
+"""Waits take in a poll's outcome within this many seconds, and within a quarter of their interval."""
 
 
 class _Asker:
-    """Asks in a thread of its own: Kafka's client blocks."""
+    """Asks in a thread of its own, because Kafka's client blocks."""
 
     def __init__(self, kafka_conn_id: str) -> None:
         self._hook = KafkaOffsetsHook(kafka_conn_id)
@@ -43,9 +43,9 @@ class _Asker:
         self._clients = KeptClient()
 
     async def check(self, conditions: Collection[Condition]) -> Mapping[Condition, Outcome]:
-        """Check conditions; what concerns all of them is the outcome of each."""
+        """Check conditions; an error that concerns all of them is the outcome of each."""
         try:
-            # Looked up at each poll, so that an edited connection takes effect.
+            # Looked up at each poll, so that changes to the connection take effect.
             settings = await self._hook.asettings()
         except KafkaOffsetsError as error:
             return dict.fromkeys(conditions, error)
@@ -70,25 +70,25 @@ class _Asker:
             async with asyncio.timeout(timeout_s):
                 return await work
         except TimeoutError:
-            self.close()  # its thread is stuck where no deadline reaches, in the look-up of a name for example
+            self.close()  # its thread is stuck where no deadline applies, for example in a DNS look-up
             self._start()
             raise ClusterUnreachableError(
                 f"Asking Kafka through connection {self._hook.kafka_conn_id} has taken {duration_text(timeout_s)} and "
-                "hasn't finished. Does the name service of this machine answer?"
+                "hasn't finished. Check that name resolution (DNS) works on this machine."
             ) from None
 
     def close(self) -> None:
-        """Close the client once its thread has come to an end."""
+        """Close the client once its thread has finished."""
         self._thread.submit(self._clients.close)
         self._thread.shutdown(wait=False)
 
 
 @dataclass(eq=False, slots=True)
 class _Waiting:
-    """Somebody who waits for a condition.
+    """One wait for a condition.
 
-    :param checked: the tick of the interval in which it began, or was checked last.
-    :param heard: what polls found out since.
+    :param checked: the tick of the interval in which the wait began, or was last checked.
+    :param heard: outcomes of the polls since then.
     """
 
     condition: Condition
@@ -116,7 +116,7 @@ class SharedPoll:
     def joined(self, condition: Condition, interval_s: float) -> Iterator[asyncio.Queue[Outcome]]:
         """Have a condition checked at the next tick of its interval and all later ones, until the block is left.
 
-        What polls find out that begin from now on. So many of them are so many intervals.
+        Yields the outcomes of polls that begin from now on, one for each interval.
         """
         waiting = _Waiting(condition, interval_s)
         waiting.checked = waiting.tick(time.monotonic())
@@ -128,7 +128,7 @@ class SharedPoll:
             self._waits.discard(waiting)
 
     async def close(self) -> None:
-        """End it, and its client."""
+        """End the poll and its client."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -144,10 +144,10 @@ class SharedPoll:
             asker.close()
 
     async def _due(self) -> list[_Waiting]:
-        """Sleep until some are due. They aren't due again before the next tick of their interval."""
+        """Sleep until some waits are due. They aren't due again before the next tick of their interval."""
         while True:
             self._joined.clear()
-            now_s = time.monotonic()  # the same for all, so that waits of one interval are due together
+            now_s = time.monotonic()  # the same for all, so that waits with the same interval are due together
             due = [waiting for waiting in self._waits if waiting.tick(now_s) > waiting.checked]
             for waiting in due:
                 waiting.checked = waiting.tick(now_s)
@@ -160,13 +160,13 @@ class SharedPoll:
 
 
 shared_polls: dict[Hashable, SharedPoll] = {}
-"""Those that somebody listens to, by event loop and connection."""
+"""The polls in use, by event loop and connection."""
 
 
 @asynccontextmanager
 async def joined_poll(kafka_conn_id: str) -> AsyncIterator[SharedPoll]:
-    """The poll of all triggers in this event loop that wait on the same connection. It begins with the first of them
-    and ends with the last one.
+    """The poll of all triggers in this event loop that wait on the same connection. It starts with the first of them
+    and ends with the last.
 
     Airflow 3.3 has streams that triggers share. This does the same on every version.
     """
@@ -188,7 +188,7 @@ class KafkaPollTrigger(BaseEventTrigger):
     """
     Base of the triggers: all those on one connection share one client and one poll.
 
-    :param kafka_conn_id: connection id; looked up anew at each poll, so that an edited connection takes effect.
+    :param kafka_conn_id: connection id; looked up at each poll, so that changes to the connection take effect.
     :param poll_interval_s: seconds between polls.
     """
 
@@ -200,7 +200,7 @@ class KafkaPollTrigger(BaseEventTrigger):
         self.poll_interval_s = max(poll_interval_s, _SHORTEST_S)
 
     def events(self) -> AsyncGenerator[TriggerEvent]:
-        """This trigger's events. Each trigger says its own."""
+        """This trigger's events. Each trigger defines its own."""
         raise NotImplementedError
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -210,7 +210,7 @@ class KafkaPollTrigger(BaseEventTrigger):
                 yield event
 
     async def outcomes_of(self, condition: Condition) -> AsyncGenerator[Outcome]:
-        """What polls find out about a condition from now on, leaving out those that say again that it doesn't hold."""
+        """Outcomes of a condition's polls from now on, leaving out repetitions of one that doesn't hold."""
         last: Outcome | None = None
         with self._poll.joined(condition, self.poll_interval_s) as heard:
             while True:
@@ -218,16 +218,16 @@ class KafkaPollTrigger(BaseEventTrigger):
                 if isinstance(last, Progress) and not last.done and outcome == last:
                     continue
                 last = outcome
-                # Not at the same time as everybody else: a thousand that log would block the triggerer's event loop.
+                # Spread out: a thousand triggers that log at once would block the triggerer's event loop.
                 await asyncio.sleep(random.random() * min(_SPREAD_S, self.poll_interval_s / 4))
                 yield outcome
 
 
 @contextmanager
 def refusing_arguments() -> Iterator[None]:
-    """Refuse wrong arguments in the way that Airflow takes: a triggerer survives a TypeError, and no other one.
+    """Raise errors about wrong arguments as TypeError, the only one that a triggerer survives.
 
-    A row that another version of this package wrote may be one that this version doesn't understand.
+    The arguments may come from a row that another version of this package wrote.
     """
     try:
         yield

@@ -1,6 +1,5 @@
-"""Looks at ledgers' stores, and at clusters, from an event loop. Both block, and some hang: so each has a few threads
-of its own, which nothing else waits for, each look has a deadline, and nobody is asked a second time what he hasn't
-answered yet.
+"""Looks at ledgers' stores, and at clusters, from an event loop. Both block, and some hang. So each has a few threads
+of its own that nothing else waits for, each look has a deadline, and no question is asked again before it is answered.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.triggers.polls import refusing_arguments
 
 MOST_THREADS = 8
-"""Of each store: as many looks at it are under way at most, and the others wait their turn."""
+"""For each store: at most this many looks are under way, and the others wait their turn."""
 LONGEST_LOOK_S = 60.0
-"""A look that takes longer is told; it isn't ended, which nothing can."""
+"""A look that takes longer is reported, but goes on: nothing can end it."""
 
 
 class Look:
-    """A look that is under way, or has ended.
+    """A look that is under way or has ended.
 
-    :param work: what it finds.
+    :param work: the future of its result.
     """
 
     def __init__(self, work: Future[Any]) -> None:
@@ -38,13 +37,13 @@ class Look:
         self._until_s = time.monotonic() + LONGEST_LOOK_S
 
     async def ends(self) -> bool:
-        """Wait for its end; False once it has taken too long, be it in a thread or before it got one."""
+        """Wait for its end; False when it takes too long, whether in a thread or waiting for one."""
         left_s = self._until_s - time.monotonic()
         if left_s > 0:
             loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
             def tell(_: Future[Any]) -> None:
-                with suppress(RuntimeError):  # the loop was closed meanwhile
+                with suppress(RuntimeError):  # the loop was closed in the meantime
                     loop.call_soon_threadsafe(ended.set)
 
             self._work.add_done_callback(tell)
@@ -54,14 +53,14 @@ class Look:
         return self._work.done()
 
     def result(self) -> Any:
-        """What one that has ended found out; raises what that raised."""
+        """The result of a look that has ended; raises what the look raised."""
         return self._work.result(timeout=0)
 
 
 class StoreLooks:
-    """The looks at one store that are under way.
+    """The looks under way at one store.
 
-    :param store: its name, for that of the threads.
+    :param store: its name, for the names of the threads.
     """
 
     def __init__(self, store: str) -> None:
@@ -70,9 +69,9 @@ class StoreLooks:
         self._lock = Lock()
 
     def begin(self, what: Hashable, ask: Callable[[], Any]) -> Look:
-        """Look, or join the look that is under way.
+        """Start a look, or join the same one if it is under way.
 
-        :param what: what is looked for: equal ones are one.
+        :param what: what is looked for: looks for equal values are the same.
         :param ask: asks the store.
         """
         with self._lock:
@@ -92,7 +91,7 @@ class StoreLooks:
 def looks_at(root: str) -> StoreLooks:
     """The looks at the store that a ledger is on: a bucket, a container, or this machine's disks.
 
-    :param root: folder of all ledgers, as users name it.
+    :param root: folder of all ledgers, as the user gives it.
     """
     place = urlsplit(root)
     return _looks(f"{place.scheme or 'file'}://{place.netloc.rpartition('@')[2]}")
@@ -100,21 +99,21 @@ def looks_at(root: str) -> StoreLooks:
 
 @cache
 def _looks(store: str) -> StoreLooks:
-    """For good: threads that hang in a store outlive whoever waits for it."""
+    """Kept forever: threads that hang in a store outlive whoever waits for them."""
     return StoreLooks(store)
 
 
 class KafkaLookTrigger(BaseTrigger):
     """
-    Base of the triggers that ask now and then how a window is. Whoever doesn't answer, or can't be asked, is logged,
-    and asked again.
+    Base of the triggers that look at a window's state now and then. If a store or cluster doesn't answer or can't be
+    asked, that is logged, and it is asked again.
 
-    :param window: the window's reference: what ``KafkaResolveWindowOperator`` returned.
-    :param poll_interval_s: seconds between looks; :attr:`shortest_s` at least.
+    :param window: the window's reference, as returned by ``KafkaResolveWindowOperator``.
+    :param poll_interval_s: seconds between looks; at least :attr:`shortest_s`.
     """
 
     shortest_s = 1.0
-    """Each look is some requests to the ledger's store."""
+    """Each look takes several requests to the ledger's store."""
 
     def __init__(self, *, window: dict[str, Any], poll_interval_s: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's base class
@@ -125,7 +124,7 @@ class KafkaLookTrigger(BaseTrigger):
         self._said: dict[str, str] = {}
 
     def what(self) -> dict[str, Any]:
-        """The arguments that say what is looked for, as plain JSON. Each trigger says its own."""
+        """The arguments that say what is looked for, as plain JSON. Each trigger defines its own."""
         raise NotImplementedError
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -135,20 +134,20 @@ class KafkaLookTrigger(BaseTrigger):
         }
 
     async def look(self, who: str, looks: StoreLooks, what: Hashable, ask: Callable[[], Any]) -> Any:
-        """What somebody answers; None while he doesn't."""
+        """The answer of a store or cluster; None as long as there is none."""
         look = self._looks.pop(who, None) or looks.begin(what, ask)
         if not await look.ends():
             self._looks[who] = look
-            self.say(who, f"{who} doesn't answer within {duration_text(LONGEST_LOOK_S)}.")
+            self.say(who, f"{who} didn't answer within {duration_text(LONGEST_LOOK_S)}.")
             return None
         try:
             return look.result()
-        except Exception as error:  # each cluster and each store has its own
+        except Exception as error:  # each kind of cluster and store raises its own
             self.say(who, f"{who} can't be asked ({type(error).__name__}: {error}).")
             return None
 
     def say(self, who: str, line: str) -> None:
-        """Log how somebody is, when that is something new."""
+        """Log the state of a store, cluster or driver, if it has changed."""
         if line != self._said.get(who):
             self.log.info("%s Looking again every %g s.", line, self.poll_interval_s)
         self._said[who] = line

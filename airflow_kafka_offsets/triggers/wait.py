@@ -29,12 +29,12 @@ class KafkaWaitTrigger(KafkaPollTrigger):
     Polls Kafka until a condition holds, then fires once.
 
     The event is ``{"status": "done", "result": {...}}``, or ``{"status": "failed", "message": "..."}`` for a fault that
-    waiting can't mend. Passing faults are logged and waited out.
+    waiting can't fix. Faults that may pass are logged and waited out.
 
-    :param kafka_conn_id: connection id; looked up anew at each poll, so that an edited connection takes effect.
+    :param kafka_conn_id: connection id; looked up at each poll, so that changes to the connection take effect.
     :param condition: the condition as JSON.
     :param poll_interval_s: seconds between polls.
-    :param memory: what the worker remembers of its own check.
+    :param memory: what the worker's own check remembered.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Triggers of asset watchers: they fire when something changes, and remember what it was.
+"""Triggers of asset watchers: they fire when something changes, and remember what they fired for.
 
-Airflow starts a watcher's trigger again whenever it ends, and whenever the triggerer restarts. So these never end, and
-what they have fired for is kept in the asset's state store: it is written as soon as an event is handed over. A
-triggerer that ends in the second between that and the event's way into Airflow's database loses the event.
+Airflow restarts a watcher's trigger whenever it ends, and whenever the triggerer restarts. So these triggers never end,
+and keep what they fired for in the asset's state store, written as soon as an event is handed over. If the triggerer
+ends in the second between that and the event's arrival in Airflow's database, the event is lost.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, refusing_arguments
 
 _SHARED_WATCHER = (
-    "Several assets have this same watcher, so its state has no place: after a restart it begins again. "
-    "Give each asset a watcher of its own, with another poll_interval_s for example."
+    "Several assets have this same watcher, so its state can't be kept: after a restart it starts over. "
+    "Give each asset a watcher of its own, for example with a different poll_interval_s."
 )
 
 _IDENTITY = ("groups", "topics", "window", "kafka_conn_id", "isolation_level")
-"""The arguments that make a watch what it is."""
+"""The arguments that identify a watch."""
 
 
 class KafkaEdgeTrigger(KafkaPollTrigger):
     """
-    Base of the triggers for ``AssetWatcher``. No fault ends them: it is logged, and asked again.
+    Base of the triggers for ``AssetWatcher``. No fault ends them: faults are logged, and the next poll asks again.
 
     :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``.
     :param isolation_level: which records count.
@@ -62,7 +62,7 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
             raise TypeError(f"poll_interval_s must be a number of seconds above 0, not {poll_interval_s}.")
 
     def what(self) -> dict[str, Any]:
-        """The arguments that say what is watched, as plain JSON. Each trigger says its own."""
+        """The arguments that say what is watched, as plain JSON. Each trigger defines its own."""
         raise NotImplementedError
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -74,18 +74,19 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
 
     @property
     def _key(self) -> str:
-        """Another watch on the same asset has another memory; another limit or interval doesn't make it one."""
+        """Key of this watch's state. Another watch on the same asset has another key; another limit or interval
+        doesn't change it."""
         path, arguments = self.serialize()
         watched = json.dumps([arguments.get(name) for name in _IDENTITY])
         return f"{path.rpartition('.')[2]}.{hashlib.sha256(watched.encode()).hexdigest()[:16]}"
 
     async def recall(self) -> Any:
-        """What :meth:`keep` was given last by an earlier run of this watch; None when it never was."""
+        """The last value that an earlier run of this watch gave to :meth:`keep`; None when there is none."""
         while self.asset_state_store is not None:
             try:
                 return await self.asset_state_store.aget(self._key)
             except Exception as error:
-                if type(error) is ValueError:  # it doesn't know which asset is meant
+                if type(error) is ValueError:  # the store doesn't know which asset is meant
                     self.log.warning("%s", _SHARED_WATCHER)
                     self.asset_state_store = None
                 else:
@@ -94,7 +95,7 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
         return None
 
     async def keep(self, value: Any) -> None:
-        """Remember plain JSON."""
+        """Keep plain JSON for :meth:`recall`."""
         if self.asset_state_store is None:
             return
         try:
@@ -103,7 +104,7 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
             self.log.warning("The asset's state can't be written, so a restart may fire again: %s", error)
 
     async def outcomes_of(self, condition: Condition) -> AsyncGenerator[Outcome]:
-        """What polls find out about a condition, each logged when it is something new."""
+        """Outcomes of a condition's polls, each logged when it is new."""
         said = ""
         async with aclosing(super().outcomes_of(condition)) as found:
             async for outcome in found:
@@ -117,7 +118,7 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
                 yield outcome
 
     async def first_outcome(self, condition: Condition, is_it: Callable[[Outcome], bool]) -> Outcome:
-        """The first outcome of a kind that polls find out about a condition from now on."""
+        """The first outcome of a kind, among a condition's polls from now on."""
         async with aclosing(self.outcomes_of(condition)) as found:
             async for outcome in found:
                 if is_it(outcome):
@@ -129,11 +130,11 @@ class KafkaLagZeroTrigger(KafkaEdgeTrigger):
     """
     For an ``AssetWatcher``: fires whenever all groups have caught up after one of them was behind.
 
-    A group that doesn't exist yet is behind. What is so when the watch begins is no event.
+    A group that doesn't exist yet is behind. The state at the time when the watch begins is not an event.
 
     :param groups: a group id or several.
-    :param topics: judge these topics alone; all that a group has committed on or reads by default.
-    :param max_lag: "zero" may be a few offsets more, in total for each group.
+    :param topics: judge only these topics; by default all that a group has committed on or reads.
+    :param max_lag: lag that still counts as zero, in total for each group.
 
     The other arguments are those of :class:`KafkaEdgeTrigger`. Payload: ``{"groups": {"<group>": 0}, "max_lag":
     0}``.
@@ -170,19 +171,19 @@ class KafkaLagZeroTrigger(KafkaEdgeTrigger):
 
 class KafkaNewDataTrigger(KafkaEdgeTrigger):
     """
-    For an ``AssetWatcher``: fires whenever at least so many records have arrived since it fired last, or the first of
-    them so long ago.
+    For an ``AssetWatcher``: fires whenever at least ``min_records`` records have arrived since it last fired, or the
+    first of them is ``max_age`` old.
 
-    It counts from the log ends at the time when the watch begins. On a topic that was re-created or truncated since it
-    fired last, everything is new.
+    It counts from the log ends at the time when the watch begins. On a topic that was re-created or truncated since the
+    last event, everything is new.
 
     :param topics: a topic or several.
     :param min_records: how many records, over all topics.
-    :param max_age: how old the first new record may become, by its timestamp, before fewer are enough, a timedelta or
-        seconds.
+    :param max_age: age of the first new record, by its timestamp, from which on fewer records are enough; a timedelta
+        or seconds.
 
     The other arguments are those of :class:`KafkaEdgeTrigger`. Payload: ``{"new": {"flights": 120}, "stale":
-    {}, "since": "..."}``, and with ``max_age`` also ``age_s``, the first new record's age where it was looked at.
+    {}, "since": "..."}``, and with ``max_age`` also ``age_s``, the first new record's age if it was looked at.
     """
 
     def __init__(
@@ -221,7 +222,7 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
             await self.keep(since.to_json())
 
     async def _log_ends(self) -> FixedOffsets:
-        """Log ends to begin with."""
+        """The log ends to start from."""
         ends = replace(self._first, max_age_ms=None)  # how old the log's first record is doesn't matter
         since = _ends(await self.first_outcome(ends, lambda found: isinstance(found, Progress)))
         await self.keep(since.to_json())
@@ -229,7 +230,7 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
 
 
 def _is_news(outcome: Outcome) -> bool:
-    """Enough new data, or that the offsets of a topic mean nothing any more."""
+    """Whether there is enough new data, or a topic's offsets no longer mean anything."""
     if isinstance(outcome, Progress):
         return outcome.done
     return isinstance(outcome, WindowError) and outcome.topic is not None
@@ -242,16 +243,16 @@ def _ends(outcome: Outcome) -> FixedOffsets:
 
 class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
     """
-    For an ``AssetWatcher``: fires for one window after the other, each when it has become complete.
+    For an ``AssetWatcher``: fires for one window after another, when each becomes complete.
 
-    Windows of one length follow each other from 1970 on, UTC: full hours, full days. The first one is the one that runs
-    when the watch begins; none is left out afterwards, also of those that end while the triggerer is down.
+    Windows have one length and follow each other from 1970 on, UTC: full hours, full days. The first is the one that is
+    open when the watch begins. After that none is left out, not even those that end while the triggerer is down.
 
     :param topics: a topic or several.
-    :param window: how long a window is, a timedelta or seconds.
+    :param window: length of a window, a timedelta or seconds.
     :param allowed_lateness: as for :class:`.sensors.window_complete.KafkaWindowCompleteSensor`.
-    :param idle: as there.
-    :param idle_after: as there.
+    :param idle: as for that sensor.
+    :param idle_after: as for that sensor.
 
     The other arguments are those of :class:`KafkaEdgeTrigger`. Payload: ``{"start": "2026-11-21T05:00:00.000Z",
     "end": "2026-11-21T06:00:00.000Z", "partitions_passed": 6, "assumed_idle": []}``.

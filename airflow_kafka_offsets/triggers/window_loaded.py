@@ -18,14 +18,14 @@ from airflow_kafka_offsets.triggers.store_looks import KafkaLookTrigger, looks_a
 
 class KafkaWindowLoadedTrigger(KafkaLookTrigger):
     """
-    Looks into the ledger until the window is loaded: published, in the revision that is referred to or one that
-    replaced it; or counted by a driver and proved, so that it can be published.
+    Looks into the ledger until the window is loaded: published, in the given revision or one that replaced it; or
+    counted by a driver and proved, so that it can be published.
 
     The event is ``{"status": "done"}``, or ``{"status": "failed", "message": "...", "retriable": False}`` when waiting
-    can't help, as for a window that was forgotten; ``retriable`` is whether another try of the task may.
+    can't help, for example because the window was forgotten; ``retriable`` says whether a retry of the task may help.
 
-    :param load: name of the prepared load that is waited for. What others have counted that were asked for something
-        else doesn't end the wait; where its drivers have ended, and one has noted a failure, waiting can't help.
+    :param load: name of the prepared load to wait for. Results of other loads, which were asked for something else,
+        don't end the wait. If all drivers of this load have ended and one has noted a failure, waiting can't help.
     """
 
     def __init__(self, *, window: dict[str, Any], poll_interval_s: float, load: str | None = None) -> None:
@@ -39,7 +39,7 @@ class KafkaWindowLoadedTrigger(KafkaLookTrigger):
         ref, load = self.ref, self._load
         ledger = f"The ledger at {ref.ledger_root}"
         while True:
-            # In a thread from the start: looking up the connection in the ledger's root blocks too.
+            # In a thread from the start, because looking up the connection in the ledger's root blocks too.
             event = await self.look(ledger, looks_at(ref.ledger_root), (ref, load), lambda: _event(ref, load))
             if event:
                 yield TriggerEvent(event)
@@ -50,7 +50,7 @@ class KafkaWindowLoadedTrigger(KafkaLookTrigger):
 
 
 def _event(ref: WindowRef, load: str | None) -> dict[str, Any]:
-    """What a look makes of the wait; nothing where it goes on."""
+    """The event that a look leads to; empty when the wait goes on."""
     try:
         return {"status": "done"} if is_loaded(ref, ref.ledger(), load) else {}
     except KafkaOffsetsError as error:
@@ -60,18 +60,18 @@ def _event(ref: WindowRef, load: str | None) -> dict[str, Any]:
 def is_loaded(ref: WindowRef, ledger: Ledger, load: str | None = None) -> bool:
     """Whether a window is published, or can be.
 
-    :param load: name of the prepared load that is waited for.
-    :raises KafkaOffsetsError: what a driver of that load has failed with last, where all have ended and have left
-        nothing that can be published.
+    :param load: name of the prepared load to wait for.
+    :raises KafkaOffsetsError: the last failure of that load's drivers, when all of them have ended and left nothing
+        that can be published.
     """
     pinned, publication = ref.loaded(ledger)
     if publication is not None:
         return True
-    # Before the results: what the last driver counts that was still running is among them then.
+    # Before the results: they then include what the last running driver counts in the meantime.
     failure = ledger.folder_of(pinned).failure_of_load(load) if load else None
     if proved_for(ledger, pinned, load):
         return True
     if failure is not None:
-        ended = f"Each driver that has begun load {load} has ended, and none has left what can be published"
+        ended = f"All drivers of load {load} have ended, and none has left a result that can be published"
         raise replace(failure, message=f"{failure.message.rstrip('.')}. {ended}: submit the load again.").as_error()
     return False

@@ -132,5 +132,5 @@ class TestTransforms:
         table: str,
         tamper: Callable[[DataFrame], DataFrame],
     ) -> None:
-        with pytest.raises(UnprovenError, match="200 of 250 rows lie outside its time, and the output keeps"):
+        with pytest.raises(UnprovenError, match="200 of 250 rows lie outside its time, but the output keeps"):
             load(open_window(disordered), table, tamper, strict_time=True)

@@ -38,7 +38,7 @@ class TestRecordAges:
 
     def test_so_does_one_without_a_timestamp_and_one_that_is_not_there_yet(self) -> None:
         found = ages(record(None), FirstRecord("t", 1, 5, searched_to=5))
-        assert found.unknown == ("t-0 (it has no timestamp)", "t-1 (its leader gave no record yet)")
+        assert found.unknown == ("t-0 (it has no timestamp)", "t-1 (its leader hasn't returned a record yet)")
         assert found.known_ms is None
 
     def test_a_codec_that_this_machine_lacks_is_a_fault_of_the_machine(self) -> None:

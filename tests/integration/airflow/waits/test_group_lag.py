@@ -142,7 +142,7 @@ class TestUnknownAge:
         name, reader = stamped(now_ms() + 10 * 86_400_000)
         found = look(reader, max_age=timedelta(days=365))
         assert (found.done, found.result["age_s"]) == (False, {reader: None})
-        assert f"; the age of what it hasn't read is unknown on {name}-0 (" in found.summary
+        assert f"; the age of its unread records is unknown on {name}-0 (" in found.summary
         assert "its timestamp lies in the future: 20" in found.summary
 
     def test_a_clock_that_is_a_little_ahead_is_no_future(
@@ -208,7 +208,7 @@ class TestNoCommit:
         assert look(half).done, "from the log start there is nothing to read"
         found = look(half, no_commit="wait")
         assert not found.done
-        assert found.summary == f"{half} has no commit on 1 partitions, {name}-0 for one"
+        assert found.summary == f"{half} has no commit on 1 partitions, such as {name}-0"
         commit(half, name, 0)
         assert look(half, no_commit="wait").done
 

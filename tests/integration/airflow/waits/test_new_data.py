@@ -108,7 +108,7 @@ class TestSinceSnapshot:
         produce(name, 0, [(now_ms() + ahead_ms, None, b"x"), *ONE])
         found = look(name, since=since, min_records=5, max_age=timedelta(days=365))
         assert (found.done, found.result["age_s"]) == (True, None)
-        assert f"the age of what is new is unknown on {name}-0 ({why}" in found.summary
+        assert f"the age of the new records is unknown on {name}-0 ({why}" in found.summary
         assert not look(name, since=since, min_records=5).done, "without a limit, only their number counts"
 
     def test_markers_do_not_age(self, broker: Broker, topic: MakeTopic, snapshot: Snapshot, look: Look) -> None:

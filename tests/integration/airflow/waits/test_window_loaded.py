@@ -174,7 +174,7 @@ class TestAStoreThatHangs:
         wait = deferred(verify, context)
         pipe = request.getfixturevalue("pipe")
         number = triggerer.start(taken_up(wait.trigger))
-        wait_for_lines(said, "doesn't answer within 1 s", "Looking again")
+        wait_for_lines(said, "didn't answer within 1 s", "Looking again")
         assert triggerer.events(number) == []
         let_go(pipe)
         wait_for_lines(said, "isn't loaded yet", "Looking again")
