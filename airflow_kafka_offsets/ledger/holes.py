@@ -203,7 +203,7 @@ class Surroundings:
         """Numbers of the snapshots that a published window was made from. Checkpoints hold them for many windows."""
         numbers = self.index.live[window]
         verified = self._verified.get((window, numbers[0])) if len(numbers) == 1 else None
-        found = self._published(window) if verified is None else verified
+        found = self._read_published(window) if verified is None else verified  # not kept: a row may be years long
         return found.start_snapshot, found.end_snapshot
 
     @cached_property
@@ -279,7 +279,8 @@ class Surroundings:
         return self._ledger.pinned(window, publication.revision).manifest
 
     def _newest(self, window: str) -> WindowFolder:
-        return self._ledger.window_folders.newest(window, self.index.live[window])
+        # A window that was forgotten before this look has none.
+        return self._ledger.window_folders.newest(window, self.index.live.get(window, ()))
 
     def _pinned(self, window: str) -> Manifest:
         return self._ledger.pinned(window, self._newest(window).revision).manifest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from upath import UPath
 
-from airflow_kafka_offsets.errors import LedgerConflictError
+from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
@@ -18,6 +19,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
 from tests.integration.ledger.loads import publish
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
@@ -241,3 +243,24 @@ def test_a_window_that_is_not_pinned_yet_or_was_taken_back_keeps_no_group_from_b
         taken = Path(log.pin(0, 10).uri.removeprefix("file://"))
         (taken.parent / "manifest.sha256").write_text("taken back: for a test")
     assert log.around(log.pin(20, 30, published=True)).since({}) == []
+
+
+def test_around_a_window_that_was_forgotten_meanwhile_that_is_the_error(log: Minutes) -> None:
+    log.pin(0, 10, published=True)
+    looked_at = log.pin(20, 30, published=True)
+    log.ledger.forget([looked_at.manifest.window], "for a test")
+    with pytest.raises(LedgerCorruptError, match=f"has no window {looked_at.manifest.window}"):
+        log.around(looked_at).before()
+
+
+def test_of_a_row_of_many_windows_the_manifests_are_not_kept(log: Minutes) -> None:
+    pinned = [log.pin(each, each + 10, published=True) for each in range(0, 200, 10)]
+    around = log.around(pinned[-1])
+    before = _manifests()
+    assert around.since({}) == []
+    assert _manifests() - before <= 2
+
+
+def _manifests() -> int:
+    gc.collect()
+    return sum(isinstance(each, Manifest) for each in gc.get_objects())

@@ -196,6 +196,12 @@ class TestCheckpoints:
             f"24 published windows tile, {24 * OFFSETS} offsets",
         ]
 
+    def test_nothing_is_kept_for_a_window_that_was_forgotten_meanwhile(self, local: Ledger) -> None:
+        window = load(local, DAY[0]).manifest.window
+        local.forget([window], "for a test")
+        local.keep_day(window)
+        assert names(local.folder / "checkpoints") == []
+
     def test_a_window_of_a_table_that_is_published_once_more_is_looked_at_again(self, local: Ledger) -> None:
         """Two attempts side by side: the rows of the one that began later have taken the place of the others'."""
         pinned = resolve(local, DAY[0])
