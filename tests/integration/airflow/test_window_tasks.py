@@ -114,7 +114,7 @@ class TestPreflight:
         assert fails_with(ConfigurationError, failed)
         said, program = str(failed.value), named.get("spark_binary", "spark-submit")
         where = "there" if "/" in program else f"on this worker's PATH ({tmp_path})"
-        assert said.startswith(f"The load is run by {program}, and there is no such program {where}. PySpark's is /")
+        assert said.startswith(f"The load is run by {program}, but there is no such program {where}. PySpark's is /")
         advised = re.search(r"PySpark's is (\S+): put its folder on PATH, or give its path as spark_binary=", said)
         assert advised is not None
         assert os.access(advised[1], os.X_OK)
