@@ -1,7 +1,7 @@
-"""Files on any store that fsspec reaches, with the one operation that the ledger stands on: exclusive creation.
+"""Files on any store that fsspec reaches, with the one operation that the ledger relies on: exclusive creation.
 
-A file appears with its whole content or not at all, and only one of two racing writers creates it. Local disks get that
-from a hard link, object stores from a conditional put. No lock, no server, no change of a file.
+A file appears with its whole content or not at all, and only one of two racing writers creates it. Local disks use a
+hard link for that, object stores a conditional put. There is no lock and no server, and files are never changed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _LOCAL = ("file", "local", "")
 _S3 = ("s3", "s3a")
 _AZURE = ("abfs", "abfss", "az", "adl")
 _CONDITIONAL_PUT = (*_S3, "gs", "gcs", *_AZURE)
-"""Stores whose fsspec file system knows a conditional put: s3fs, gcsfs and adlfs, from some version on each. Whether
-this one does is tried out when a ledger is made."""
+"""Stores whose fsspec file system supports a conditional put: recent versions of s3fs, gcsfs and adlfs. Creating a
+ledger tests whether this one does."""
 _AT_A_TIME = 16
-"""Small files that are asked for at a time: on an object store each takes a round trip or two."""
+"""Small files requested at a time: on an object store, each takes a round trip or two."""
 _MOST_TRIES = 100
 _TAKEN = (409, 412)
 _RESTORE = "Restore it as it was, from a backup or an earlier version of the object."
@@ -57,12 +57,12 @@ class StoragePath(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LedgerPath:
-    """A file or folder whose file system was found once: Airflow looks a path's connection up each time it is asked.
+    """A file or folder that keeps its file system: Airflow's own path looks up its connection on each access.
 
     :param fs: the file system.
-    :param path: where it is, as the file system knows it.
+    :param path: the path on that file system.
     :param protocol: the store's scheme.
-    :param uri: where it is, as the user named it.
+    :param uri: the URI as the user gave it.
     """
 
     fs: Any
@@ -72,7 +72,7 @@ class LedgerPath:
 
     @classmethod
     def of(cls, path: StoragePath) -> Self:
-        """The same place as a path."""
+        """The same place as another kind of path."""
         return cls(path.fs, path.path.rstrip("/"), path.protocol, str(path).rstrip("/"))
 
     @property
@@ -88,7 +88,7 @@ class LedgerPath:
 
 
 def plain_uri(path: StoragePath) -> str:
-    """The URI as Spark knows the place: with a scheme, and without the connection id before the ``@``."""
+    """The URI that Spark uses for a path: with a scheme, and without the connection id before the ``@``."""
     parts = urlsplit(str(path))
     scheme = _HADOOP_SCHEMES.get(path.protocol, path.protocol)
     *before, place = parts.netloc.split("@")
@@ -96,7 +96,7 @@ def plain_uri(path: StoragePath) -> str:
     if path.protocol in _AZURE and "." in place and before:  # a host, as no container has a dot in its name
         scheme, place = "abfss", f"{before[-1]}@{place}"
     elif path.protocol in _AZURE and account:
-        # fsspec knows the account from its connection, Hadoop from the URI.
+        # fsspec takes the account from its connection, Hadoop from the URI.
         scheme, place = "abfss", f"{place}@{account}.dfs.core.windows.net"
     return urlunsplit(parts._replace(scheme=scheme, netloc=place))
 
@@ -104,8 +104,8 @@ def plain_uri(path: StoragePath) -> str:
 def create_exclusive(path: StoragePath, content: bytes) -> bool:
     """Create a file with this content, unless it exists.
 
-    :returns: True when the file now holds exactly this content; False when somebody else's stands there. A writer whose
-        first request got through unheard finds its own content, and wins.
+    :returns: True when the file now holds exactly this content; False when it holds another writer's. If a first
+        request succeeded but its response was lost, the retry finds its own content, and returns True.
     :param content: at least one byte: fsspec creates an empty object on S3 unconditionally, whatever the mode.
     :raises ExclusiveCreateError: when the store can't create exclusively.
     """
@@ -116,14 +116,14 @@ def create_exclusive(path: StoragePath, content: bytes) -> bool:
             _create(path, content)
         except ExclusiveCreateError:
             raise
-        except Exception as error:  # adlfs lets Azure's own through, which are no OSError
-            # Not every store's conflict comes as FileExistsError: S3 has two codes for it, and its imitators their own.
+        except Exception as error:  # adlfs passes Azure's own errors on, which aren't OSErrors
+            # Not every store raises FileExistsError for a conflict: S3 has two codes for it, and its imitators others.
             stored = read(path)
             if stored is not None:
                 return stored == content
             if not _is_refusal(error):
                 raise
-            # Whoever had created it has taken it back in between.
+            # The writer that had created it has deleted it in between.
             refusal = error
         else:
             return True
@@ -131,7 +131,7 @@ def create_exclusive(path: StoragePath, content: bytes) -> bool:
 
 
 def replace_file(path: StoragePath, content: bytes) -> None:
-    """Create or replace a file that others are made from again. Readers see the old content or the new."""
+    """Create or replace a file that can be derived again. Readers see the old content or the new."""
     if path.protocol in _LOCAL:
         replace_local(Path(path.path), content)
     else:
@@ -142,7 +142,7 @@ def _create(path: StoragePath, content: bytes) -> None:
     if path.protocol in _LOCAL:
         create_local(Path(path.path), content)
     elif path.protocol in _AZURE:
-        # Mode "xb" stages blocks first, which another writer's put throws away.
+        # Mode "xb" stages blocks first, which another writer's put discards.
         path.fs.pipe_file(path.path, content, overwrite=False)
     elif path.protocol in _CONDITIONAL_PUT:
         with path.fs.open(path.path, "xb") as file:
@@ -155,11 +155,11 @@ def _create(path: StoragePath, content: bytes) -> None:
 
 
 def require_exclusive_creation(folder: LedgerPath) -> None:
-    """Try out whether a store lets one of two writers alone create a file. Its scheme doesn't tell: servers that speak
-    S3 and ignore ``If-None-Match`` let both win, and the second one's content stands.
+    """Test whether a store lets only one of two writers create a file. Its scheme doesn't tell: S3-compatible servers
+    that ignore ``If-None-Match`` let both win, and keep the second one's content.
 
-    :raises ExclusiveCreateError: naming the store, when it does.
-    :raises OSError: when it doesn't answer, or denies access: that shows nothing, and another try asks again.
+    :raises ExclusiveCreateError: naming the store, when it lets both win.
+    :raises OSError: when it doesn't answer, or denies access: the test is then inconclusive, and a retry repeats it.
     """
     probe = folder / f".probe-{uuid4().hex}"
     refused = False
@@ -173,22 +173,23 @@ def require_exclusive_creation(folder: LedgerPath) -> None:
             refused = True
         stored = read(probe)
     finally:
-        with suppress(Exception):  # who may create need not be allowed to delete
+        with suppress(Exception):  # permission to create doesn't imply permission to delete
             probe.fs.rm_file(probe.path)
     if not refused or stored != b"first":
         raise ExclusiveCreateError(
             f"{folder}: {_server(folder)} let two writers create the same file, because it ignores the "
-            "condition of a put (If-None-Match), so two tasks could both pin a snapshot. Nothing was "
-            "written. Update that server, or put the ledger on a store with conditional writes: AWS S3, "
+            "condition of a put (If-None-Match), so two tasks could both store a snapshot under one number. "
+            "Nothing was written. Update that server, or put the ledger on a store with conditional writes: AWS S3, "
             "Google Cloud Storage, MinIO or a local disk."
         )
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether a store says that the name is taken: by 412, and S3 by 409 too while another put of it is under way.
+    """Whether a store's error says that the name is taken: status 412, and on S3 also 409 while another put of that
+    name is in progress.
 
-    adlfs, gcsfs, and s3fs for AWS's own wording, say so by FileExistsError; s3fs gives other errors botocore's as their
-    cause, whose answer is a dictionary.
+    adlfs and gcsfs raise FileExistsError, and so does s3fs for AWS's own wording; for others, s3fs raises an error
+    whose cause is botocore's, with the response as a dictionary.
     """
     answer = getattr(error.__cause__, "response", None)
     metadata = answer.get("ResponseMetadata", {}) if isinstance(answer, Mapping) else {}
@@ -196,7 +197,7 @@ def _is_refusal(error: Exception) -> bool:
 
 
 def _server(folder: LedgerPath) -> str:
-    """The store in words, with its endpoint where it isn't the scheme's usual one."""
+    """The store in words, with its endpoint if it isn't the scheme's default."""
     endpoint = getattr(folder.fs, "endpoint_url", None) or getattr(folder.fs, "_endpoint", None)
     client = dict(getattr(folder.fs, "client_kwargs", None) or {})
     endpoint = client.get("endpoint_url") or endpoint
@@ -206,9 +207,9 @@ def _server(folder: LedgerPath) -> str:
 def read(path: StoragePath, *, limit_bytes: int | None = None) -> bytes | None:
     """A file's content; None when there is no such file.
 
-    :param limit_bytes: read no more of it.
+    :param limit_bytes: most bytes to read; None for all.
     """
-    # s3fs asks for the size first otherwise, to read large files in parts: two round trips for one.
+    # By default, s3fs asks for the size first, to read large files in parts: two round trips instead of one.
     options = {"max_concurrency": 1} if path.protocol in _S3 else {}
     options |= {} if limit_bytes is None else {"start": 0, "end": limit_bytes}
     try:
@@ -237,17 +238,17 @@ def parse_json(path: StoragePath, content: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise LedgerCorruptError(f"{path} is not JSON: {error}. {_RESTORE}") from error
     if not isinstance(fields, dict):
-        raise LedgerCorruptError(f"{path} holds no JSON object. {_RESTORE}")
+        raise LedgerCorruptError(f"{path} isn't a JSON object. {_RESTORE}")
     return fields
 
 
 def to_json_bytes(fields: Mapping[str, Any]) -> bytes:
-    """JSON for a file: sorted keys, no spaces."""
+    """JSON for a file, with sorted keys and without spaces."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
 def names(folder: StoragePath) -> list[str]:
-    """Names in a folder, in order; empty when there is no such folder. Drafts are left out."""
+    """Names in a folder, in order; empty when there is no such folder. Drafts are left out, as in all listings."""
     folder.fs.invalidate_cache(folder.path)
     try:
         paths = folder.fs.ls(folder.path, detail=False)
@@ -258,10 +259,10 @@ def names(folder: StoragePath) -> list[str]:
 
 
 def names_below(folder: StoragePath) -> list[str]:
-    """Paths of all files in a folder and its folders, from the folder on, in order, by one request where the store has
-    no folders. Drafts are left out."""
+    """Paths of all files in a folder and its subfolders, relative to the folder, in order. Object stores need only one
+    listing. Drafts are left out."""
     if folder.protocol in _LOCAL:
-        # fsspec's own walk leaves out what it may not read, as if nothing were there.
+        # fsspec's own walk silently skips folders that it may not read.
         return sorted(_local_names_below(folder.path))
     folder.fs.invalidate_cache(folder.path)
     found = (str(path).removeprefix(folder.path).lstrip("/") for path in folder.fs.find(folder.path))
@@ -284,7 +285,7 @@ def _local_names_below(folder: str, start: str = "") -> Iterator[str]:
 
 
 def in_parallel(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """What a question about each of many files or folders gives, in order."""
+    """Call a function for each of many files or folders in parallel, and return the results in order."""
     asked = list(items)
     if len(asked) < 2:
         return [ask(item) for item in asked]
@@ -293,12 +294,12 @@ def in_parallel(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
 
 
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
-"""What file systems say that have nothing to sync of a folder."""
+"""Errors of file systems that can't sync a folder."""
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
 
 
 def create_local(path: Path, content: bytes) -> None:
-    """Write beside, then link: a link is atomic, and fails when the name is taken.
+    """Write a draft beside it, then link it: a link is atomic, and fails when the name is taken.
 
     :raises FileExistsError: when the name is taken.
     :raises ExclusiveCreateError: when the disk has no hard links.
@@ -315,8 +316,8 @@ def create_local(path: Path, content: bytes) -> None:
     except OSError as error:
         if error.errno in _NO_LINKS:
             raise ExclusiveCreateError(
-                f"The disk of {path} has no hard links, which creating a file exclusively needs there. Put "
-                "the ledger on another one, or on an object store."
+                f"The disk of {path} doesn't support hard links, which are needed to create files exclusively. Put "
+                "the ledger on another disk, or on an object store."
             ) from error
         raise
     finally:
@@ -324,7 +325,7 @@ def create_local(path: Path, content: bytes) -> None:
 
 
 def replace_local(path: Path, content: bytes) -> None:
-    """Write beside, then rename over what is there."""
+    """Write a draft beside it, then rename the draft over it."""
     _make_folder(path.parent)
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     draft.write_bytes(content)
@@ -332,7 +333,7 @@ def replace_local(path: Path, content: bytes) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and those above it, so that they outlast a power cut as the file in them does."""
+    """Create a folder and its parents, synced to disk, so that they survive a power cut like the file in them."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
@@ -341,7 +342,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Have a folder's names on the disk: a file's own sync doesn't promise its name."""
+    """Sync a folder's names to disk: syncing a file doesn't guarantee its name."""
     place = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(place)

@@ -1,8 +1,8 @@
-"""Summaries: what is worth knowing of a window without opening its ranges.
+"""Summaries of windows, without their ranges.
 
-Verified windows of a day are kept together in a checkpoint, so that listing a year takes some hundred small files, and
-not some ten thousand. A checkpoint's name ends with the start of its own hash; whatever happens to a window later is
-another revision or a marker beside it, which their names tell: that it was forgotten, or is published once more.
+The verified windows of a day are kept together in a checkpoint, so that listing a year reads a few hundred small files
+instead of about ten thousand. A checkpoint's name ends with the start of its own hash. Later changes to a window are a
+new revision or a marker, both visible by name: the window was forgotten, or was published again.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from airflow_kafka_offsets.offsets.windows.manifest import digest
 
 FORMAT = 1
 _NAME = re.compile(r"(\d{6})(?:\d\d)?_([0-9a-f]{16})\.json")
-"""A day's, or a month's that holds what its days' hold."""
+"""A day's checkpoint, or a month's, which replaces those of its days."""
 _DAYS = 8
-"""So many checkpoints of a month are put into one."""
+"""How many checkpoints a month needs before they are merged into one."""
 _DAY_MS = 86_400_000
 
 
@@ -44,17 +44,17 @@ class WindowSummary:
 
     :param window: the window's name.
     :param revision: the revision's number.
-    :param state: how far it has come.
+    :param state: its state.
     :param sha256: its manifest's hash.
     :param start_snapshot: number of the snapshot at its start.
     :param end_snapshot: number of the snapshot at its end.
-    :param offsets: offsets in all its ranges.
-    :param lost_offsets: offsets that were gone when it was pinned.
-    :param attempts: how many there were.
-    :param attempt: the published one; None when none is.
-    :param rows: rows that it published.
-    :param output: folder with them; None for an empty window too.
-    :param publication: number of that publication; None when nothing is published.
+    :param offsets: number of offsets in all its ranges.
+    :param lost_offsets: number of offsets that were already deleted when it was pinned.
+    :param attempts: number of attempts.
+    :param attempt: the published attempt; None when none is published.
+    :param rows: number of published rows; None when nothing is published.
+    :param output: folder with these rows; None for an empty window too.
+    :param publication: number of the publication; None when nothing is published.
     """
 
     window: str
@@ -85,14 +85,14 @@ class WindowSummary:
 def summarise(folder: WindowFolder) -> WindowSummary | None:
     """The summary of a window; None when it has no manifest yet.
 
-    :raises LedgerCorruptError: naming a file that isn't what it should be.
+    :raises LedgerCorruptError: naming a damaged file.
     """
     pinned = folder.pinned()
     return None if pinned is None else summary_of(folder, pinned, folder.listing())
 
 
 def summary_of(folder: WindowFolder, pinned: PinnedManifest, listing: WindowListing) -> WindowSummary:
-    """The summary of a window whose files were read."""
+    """The summary of a window whose files were read before."""
     manifest, published = pinned.manifest, listing.publication
     return WindowSummary(
         window=folder.id,
@@ -112,8 +112,8 @@ def summary_of(folder: WindowFolder, pinned: PinnedManifest, listing: WindowList
 
 
 def without_replaced(summaries: Iterable[WindowSummary]) -> list[WindowSummary]:
-    """Without published revisions that others of their windows have replaced: of two that were looked at one after the
-    other, the first one may say what counted then."""
+    """Leave out published revisions that another revision of their window has replaced. Two revisions that were read
+    one after the other may both be published, because the second was published in between."""
     found = list(summaries)
     last = {window: max(numbers) for window, numbers in _publications(found).items()}
     return [summary for summary in found if summary.publication in (None, last.get(summary.window))]
@@ -137,17 +137,17 @@ class Checkpoints:
         self._folder = folder / "checkpoints"
 
     def read(self, names: Iterable[str] = ()) -> dict[tuple[str, int], WindowSummary]:
-        """All windows in them that are still as they were, by name and revision.
+        """All windows in the checkpoints that haven't changed since, by name and revision.
 
-        :param names: what is in the folders of the windows' months; without it, all windows as they were once.
-        :raises LedgerCorruptError: when one was changed.
+        :param names: names in the folders of the windows' months. Without it, changed windows are included.
+        :raises LedgerCorruptError: when a checkpoint was changed.
         """
         return still_true(self.files(), names)
 
     def files(self) -> dict[str, list[WindowSummary]]:
-        """What each says, by name, without those that a month's holds.
+        """The content of each checkpoint, by name, without days' checkpoints that a month's has replaced.
 
-        :raises LedgerCorruptError: when one was changed.
+        :raises LedgerCorruptError: when a checkpoint was changed.
         """
         known = [name for name in names(self._folder) if _NAME.fullmatch(name)]
         of_months = [name for name in known if name[6] == "_"]
@@ -163,7 +163,7 @@ class Checkpoints:
         content = read(path) or b""
         if match is None or not digest(content).startswith(match[2]):
             raise LedgerCorruptError(
-                f"{path} was changed after it was written. Delete it: ledger verify writes another."
+                f"{path} was changed after it was written. Delete it: ledger verify writes a new one."
             )
         fields = parse_json(path, content)
         if fields.get("format") != FORMAT:
@@ -171,14 +171,14 @@ class Checkpoints:
         return fields
 
     def write(self, summaries: Iterable[WindowSummary]) -> None:
-        """Keep windows of one day. Written twice, it is one file."""
+        """Write a checkpoint of one day's windows. Writing the same one again creates no second file."""
         kept = list(summaries)
         self._write(kept[0].window[:8], kept, ())
 
     def put_together(self, files: Mapping[str, Sequence[WindowSummary]]) -> None:
-        """Keep the windows of each month that has many checkpoints in one, so that listing a year reads a dozen.
+        """Merge the checkpoints of each month that has many, so that listing a year reads about a dozen.
 
-        :param files: what :meth:`files` returned.
+        :param files: the result of :meth:`files`.
         """
         by_month: dict[str, dict[str, Sequence[WindowSummary]]] = defaultdict(dict)
         for name, summaries in files.items():
@@ -199,9 +199,9 @@ class Checkpoints:
 def still_true(
     files: Mapping[str, Iterable[WindowSummary]], names: Iterable[str]
 ) -> dict[tuple[str, int], WindowSummary]:
-    """All windows of some checkpoints that weren't published once more since, by name and revision.
+    """All windows in some checkpoints that weren't published again since, by name and revision.
 
-    :param names: what is in the folders of the windows' months.
+    :param names: names in the folders of the windows' months.
     """
     last = last_publications(names)
     return {
@@ -218,9 +218,9 @@ def _summaries(fields: Mapping[str, Any]) -> list[WindowSummary]:
 
 
 def whole_day(window: str, windows: Collection[str]) -> Sequence[str]:
-    """The windows that start on the UTC day on which this one does, when they cover it without a hole; else none.
+    """The windows that start on the same UTC day as this one, if they cover that day without a hole; else none.
 
-    :param windows: names of all windows. The one before the day's first one may reach into it.
+    :param windows: names of all windows. The one before the day's first may extend into the day.
     """
     if window not in windows:  # forgotten meanwhile
         return []
@@ -235,5 +235,5 @@ def whole_day(window: str, windows: Collection[str]) -> Sequence[str]:
 
 
 def day_of(timestamp_ms: int) -> str:
-    """A UTC day as names begin with it: ``20261121``."""
+    """A UTC day as window names begin: ``20261121``."""
     return f"{to_datetime(timestamp_ms):%Y%m%d}"

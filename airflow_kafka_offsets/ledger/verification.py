@@ -1,7 +1,7 @@
-"""Verification: is everything in the ledger what it should be? Reads the ledger alone; Kafka isn't asked.
+"""Verification of the whole ledger. Reads only the ledger; doesn't ask Kafka.
 
-Each window's manifest is hashed, its states and counts are compared, and the published windows must tile. What was
-found in order once, in a day that is over, is kept in a checkpoint, and not read again unless ``full`` is asked for.
+Each window's manifest is hashed, its states and counts are compared, and the published windows must tile. Windows of
+past days that passed are kept in checkpoints, and not read again without ``full``.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
 from airflow_kafka_offsets.offsets.windows.tiling import Beginning, Misfit, Tiling, check_tiling
 
 _RECENT_MS = 7 * 86_400_000
-"""Crashes that are older have been found, unless ``full`` is asked for."""
+"""How far back to look for crashes; older ones are looked for only with ``full``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One thing that a ledger says, and whether it is so.
+    """One claim about the ledger, and whether it holds.
 
-    :param claim: what it is about: ``checkpoints``, ``window``, ``files``, ``tiling``, ``hole``, ``late`` or
-        ``orphans``. A hole is offsets between published windows that no window has; late is what has them and isn't
-        published.
-    :param window: which window; None when it is about all.
-    :param holds: whether it is so.
+    :param claim: its subject: ``checkpoints``, ``window``, ``files``, ``tiling``, ``hole``, ``late`` or ``orphans``.
+        ``hole`` is about offsets between published windows that no window covers; ``late`` about windows that cover
+        them but aren't published.
+    :param window: the window; None for claims about all windows.
+    :param holds: whether the claim holds.
     :param found: what was found, in words.
     """
 
@@ -54,9 +54,10 @@ class Claim:
 class _Examined:
     """A window that was read.
 
-    :param summary: None when it can't be read.
+    :param claim: whether its files are in order.
+    :param summary: its summary; None when it can't be read.
     :param ranges: its ranges.
-    :param result: what its published attempt has counted; None where it isn't published.
+    :param result: the result of its published attempt; None when it isn't published, or has a problem.
     """
 
     claim: Claim
@@ -68,10 +69,10 @@ class _Examined:
 def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     """Check everything.
 
-    :param full: read what checkpoints hold as well.
+    :param full: also read the windows in checkpoints.
     """
     files = {} if full else ledger.checkpoints.files()
-    stored = ledger.snapshots.last_number()  # before the windows: an increment is stored first, and pinned then
+    stored = ledger.snapshots.last_number()  # before listing windows: an increment is stored first, then pinned
     names = ledger.window_folders.names()
     known, folders = still_true(files, names), ledger.window_folders.current(names)
     kept = [known[key] for folder in folders if (key := (folder.id, folder.revision)) in known]
@@ -89,7 +90,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     )
     if kept:
         windows, offsets = number_of(len(kept), "window"), sum(summary.offsets for summary in kept)
-        claims.append(Claim("checkpoints", None, True, f"{windows}, {offsets} offsets, proved before"))
+        claims.append(Claim("checkpoints", None, True, f"{windows}, {offsets} offsets, verified before"))
     claims += _orphans(ledger, folders, stored, "" if full else day_of(now_ms() - _RECENT_MS)[:6])
     ranges = {checked.summary: checked.ranges for checked in examined if checked.summary is not None}
     claims += _tiling(ledger, kept, ranges)
@@ -99,11 +100,11 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
 
 
 def _examine(folder: WindowFolder, last_snapshot: int, ledger_id: str) -> _Examined:
-    """One window: its hash, its files against each other, its counts."""
+    """Check one window: its hash, its files against each other, its counts."""
     try:
         pinned = folder.pinned()
         if pinned is None:
-            found = "there is no manifest: a crash before it was pinned, resolve the window again"
+            found = "there is no manifest, because of a crash before it was pinned: resolve the window again"
             return _Examined(Claim("window", folder.id, False, found), None)
         listing = folder.listing()
         summary, published = summary_of(folder, pinned, listing), listing.publication
@@ -123,45 +124,45 @@ def _examine(folder: WindowFolder, last_snapshot: int, ledger_id: str) -> _Exami
 
 
 def _lists(ledger: Ledger, read: Sequence[tuple[str, list[str]]], published: Collection[str | None]) -> Iterator[Claim]:
-    """Lists of files that name others than are published, as a crash before they were made leaves them. They are made
-    again.
+    """Report file lists that don't match the published files, because of a crash before they were written; and write
+    them again.
 
-    :param read: windows, and the files of each.
-    :param published: all windows that are published: the others' lists name nothing.
+    :param read: windows, with the files of each.
+    :param published: all published windows: the lists of the others must be empty.
     """
     wanted = [*read, *((window, list[str]()) for window in sorted(ledger.file_lists.windows() - set(published)))]
     right = in_parallel(lambda named: ledger.file_lists.has(*named), wanted)
     for window, _ in compress(wanted, map(not_, right)):
         if ledger.file_lists.has(window, ledger.file_lists.files(window)):
-            continue  # it was published since it was looked at
+            continue  # it was published since it was read
         ledger.file_lists.refresh(window)
-        found = "its list of files didn't name what is published: a crash before it was made; it is correct now"
+        found = "its list of files didn't match what is published, because of a crash; it is correct now"
         yield Claim("files", window, False, found)
 
 
 def _misfits(folder: WindowFolder, pinned: PinnedManifest, listing: WindowListing, last_snapshot: int) -> Iterator[str]:
-    """Files that contradict each other, and files without those that should come before them."""
+    """Files that contradict each other, and files whose predecessors are missing."""
     manifest, published = pinned.manifest, listing.publication
     if "manifest.sha256" not in listing.files:
-        yield "manifest.sha256 is missing: resolve the window again, which writes it"
+        yield "manifest.sha256 is missing: resolve the window again to write it"
     missing = [number for number in (manifest.start_snapshot, manifest.end_snapshot) if number > last_snapshot]
     if missing:
         yield f"snapshot {missing[0]} is missing"
     if (manifest.window, manifest.revision) != (folder.id, folder.revision):
-        yield f"the manifest is that of {manifest.window}, revision {manifest.revision}"
+        yield f"the manifest belongs to {manifest.window}, revision {manifest.revision}"
     if listing.verified and published is None:
-        yield f"a verdict on {listing.verified[0]} without a publication"
+        yield f"there is a verdict on {listing.verified[0]}, but no publication"
     if published is not None and published.manifest_sha256 != pinned.sha256:
         yield f"published from another manifest ({published.manifest_sha256})"
     if published is not None:
         yield from _out_of_order(listing.publications)
     strays = sorted(set(listing.results) - set(listing.attempts))
     if strays:
-        yield f"results of {strays[0]}, which was never recorded as an attempt"
+        yield f"there is a result of {strays[0]}, which was never recorded as an attempt"
 
 
 def _out_of_order(publications: Sequence[Publication]) -> Iterator[str]:
-    """Publications that can't have come one after the other."""
+    """Publications that can't be a valid sequence."""
     by_number = {publication.number: publication for publication in publications}
     if list(by_number) != list(range(1, len(by_number) + 1)):
         yield f"its publications are numbered {shorten(map(str, by_number))}: some are missing"
@@ -176,8 +177,8 @@ def _out_of_order(publications: Sequence[Publication]) -> Iterator[str]:
         replaced = None if publication.replaces is None else by_number.get(publication.replaces)
         if replaced is not None and not publication.may_replace(replaced):
             yield (
-                f"publication {publication.number} of revision {publication.revision} takes the place of number "
-                f"{replaced.number} of revision {replaced.revision}"
+                f"publication {publication.number} of revision {publication.revision} replaces number "
+                f"{replaced.number} of revision {replaced.revision}, which it may not"
             )
 
 
@@ -190,18 +191,18 @@ def _count(
     if sha256 != published.result_sha256:
         return "", [f"the result of {published.attempt} was changed after it was published ({sha256})"]
     verdict = judge(pinned.manifest, result, published)
-    # Names are in order of time. Attempts after the published one found it there, and read nothing.
+    # Names are in order of time. Attempts after the published one found its publication, and read nothing.
     unfinished = [
         attempt for attempt in listing.attempts if attempt < published.attempt and attempt not in listing.results
     ]
     killed = f", {number_of(len(unfinished), 'attempt')} that left no result" if unfinished else ""
-    rows = "" if result.derived else f", {result.rows_written} rows"  # those of a job are in the verdict
+    rows = "" if result.derived else f", {result.rows_written} rows"  # for a job, the verdict has them
     words = f"{verdict}{rows}{killed}"
     return words, [] if verdict.proved else [words]
 
 
 def _orphans(ledger: Ledger, folders: Iterable[WindowFolder], last: int, since: str) -> Iterator[Claim]:
-    """Increments from a month on that were stored, and whose windows a crash left out."""
+    """Report increments since a month that were stored, but whose windows were never pinned because of a crash."""
     ends = {window_extent(folder.id)[1] for folder in folders}
     for entry in ledger.snapshots.entries(since, last):
         if entry.kind == AsOfKind.INCREMENT and entry.timestamp_ms not in ends:
@@ -216,8 +217,7 @@ def tiling_of(
 ) -> Tiling:
     """Whether published windows tile. Reads the ledger, and writes nothing.
 
-    :param kept: windows whose manifests are known to be as they were pinned. They are read only where they may not
-        meet.
+    :param kept: windows whose manifests are known to be unchanged. They are read only if they may not meet.
     :param read: other windows, with their ranges.
     """
     all_windows = without_replaced((*kept, *read))
@@ -230,7 +230,7 @@ def tiling_of(
         return read[window] if window in read else ledger.pinned(window.window, window.revision).manifest.ranges
 
     def surely_meet(earlier: WindowSummary, later: WindowSummary) -> bool:
-        # Hashed manifests that were made from one and the same snapshot meet there.
+        # Unchanged manifests that were made from the same snapshot meet there.
         return {earlier, later} <= sure and earlier.end_snapshot == later.start_snapshot
 
     def beginning(window: WindowSummary) -> Beginning:
@@ -266,11 +266,11 @@ def _tiling(
 
 
 def _late(ledger: Ledger, misfit: Misfit, waiting: Sequence[WindowSummary]) -> Claim:
-    """Windows that have all of what two published ones leave out. That is as it should be while they may still be
+    """The claim about windows that cover all offsets between two published ones. It holds while they may still be
     loaded."""
     failed = {summary for summary in waiting if has_failed(ledger, summary)}
     nobodys = failed | {summary for summary in waiting if summary.state is WindowState.LOST}
-    # Those first that need somebody: only some are named.
+    # Name first the ones that need attention: only some are named.
     ordered = sorted(waiting, key=lambda summary: summary not in nobodys)
     states = (f"{summary.window} ({'failed' if summary in failed else summary.state})" for summary in ordered)
     start, end = iso_instant(window_extent(misfit.earlier)[1]), iso_instant(window_extent(misfit.later)[0])
@@ -278,8 +278,8 @@ def _late(ledger: Ledger, misfit: Misfit, waiting: Sequence[WindowSummary]) -> C
 
 
 def has_failed(ledger: Ledger, summary: WindowSummary) -> bool:
-    """Whether every attempt to load a window is known to have failed, so that nobody loads it now. The window is looked
-    at anew: it may have been published since it was summarised."""
+    """Whether every attempt to load a window is known to have failed, so that nobody is loading it. Lists the window
+    again: it may have been published since its summary was made."""
     if summary.state is not WindowState.SUBMITTED:
         return False
     listing = ledger.window_folders.revision(summary.window, summary.revision).listing()
@@ -287,7 +287,7 @@ def has_failed(ledger: Ledger, summary: WindowSummary) -> bool:
 
 
 def _keep(ledger: Ledger, proved: Iterable[WindowSummary]) -> None:
-    """Note verified windows of days that are over in checkpoints."""
+    """Write checkpoints of the verified windows of past days."""
     today = day_of(now_ms())
     over = [summary for summary in proved if summary.state is WindowState.VERIFIED and summary.window[:8] < today]
     for _, summaries in groupby(

@@ -1,6 +1,6 @@
-"""Whereabouts: in which window a record is, and where that window's rows are. Asked of the ledger alone.
+"""Whereabouts: the window that a record is in, and where that window's rows are. Uses only the ledger.
 
-By its offset, which is exact; for its time see :mod:`.windows_at`.
+Looks records up by offset, which is exact; for lookups by time see :mod:`.windows_at`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Whereabouts:
 
     :param found: in words: ``published``, ``pinned, not published``, ``lost``, or why it is in no window.
     :param window: the window that it belongs to; None when it is in none.
-    :param revision: which revision of it.
-    :param attempt: the published attempt; None when none is.
+    :param revision: the window's revision.
+    :param attempt: the published attempt; None when none is published.
     :param output: folder with the attempt's rows.
     :param dag_id: the Dag that made the attempt.
-    :param run_id: its run.
-    :param task_id: its task.
+    :param run_id: the Dag run.
+    :param task_id: the task.
     """
 
     found: str
@@ -43,7 +43,7 @@ class Whereabouts:
 
 
 def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts:
-    """Look a record up by its topic, partition and offset."""
+    """Look up a record by its topic, partition and offset."""
     index = ledger.window_folders.index()
     revisions = {window: ledger.window_folders.counting(window, numbers) for window, numbers in index.live.items()}
     ordered = index.in_a_row(ledger.snapshots.times_apart())
@@ -58,14 +58,14 @@ def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts
     ]
     if not found:
         return Whereabouts(windows.why_nowhere(near, offset))
-    # Where windows overlap, the rows are where one of them was published.
+    # If windows overlap, the rows are in one that was published.
     return next((record for record in found if record.attempt), found[0])
 
 
 class _WindowsOnPartition:
-    """The windows of a ledger on one partition. A manifest is read when it is asked for, and once.
+    """The windows of a ledger on one partition. Each manifest is read on first use, and once.
 
-    :param folders: one of each window whose offsets rise with their time, in its order.
+    :param folders: one folder for each window whose offsets rise with time, in order of time.
     :param partition: the partition.
     """
 
@@ -81,23 +81,23 @@ class _WindowsOnPartition:
         return [each for each in pinned.manifest.ranges if TopicPartition.of(each) == self._partition]
 
     def is_pinned(self, folder: WindowFolder) -> bool:
-        """False where it has no manifest: a task has begun it, or a crash left it."""
+        """Whether it has a manifest. It doesn't while a task is pinning it, or after a crash."""
         return self._ranges(folder) is not None
 
     def range_of(self, folder: WindowFolder) -> OffsetRange | None:
-        """None where it isn't pinned, or doesn't have the partition."""
+        """The window's range; None when it isn't pinned, or doesn't have the partition."""
         return next(iter(self._ranges(folder) or ()), None)
 
     def last_pinned(self, count: int) -> WindowFolder | None:
-        """The last one that is pinned of the first ``count`` folders; None where none is."""
+        """The last pinned window of the first ``count`` folders; None when there is none."""
         return next(filter(self.is_pinned, reversed(self.folders[:count])), None)
 
     def around(self, offset: int) -> list[WindowFolder]:
-        """The last window that ends at or before an offset, and the first one that ends after it, where there are such:
-        of a year of windows, whose offsets rise with their time, a dozen are read."""
+        """The last window that ends at or before an offset, and the first one that ends after it, if they exist. As
+        offsets rise with time, a binary search reads only about a dozen of a year's windows."""
 
         def end(count: int) -> int:
-            """-1 where that window is older than the partition."""
+            """The end offset of the last pinned window; -1 if that window is older than the partition."""
             last = self.last_pinned(count)
             pinned = None if last is None else self.range_of(last)
             return -1 if pinned is None else pinned.end_offset
@@ -107,9 +107,9 @@ class _WindowsOnPartition:
         return [*([] if earlier is None else [earlier]), *self.folders[index : index + 1]]
 
     def why_nowhere(self, near: Sequence[WindowFolder], offset: int) -> str:
-        """In words: where an offset is that no window has.
+        """Where an offset is that no window has, in words.
 
-        :param near: the windows around it, and all of which it isn't known whether they are.
+        :param near: the windows around it, and all windows whose offsets don't follow time.
         """
         pinned = list(filter(self.is_pinned, near))
         if not pinned:
@@ -131,20 +131,20 @@ class _WindowsOnPartition:
 
 def _in_window(folder: WindowFolder, pinned: OffsetRange, offset: int) -> Whereabouts:
     if offset < pinned.start_offset:
-        return Whereabouts("lost: it was gone from the log when the window was pinned", folder.id, folder.revision)
+        return Whereabouts("lost: deleted from the log before the window was pinned", folder.id, folder.revision)
     found = place_of(folder, folder.publication())
     if found.attempt is None:
         partition = TopicPartition.of(pinned)
         losses = (loss for loss in folder.losses() if TopicPartition.of(loss) == partition)
         if any(offset < loss.end_offset for loss in losses):
-            return replace(found, found="lost: it was gone from the log when the window was to be loaded")
+            return replace(found, found="lost: deleted from the log before the window was loaded")
     return found
 
 
 def place_of(folder: WindowFolder, published: Publication | None) -> Whereabouts:
     """Where the records of a pinned window are.
 
-    :param published: what was published of it; None when nothing was.
+    :param published: its publication; None when nothing is published.
     """
     if published is None:
         return Whereabouts("pinned, not published", folder.id, folder.revision)

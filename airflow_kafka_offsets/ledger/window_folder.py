@@ -1,4 +1,4 @@
-"""A window's folder: its manifest, the attempts to load it, which one is published. The files are the state."""
+"""A window's folder: its manifest, the attempts to load it, and which one is published. The files are the state."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 
 _TAKEN_BACK = b"taken back"
-"""How ``manifest.sha256`` begins instead of a hash, where the window was taken back before it was settled."""
+"""How ``manifest.sha256`` begins, instead of with a hash, if the window was taken back before it was settled."""
 UNKNOWN_MS = sys.maxsize
-"""When an attempt began whose note doesn't tell: after all others, as far as they know."""
+"""Start time of an attempt whose note doesn't tell it: treated as after all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedManifest:
     """A stored manifest.
 
-    :param uri: where it is stored, as Spark knows the place too.
+    :param uri: where it is stored, in a form that Spark can use too.
     :param sha256: hex digest of its bytes.
-    :param manifest: what it says.
-    :param settled: whether its hash stood beside it when it was read; it stays then.
+    :param manifest: its content.
+    :param settled: whether its hash was stored beside it when it was read; then it is permanent.
     """
 
     uri: str
@@ -54,15 +54,15 @@ class PinnedManifest:
     settled: bool = field(default=False, compare=False)
 
     def of_ledger(self, ledger_id: str) -> Self:
-        """The same, when it was pinned in a ledger.
+        """This manifest, if it was pinned in the given ledger.
 
-        :param ledger_id: the identity of the ledger that it lies in.
-        :raises LedgerConflictError: when it was pinned in another one, whose folders were copied here.
+        :param ledger_id: the identity of the ledger that it is stored in.
+        :raises LedgerConflictError: when it was pinned in another ledger, whose folders were copied here.
         """
         if self.manifest.ledger_id != ledger_id:
             raise LedgerConflictError(
-                f"{self.uri} was pinned in ledger {self.manifest.ledger_id}, but lies in ledger "
-                f"{ledger_id}. A ledger is moved or restored as a whole folder, pipeline.json included."
+                f"{self.uri} was pinned in ledger {self.manifest.ledger_id}, but is now in ledger "
+                f"{ledger_id}. Move or restore a ledger only as a whole folder, including pipeline.json."
             )
         return self
 
@@ -78,10 +78,10 @@ def _naming(path: StoragePath) -> Iterator[None]:
 class WindowFolder:
     """One revision of a window in the ledger.
 
-    :param folder: its folder.
+    :param folder: the revision's folder.
     :param window: the window's name.
-    :param revision: the revision's number, from 1 on.
-    :param publications: what was published of the window, in any revision.
+    :param revision: the revision's number, from 1.
+    :param publications: the window's publications, of all revisions.
     """
 
     def __init__(self, folder: StoragePath, window: str, revision: int, publications: Publications) -> None:
@@ -91,17 +91,17 @@ class WindowFolder:
         self.publications = publications
 
     def listing(self) -> WindowListing:
-        """What its files say.
+        """A listing of its files.
 
-        :raises LedgerCorruptError: when a publication isn't what it should be.
+        :raises LedgerCorruptError: when a publication is damaged.
         """
         files, start = tuple(names_below(self._folder)), f"{PUBLICATIONS}/"
-        # The first revision's folder has the publications in it.
+        # The first revision's folder contains the publications.
         inside = [file.removeprefix(start) for file in files if file.startswith(start)] if self.revision == 1 else None
         return WindowListing(files, self.revision, tuple(self.publications.all(inside)))
 
     def pin(self, manifest: Manifest) -> PinnedManifest:
-        """Store the manifest, or return the one that is stored already. It is to be settled then.
+        """Store the manifest, or return the one that is already stored. It must be settled afterwards.
 
         :raises LedgerCorruptError: when the stored one was changed.
         """
@@ -111,7 +111,7 @@ class WindowFolder:
         return stored
 
     def pin_new(self, manifest: Manifest) -> PinnedManifest | None:
-        """Store the manifest, which is to be settled then; None when another one is stored."""
+        """Store the manifest, which must be settled afterwards; None when another one is stored."""
         content = manifest.to_bytes()
         if not create_exclusive(self._manifest, content):
             return None
@@ -119,12 +119,12 @@ class WindowFolder:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether there is a manifest that wasn't taken back, whatever it says."""
+        """Whether there is a manifest that wasn't taken back. Doesn't check its content."""
         return read(self._manifest) is not None and not self.is_taken_back
 
     @property
     def is_settled(self) -> bool:
-        """Whether its hash was written: no other window shares its offsets, or somebody asked for it all the same."""
+        """Whether its hash was written: no other window shares its offsets, or the user allowed it."""
         recorded = read(self._sha256)
         return recorded is not None and not recorded.startswith(_TAKEN_BACK)
 
@@ -134,23 +134,23 @@ class WindowFolder:
         return (read(self._sha256) or b"").startswith(_TAKEN_BACK)
 
     def settle(self, sha256: str) -> bool:
-        """Write the hash of the stored manifest, where it has none.
+        """Write the hash of the stored manifest, unless it has one.
 
-        :returns: False where it was taken back before.
+        :returns: False when it was taken back before.
         """
         return create_exclusive(self._sha256, sha256.encode()) or not self.is_taken_back
 
     def take_back(self, why: str) -> bool:
-        """Write in place of the hash that there will be none, so that of settling and taking back one wins.
+        """Mark it as taken back, in the file for the hash: so either settling or taking back wins.
 
-        :returns: False where it is settled.
+        :returns: False when it is settled.
         """
         create_exclusive(self._sha256, _TAKEN_BACK + f": {why}".encode())
         return self.is_taken_back
 
     @property
     def manifest_uri(self) -> str:
-        """Where its manifest is, as Spark knows the place too."""
+        """URI of its manifest, in a form that Spark can use too."""
         return plain_uri(self._manifest)
 
     @property
@@ -163,8 +163,8 @@ class WindowFolder:
 
     def pinned(self) -> PinnedManifest | None:
         """The stored manifest, checked against the hash beside it; None when the window was never resolved, or was
-        taken back. One that is being pinned at this moment, or was when a crash came, has no hash yet: it was created
-        whole, keeps overlapping ones out, and counts once it is settled.
+        taken back. While it is being pinned, or after a crash, it has no hash: it is complete and keeps overlapping
+        windows out, but counts only when it is settled.
 
         :raises LedgerCorruptError: when it was changed after it was stored.
         """
@@ -180,19 +180,19 @@ class WindowFolder:
         return PinnedManifest(self.manifest_uri, sha256, manifest, settled=recorded is not None)
 
     def record_attempt(self, attempt: str, fields: dict[str, Any]) -> None:
-        """Note an attempt before it is submitted.
+        """Record an attempt before it is submitted.
 
         :raises LedgerConflictError: when the name is taken.
         """
         path = self._folder / "attempts" / f"{attempt}.json"
         if not create_exclusive(path, to_json_bytes({"format": 1, "attempt": attempt} | fields)):
-            raise LedgerConflictError(f"{path} exists already: every attempt needs a name of its own.")
+            raise LedgerConflictError(f"{path} already exists: every attempt needs a name of its own.")
 
     def application(self, attempt: str, key: str | None = None) -> SparkApplication | None:
-        """The Spark application that an attempt is; None before its driver has begun.
+        """The Spark application of an attempt; None before its driver has started.
 
-        :param key: what the driver signs with; without it nobody vouches for the address of its UI.
-        :raises LedgerCorruptError: when the file isn't what it should be, or is being written at this moment.
+        :param key: the key that the driver signs with; without it, the address of its UI can't be trusted.
+        :raises LedgerCorruptError: when the file is damaged, or is being written right now.
         """
         path = self._folder / "applications" / f"{attempt}.json"
         fields = read_json(path)
@@ -200,8 +200,8 @@ class WindowFolder:
             return None if fields is None else SparkApplication.from_json(fields, attempt, key)
 
     def writers(self) -> dict[str, int]:
-        """When each attempt began whose driver was to write rows, Unix milliseconds; :data:`UNKNOWN_MS` where that is
-        half written."""
+        """Start times of the attempts whose drivers write rows, Unix milliseconds; :data:`UNKNOWN_MS` if the note is
+        incomplete."""
         folder = self._folder / "applications"
         files = [name for name in names(folder) if name.endswith(".json")]
         notes = in_parallel(lambda name: json_object(read(folder / name)), files)
@@ -212,27 +212,27 @@ class WindowFolder:
         }
 
     def begun_before(self, attempt: str) -> frozenset[str]:
-        """The attempts whose notes an attempt's driver found when it began, half written ones too."""
+        """The attempts whose notes an attempt's driver found when it started, including incomplete notes."""
         return frozenset(map(str, self._note(attempt).get("after", ())))
 
     def is_refused(self, attempt: str) -> bool:
-        """Whether a driver has noted since that what an attempt has written isn't to be taken over."""
+        """Whether another driver has noted that an attempt's rows must not be reused."""
         return bool(self._note(attempt).get("refused"))
 
     def _note(self, attempt: str) -> dict[str, Any]:
-        """What an attempt's driver noted when it began; empty where that is half written, or there is none."""
+        """The note that an attempt's driver made when it started; empty when it is incomplete or missing."""
         return json_object(read(self._folder / "applications" / f"{attempt}.json"))
 
     def result(self, attempt: str) -> RunResult | None:
-        """What an attempt read and wrote; None when it never got that far.
+        """An attempt's result; None when there is none.
 
-        :raises LedgerCorruptError: when the file isn't what it should be, or is being written at this moment.
+        :raises LedgerCorruptError: when the file is damaged, or is being written right now.
         """
         found = self.counted(attempt)
         return None if found is None else found[0]
 
     def counted(self, attempt: str) -> tuple[RunResult, str] | None:
-        """The same, and the file's hash.
+        """An attempt's result, and its file's hash; None when there is none.
 
         :raises LedgerCorruptError: as :meth:`result`; and when it is another attempt's.
         """
@@ -247,13 +247,13 @@ class WindowFolder:
         return found, digest(content)
 
     def record_result(self, result: RunResult) -> None:
-        """Keep what a driver counted that doesn't reach the ledger, where the attempt has no result yet."""
+        """Store the result of a driver that can't reach the ledger, unless the attempt already has one."""
         create_exclusive(self._folder / "results" / f"{result.attempt}.json", to_json_bytes(result.to_json()))
 
     def failure(self, attempt: str) -> FailureNote | None:
-        """Why an attempt failed, as its driver noted it; None when it noted nothing.
+        """Why an attempt failed, as noted by its driver or by Airflow; None when nothing was noted.
 
-        :raises LedgerCorruptError: when the file isn't what it should be.
+        :raises LedgerCorruptError: when the file is damaged.
         """
         path = self._folder / FAILURES / f"{attempt}.json"
         content = read(path, limit_bytes=MOST_BYTES)
@@ -261,19 +261,19 @@ class WindowFolder:
             return None if content is None else FailureNote.from_bytes(content)
 
     def record_failure(self, attempt: str, note: FailureNote) -> None:
-        """Note why an attempt failed, where its driver hasn't."""
+        """Record why an attempt failed, unless its driver has."""
         create_exclusive(self._folder / FAILURES / f"{attempt}.json", note.to_bytes())
 
     def record_loss(self, lost: Iterable[LogRange], found_ms: int) -> None:
-        """Note that records of the window are gone: which, and when that was found."""
+        """Record which of the window's records are deleted, and when that was found."""
         ranges = [loss._asdict() for loss in lost]
         fields = {"format": 1, "found_at": iso_instant(found_ms), "lost": ranges}
         create_exclusive(self._folder / "losses" / f"{compact_instant(found_ms)}.json", to_json_bytes(fields))
 
     def losses(self) -> list[LogRange]:
-        """All losses that were noted.
+        """All recorded losses.
 
-        :raises LedgerCorruptError: naming a note that vanished meanwhile, or isn't one.
+        :raises LedgerCorruptError: naming a file that vanished meanwhile, or is damaged.
         """
         return [lost for name in self.listing().losses for lost in self._loss(name)]
 
@@ -288,10 +288,10 @@ class WindowFolder:
                 for lost in fields["lost"]
             ]
         except (KeyError, TypeError, ValueError) as error:
-            raise LedgerCorruptError(f"{path} is not a note of lost records: {error!r}.") from error
+            raise LedgerCorruptError(f"{path} isn't a record of lost offsets: {error!r}.") from error
 
     def lost_since(self) -> dict[TopicPartition, int]:
-        """How many offsets were lost since it was pinned, by partition. Each note counts from the range's start."""
+        """Number of offsets lost since it was pinned, by partition. Each record counts from the range's start."""
         found: dict[TopicPartition, int] = {}
         for loss in self.losses():
             partition = TopicPartition.of(loss)
@@ -299,41 +299,42 @@ class WindowFolder:
         return found
 
     def attempt(self, attempt: str) -> dict[str, Any]:
-        """What was noted of an attempt, or of the prepared load that it is of: ``started_at``, and which Airflow task
-        it was; empty when nothing was."""
+        """The recorded facts of an attempt, and of its prepared load: ``started_at``, and the Airflow task; empty when
+        nothing was recorded."""
         load, apart, _ = attempt.rpartition(OF_LOAD)
         of_load = read_json(self._folder / "attempts" / f"{load}.json") if apart else None
-        # Of one that was handed over, its own note says no more than that.
+        # The own record of an attempt that was handed over says nothing more than that.
         return (of_load or {}) | (read_json(self._folder / "attempts" / f"{attempt}.json") or {})
 
     def failure_of_load(self, load: str) -> FailureNote | None:
-        """The newest failure of a prepared load's drivers, once all that have begun have ended: have failed, or
-        counted. None while one may be running, and where none has failed."""
+        """The newest failure among a prepared load's drivers, once all that started have failed or counted. None while
+        one may be running, and when none has failed."""
         found = self.listing()
         known = {*found.attempts, *found.results, *found.failures}
         of_load = {name for name in known if name.startswith(f"{load}{OF_LOAD}")}
         failed = of_load.intersection(found.failures)
         if not failed or not all(map(self._has_counted, of_load - failed)):
             return None
-        # Names end at random. A note of an earlier version doesn't tell its time, and one that is half written is new.
+        # Names end at random, so they don't tell the order. Notes of an earlier version have no time; an incomplete
+        # note is new.
         return max(map(self._failure_to_tell, sorted(failed)), key=lambda note: note.noted_ms or 0)
 
     def _has_counted(self, attempt: str) -> bool:
-        """Whether an attempt has a whole result: half written, it may be on its way."""
+        """Whether an attempt has a complete result; an incomplete one may still be being written."""
         try:
             return self.result(attempt) is not None
         except LedgerCorruptError:
             return False
 
     def _failure_to_tell(self, attempt: str) -> FailureNote:
-        """Why an attempt failed that did. It may pass where the note can't be read: it says nothing else."""
+        """Why a failed attempt failed. If its note can't be read, the failure counts as one that a retry may fix."""
         try:
             note = self.failure(attempt)
             why = "The file is gone."
         except LedgerCorruptError as error:
             note, why = None, str(error)
         return note or FailureNote(
-            SparkFailedError.__name__, f"Attempt {attempt} failed, and why can't be read. {why}", sys.maxsize
+            SparkFailedError.__name__, f"Attempt {attempt} failed, but its reason can't be read. {why}", sys.maxsize
         )
 
     def loading(self) -> str | None:
@@ -348,35 +349,35 @@ class WindowFolder:
         return f"attempt {unended[-1]}{since}{by}"
 
     def publication(self) -> Publication | None:
-        """The newest publication of this revision; None when none was published. Another revision's may count.
+        """The newest publication of this revision; None when there is none. Another revision's may count instead.
 
-        :raises LedgerCorruptError: when one isn't what it should be.
+        :raises LedgerCorruptError: when one is damaged.
         """
         return self.publications.counting([self.revision])
 
     def published_result(self, published: Publication) -> RunResult:
-        """What a published attempt counted.
+        """The result of a published attempt.
 
         :param published: a publication of this revision.
-        :raises LedgerCorruptError: when the counts are missing, or were changed since.
+        :raises LedgerCorruptError: when the result is missing, or was changed since.
         """
         path = self._folder / "results" / f"{published.attempt}.json"
         return published_counts(published, read(path), str(path))
 
     def record_verified(self, attempt: str, verdict: Verdict) -> None:
-        """Note the verdict on the published attempt. What explains its gaps stays as it was noted first: a log that was
-        looked at later may have been compacted since.
+        """Record the verdict on the published attempt. The explanation of its gaps stays as first recorded: the log may
+        have been compacted since.
 
-        :raises LedgerConflictError: when another verdict is recorded.
+        :raises LedgerConflictError: when a different verdict is recorded.
         """
         path = self._folder / VERDICTS / f"{attempt}.json"
         fields = {"format": 1, "attempt": attempt} | asdict(verdict)
         if verdict.explained is None:
             del fields["explained"]
         if not create_exclusive(path, to_json_bytes(fields)) and _unexplained(fields) != _unexplained(read_json(path)):
-            raise LedgerConflictError(f"{path} records a verdict other than {verdict}.")
+            raise LedgerConflictError(f"{path} records a different verdict than {verdict}.")
 
 
 def _unexplained(verdict: dict[str, Any] | None) -> bytes:
-    """A recorded verdict without what explains its gaps."""
+    """A recorded verdict without the explanation of its gaps."""
     return to_json_bytes({name: value for name, value in (verdict or {}).items() if name != "explained"})

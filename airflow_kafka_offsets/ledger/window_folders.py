@@ -1,4 +1,4 @@
-"""The windows of a ledger: in month folders, in revisions, all of them found by name."""
+"""The windows of a ledger, in folders by month and revision, found by name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WindowFolders:
         self._folder = folder / "windows"
 
     def names(self, months: Iterable[str] | None = None, *, until: str = "999912") -> list[str]:
-        """What is in the folders of some months; None for all up to a last one."""
+        """Names in the folders of some months; None for all months up to ``until``."""
         if months is None:
             months = [month for month in names(self._folder) if is_month(month) and month <= until]
         return list(chain.from_iterable(in_parallel(lambda month: names(self._folder / month), months)))
@@ -67,7 +67,7 @@ class WindowFolders:
     def newest(self, window: str, live: Sequence[int] = ()) -> WindowFolder:
         """A window's newest revision that counts; the folder of the next one when there is none.
 
-        :param live: numbers of its revisions that count, where they are known.
+        :param live: numbers of its revisions that count, if known.
         """
         found = [] if live else self._names_of(window)
         live = live or live_revisions(found).get(window, ())
@@ -76,25 +76,25 @@ class WindowFolders:
         return _newest([self.revision(window, number) for number in live])
 
     def publication(self, window: str, live: Collection[int] | None = None) -> Publication | None:
-        """What of a window counts; None when nothing is published.
+        """The publication of a window that counts; None when nothing is published.
 
-        :param live: numbers of its revisions that count, where they are known.
-        :raises LedgerCorruptError: when a publication isn't what it should be.
+        :param live: numbers of its revisions that count, if known.
+        :raises LedgerCorruptError: when a publication is damaged.
         """
         live = self.live_numbers(window) if live is None else live
         return self.revision(window, _FIRST).publications.counting(live)
 
     def current(self, names: Iterable[str] | None = None) -> list[WindowFolder]:
-        """The revision of every window that counts, in order of time; after it, where it isn't published, the newest
-        one.
+        """For every window, in order of time, the published revision, followed by the newest one if that is another one
+        or nothing is published.
 
-        :param names: what is in the months' folders, where that is known.
+        :param names: names in the months' folders, if known.
         """
         live = live_revisions(self.names() if names is None else names)
         return list(chain.from_iterable(self.counting(window, numbers) for window, numbers in live.items()))
 
     def counting(self, window: str, numbers: Sequence[int]) -> list[WindowFolder]:
-        """The same of one window, whose revisions are known."""
+        """The same for one window, whose revisions are known."""
         revisions = [self.revision(window, number) for number in numbers]
         newest = _newest(revisions)
         if newest.revision == _FIRST:
@@ -105,12 +105,13 @@ class WindowFolders:
         return [self.revision(window, published.revision), newest]
 
     def published_in(self, month: str) -> set[str]:
-        """The windows of a month that are published, by one look: on an object store a request for a thousand files."""
+        """The windows of a month that are published, from one listing: on an object store, one request per thousand
+        files."""
         found = names_below(self._folder / month)
         folders = {path.partition("/")[0] for path in found}
         live, made = live_revisions(folders), revisions_of(folders)
         begun = {path.split("/")[0] for path in found if path.split("/")[1:2] == [PUBLICATIONS]}
-        # Where nothing was forgotten, whatever is published counts.
+        # If no revision was forgotten, any publication counts.
         return {
             window
             for window in begun & live.keys()
@@ -118,10 +119,10 @@ class WindowFolders:
         }
 
     def pin_again(self, manifest: Manifest) -> PinnedManifest:
-        """Store a manifest as the window's next revision, and settle it: it has no other offsets than the window has.
+        """Store a manifest as the window's next revision, and settle it, since it has no offsets that the window lacks.
 
         :returns: as :meth:`pin_next`.
-        :raises WindowOverlapError: when another task takes it back at this moment; to be tried again.
+        :raises WindowOverlapError: when another task takes it back at the same moment; a retry can succeed.
         """
         pinned = self.pin_next(manifest)
         folder = self.revision(pinned.manifest.window, pinned.manifest.revision)
@@ -130,12 +131,12 @@ class WindowFolders:
         return pinned
 
     def pin_next(self, manifest: Manifest) -> PinnedManifest:
-        """Store a manifest as the window's next revision, which is to be settled then.
+        """Store a manifest as the window's next revision, which must be settled afterwards.
 
-        :returns: what is stored: when another writer's revision says the same already, that one.
+        :returns: the stored manifest: another writer's, if its revision has the same content.
         """
         for _ in range(_MOST_TRIES):
-            # Before the newest: whatever is pinned between these two looks is that, or has the number.
+            # Read before the newest revision: a revision pinned between the two reads is that one, or has this number.
             number = _next_number(manifest.window, self._names_of(manifest.window))
             stored = self.newest(manifest.window).pinned()
             if stored is not None and stored.manifest == manifest.revised(stored.manifest.revision):
@@ -144,13 +145,13 @@ class WindowFolders:
             if pinned is not None:
                 return pinned
         raise LedgerError(
-            f"Window {manifest.window} was revised {_MOST_TRIES} times in the meantime. Is something looping?"
+            f"Window {manifest.window} got {_MOST_TRIES} new revisions in the meantime. Is something looping?"
         )
 
     def take_back(self, folder: WindowFolder, why: str) -> bool:
-        """Let a revision not count that was pinned a moment ago.
+        """Take back a revision that was just pinned, so that it doesn't count.
 
-        :returns: False where somebody else has settled it meanwhile, or loads it.
+        :returns: False when another task has settled it meanwhile, or is loading it.
         """
         if folder.listing().state is not WindowState.RESOLVED or not folder.take_back(why):
             return False
@@ -158,8 +159,8 @@ class WindowFolders:
         return True
 
     def to_pin(self, window: str) -> tuple[WindowFolder, PinnedManifest | None]:
-        """The newest revision that counts, with its manifest; or the next one's folder, and None. What a crash left of
-        a taking back is finished first."""
+        """The newest revision that counts, with its manifest; or the next revision's folder, and None. If a crash
+        interrupted taking a revision back, that is finished first."""
         while True:
             found = self._names_of(window)
             live = live_revisions(found).get(window)
@@ -172,24 +173,24 @@ class WindowFolders:
             self._mark_forgotten(folder, "taken back")
 
     def forget(self, window: str, why: str) -> list[int]:
-        """Let no revision of a window count any more. The folders stay.
+        """Forget all revisions of a window, so that none counts any more. The folders stay.
 
-        :returns: the revisions that counted.
+        :returns: numbers of the revisions that counted.
         """
         forgotten: list[int] = []
-        while live := self.live(window):  # again: somebody may have pinned another one meanwhile
+        while live := self.live(window):  # repeated: another task may have pinned one meanwhile
             for revision in live:
                 self._mark_forgotten(revision, why)
             forgotten += [revision.revision for revision in live]
         return forgotten
 
     def publish(self, window: str, publication: Publication) -> bool:
-        """Create a window's next publication: that is the moment of publishing.
+        """Create a window's next publication: this publishes the window.
 
-        :returns: False when its number is taken: somebody else has published meanwhile.
+        :returns: False when its number is taken: another task has published meanwhile.
         """
         if publication.number > 1:
-            # First: whoever has kept what was published before must see it whenever this one counts.
+            # Marker first: whenever this publication counts, readers of checkpoints with an earlier one must see it.
             marker = published_again_marker(window, publication.number)
             create_exclusive(self._folder / month_of(window) / marker, publication.attempt.encode())
         return self.revision(window, _FIRST).publications.create(publication)
@@ -203,20 +204,20 @@ class WindowFolders:
 
 
 def taken_back(folder: WindowFolder) -> WindowOverlapError:
-    """The error of a window that another task took back, which was pinning it too."""
+    """The error for a window that another task, which was pinning it too, took back."""
     return WindowOverlapError(
-        f"Window {folder.id} has just been taken back by another task, which pinned it too and found a "
+        f"Window {folder.id} has just been taken back by another task, which was pinning it too and found a "
         "window that shares its offsets. Try again.",
         passes=True,
     )
 
 
 def _next_number(window: str, found: Iterable[str]) -> int:
-    """Of the revision to be pinned next, among the names that its month has."""
+    """The number of a window's next revision, given the names in its month's folder."""
     return 1 + max(revisions_of(found).get(window, [0]))
 
 
 def _newest(revisions: Sequence[WindowFolder]) -> WindowFolder:
-    """Of a window's revisions, oldest first. A later one that was taken back, or that a crash left without a manifest,
-    is passed over."""
+    """The newest of a window's revisions, which are given oldest first. Skips later ones that were taken back, or that
+    a crash left without a manifest."""
     return next((revision for revision in reversed(revisions[1:]) if revision.is_pinned), revisions[0])

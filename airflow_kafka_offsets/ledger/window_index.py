@@ -1,7 +1,7 @@
-"""The windows of a ledger in order of time, as one listing found them.
+"""The windows of a ledger in order of time, from one listing.
 
-Names tell windows' times, revisions and what was forgotten, so that no file is read for it. Whoever asks several things
-about one moment hands one index on; who has to know what came meanwhile makes another.
+File names tell the windows' times and revisions, and which were forgotten, so no file is read. To ask several questions
+about the same moment, share one index; to see later changes, make a new one.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, w
 
 
 class WindowIndex:
-    """Which windows there are, in which revisions, and when.
+    """The windows that count, with their revisions and times.
 
-    :param names: what is in the months' folders.
+    :param names: names in the months' folders.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.live = live_revisions(names)
-        """The revisions that count, oldest first, by window in order of their starts."""
+        """The revisions that count, oldest first, by window, in order of the windows' starts."""
         self.extents = {window: window_extent(window) for window in self.live}
         """Starts and ends, Unix milliseconds."""
         self._by_start = list(self.live)
         self._by_end = sorted(self._by_start, key=self._end_ms)
-        # How far the ones up to each of them reach: so that going back in time can end.
+        # The latest end of the windows up to each one: so that a search back in time can stop.
         self._reach = list(accumulate((end_ms for _, end_ms in self.extents.values()), max))
 
     def latest_first(self) -> list[str]:
-        """All of them, the one that ends last first."""
+        """All windows, the one that ends last first."""
         return self._by_end[::-1]
 
     def ending_by(self, time_ms: int) -> Iterator[str]:
-        """Those that are over at a time, the one that ends last first."""
+        """The windows that end at or before a time, the one that ends last first."""
         place = bisect_right(self._by_end, time_ms, key=self._end_ms)
         return map(self._by_end.__getitem__, range(place - 1, -1, -1))
 
     def starting_from(self, time_ms: int) -> Iterator[str]:
-        """Those that start at a time or later, in order of their starts."""
+        """The windows that start at or after a time, in order of their starts."""
         return islice(self._by_start, self._place(time_ms), None)
 
     def crossing(self, start_ms: int, end_ms: int) -> list[str]:
-        """Those that have some of the time between two instants, in order of their starts."""
+        """The windows that overlap the time between two instants, in order of their starts."""
         place, found = self._place(end_ms), []
         while place and self._reach[place - 1] > start_ms:
             place -= 1
@@ -52,13 +52,14 @@ class WindowIndex:
         return found[::-1]
 
     def in_a_row(self, apart: Collection[int] = ()) -> list[str]:
-        """Those of which none starts before another one ends, in order of time. One over many others isn't among them.
+        """Windows that don't overlap each other in time, in order. Of windows that do, the ones that end first, so one
+        that spans many others is left out.
 
-        :param apart: instants, Unix milliseconds: windows that begin or end there are left out.
+        :param apart: instants, Unix milliseconds: windows that start or end there are left out.
         """
         row: list[str] = []
         until_ms = 0
-        # Of those that end together the shortest first.
+        # Of windows that end together, the shortest comes first.
         for window, (start_ms, end_ms) in sorted(self.extents.items(), key=lambda each: (each[1][1], -each[1][0])):
             if start_ms >= until_ms and start_ms not in apart and end_ms not in apart:
                 row.append(window)

@@ -1,4 +1,4 @@
-"""A window's listing: what the names of the files in its folder say, of how far it has come and of its attempts."""
+"""A window's listing: its state and its attempts, as the names of the files in its folder tell them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERDICTS = "verified"
 
 
 class WindowState(StrEnum):
-    """How far a window has come."""
+    """The state of a window, in order of its life."""
 
     RESOLVED = "resolved"
     SUBMITTED = "submitted"
@@ -24,11 +24,11 @@ class WindowState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WindowListing:
-    """What is in a revision's folder, and what was published of its window by then.
+    """The files in a revision's folder, and the publications of its window, at one moment.
 
-    :param files: the files' paths from the folder on, in order.
-    :param revision: which revision of the window.
-    :param publications: those of the window, in any revision, the oldest first.
+    :param files: the files' paths, relative to the folder, in order.
+    :param revision: the revision's number.
+    :param publications: the window's publications, of all revisions, oldest first.
     """
 
     files: tuple[str, ...]
@@ -37,18 +37,18 @@ class WindowListing:
 
     @property
     def publication(self) -> Publication | None:
-        """The newest publication of the revision; None when none was published. Another revision's may count."""
+        """The newest publication of the revision; None when there is none. Another revision's may count instead."""
         return counting(self.publications, [self.revision])
 
     @property
     def published(self) -> str | None:
-        """The attempt that was published of the revision last; None when none was."""
+        """The revision's last published attempt; None when there is none."""
         found = self.publication
         return None if found is None else found.attempt
 
     @property
     def state(self) -> WindowState:
-        """How far the window has come."""
+        """The window's state."""
         if self.published:
             return WindowState.VERIFIED if self.published in self.verified else WindowState.PUBLISHED
         if self.losses:
@@ -59,13 +59,13 @@ class WindowListing:
 
     @property
     def attempts(self) -> list[str]:
-        """Names of all attempts, in order of submission. A driver that named its own notes the application alone."""
+        """Names of all attempts, in order of submission. If a driver chose the name, only its application is noted."""
         return sorted({*self._named("attempts"), *self._named("applications")})
 
     @property
     def unended(self) -> list[str]:
-        """Names of the attempts of which no failure was noted: they may be running, unless they were killed. None in a
-        window that is published."""
+        """Names of the attempts without a recorded failure: they may be running, unless they were killed. Empty for a
+        published window."""
         loads = {failure.rpartition(OF_LOAD)[0] for failure in self.failures} - {*self._named("applications")}
         return [] if self.published else sorted({*self.attempts} - {*self.failures} - loads)
 
@@ -76,22 +76,22 @@ class WindowListing:
 
     @property
     def results(self) -> list[str]:
-        """Names of the attempts that got as far as counting."""
+        """Names of the attempts that have a result."""
         return self._named("results")
 
     @property
     def counted(self) -> list[str]:
-        """Names of the attempts that have counted, and aren't known to have failed since."""
+        """Names of the attempts that have a result, and aren't known to have failed since."""
         return [attempt for attempt in self.results if attempt not in self.failures]
 
     @property
     def verified(self) -> list[str]:
-        """Names of the attempts that were proved when they were published."""
+        """Names of the attempts that have a verdict."""
         return self._named(VERDICTS)
 
     @property
     def losses(self) -> list[str]:
-        """Names of the losses that were noted."""
+        """Names of the recorded losses."""
         return self._named("losses")
 
     def _named(self, folder: str) -> list[str]:

@@ -1,8 +1,9 @@
-"""Windows at an instant: which ones have a time, with the offsets that they have, and why none has it.
+"""Windows at an instant: the windows whose time contains it, with their offsets; or why there is none.
 
-A window between two instants has, of each partition, the offsets from the first record at or after its start to the
-first one at or after its end. So a record of a time within it is in it, or in a later one. Other windows are named by
-the times at which Kafka was asked for their ends, and say nothing of their records' times. Asked of the ledger alone.
+A window between two instants has, on each partition, the offsets from the first record at or after its start to the
+first one at or after its end. So a record whose timestamp is within the window's time is in it, or in a later window.
+Other windows are named by the times at which Kafka was asked, and say nothing about their records' timestamps. Uses
+only the ledger.
 """
 
 from __future__ import annotations
@@ -37,25 +38,25 @@ _ENDS = {
 }
 _LATE = (
     "Late records of that time are in later windows: those that were written after this window's end was resolved, and "
-    "those that stand in the log behind a record from that end or later."
+    "those that follow a record from that end or later in the log."
 )
-_UNTIMED = "The window's name says when Kafka was asked, not what times its records have: it starts {}, and ends {}."
+_UNTIMED = "The window's name says when Kafka was asked, not the times of its records: it starts {}, and ends {}."
 _LOG_END = (AsOfKind.LATEST, AsOfKind.INCREMENT)
 _OF_ADDED = (Evidence.NEW_PARTITION, Evidence.CHOSEN)
-"""How the first range of what was added starts."""
+"""Evidence at the start of the first range of a topic or partition that was added."""
 
 On = KeyPartitions | int | None
-"""Which partitions of a topic are asked for: those that a key may be in, the one of a number, or all."""
+"""The partitions of a topic to look up: those that a key may be in, one number, or all."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowAt:
-    """A window that has an instant.
+    """A window whose time contains an instant.
 
     :param place: where its rows are.
-    :param summary: what it has come to.
-    :param ranges: its offsets on the partitions that are asked for; at least one.
-    :param remarks: what isn't known of records of that time, in sentences.
+    :param summary: its summary.
+    :param ranges: its ranges on the requested partitions; at least one.
+    :param remarks: what isn't known about records of that time, in sentences.
     """
 
     place: Whereabouts
@@ -66,14 +67,14 @@ class WindowAt:
 
 @dataclass(frozen=True, slots=True)
 class WindowsAt:
-    """The windows that have an instant.
+    """The windows whose time contains an instant.
 
     :param at_ms: the instant, Unix milliseconds.
-    :param windows: they, in order of time; several where some overlap in time.
-    :param nowhere: why there are none, in words; None where there is one.
-    :param forgotten: windows that had it and were forgotten; asked for where there are no others.
-    :param first: where there are no others, the first window of what is asked for, if that was added after the instant:
-        it has older records, too.
+    :param windows: the windows, in order of time; several if they overlap in time.
+    :param nowhere: why there are none, in words; None when there is one.
+    :param forgotten: windows that contained it but were forgotten; only looked up when there are no others.
+    :param first: when there are no others, the first window of the topic or partition, if that was added after the
+        instant: older records may be in it.
     """
 
     at_ms: int
@@ -84,12 +85,12 @@ class WindowsAt:
 
 
 def find_at(ledger: Ledger, topic: str, at_ms: int, on: On = None) -> WindowsAt:
-    """Look windows up by their time.
+    """Look up windows by their time.
 
-    :param topic: the topic; windows from before it was added have none of it.
+    :param topic: the topic; windows from before it was added don't have it.
     :param at_ms: the instant, Unix milliseconds.
-    :param on: which partitions are asked for.
-    :raises LedgerError: when a file isn't what it should be.
+    :param on: the partitions to look up.
+    :raises LedgerError: when a file is damaged.
     """
     names = ledger.window_folders.names()
     index = WindowIndex(names)
@@ -108,19 +109,19 @@ def find_at(ledger: Ledger, topic: str, at_ms: int, on: On = None) -> WindowsAt:
     else:
         why = _outside(ledger, index, topic, at_ms, on, first)
     forgotten = tuple(_forgotten_at(ledger, revisions_of(names).keys() - index.live.keys(), at_ms))
-    reasons = [why, *(f"{each} had it, and was forgotten" for each in forgotten)]
+    reasons = [why, *(f"{each} had it, but was forgotten" for each in forgotten)]
     if first is None:
         return WindowsAt(at_ms, (), "; ".join(reasons), forgotten)
     return WindowsAt(at_ms, (), "; ".join([*reasons, first.older_records()]), forgotten, first.window)
 
 
 def _counting(ledger: Ledger, index: WindowIndex, window: str) -> WindowFolder:
-    """The published revision; where there is none, the newest one."""
+    """The window's published revision; without one, the newest."""
     return ledger.window_folders.counting(window, index.live[window])[0]
 
 
 def _window_at(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, topic: str, on: On) -> WindowAt | None:
-    """None where it has none of the partitions."""
+    """The window with its ranges; None when it has none of the partitions."""
     ranges = _asked_for(pinned.manifest, topic, on)
     if not ranges:
         return None
@@ -130,7 +131,8 @@ def _window_at(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, top
 
 
 def _asked_for(manifest: Manifest, topic: str, on: On) -> tuple[OffsetRange, ...]:
-    """Of a window's ranges. It knows how many partitions there were at most in its time, as they never get fewer."""
+    """The window's ranges on the requested partitions. Partition counts never fall, so the window has the highest count
+    of its time."""
     ranges = (pinned for pinned in manifest.ranges if pinned.topic == topic)
     if on is None:
         return tuple(ranges)
@@ -148,8 +150,8 @@ def _remarks(ledger: Ledger, manifest: Manifest, ranges: Sequence[OffsetRange]) 
         clamped = [pinned for pinned in ranges if pinned.start_evidence is Evidence.CLAMPED]
         if clamped:
             yield (
-                f"On {_named(clamped)}, a snapshot that was stored earlier decides where the window starts: records of "
-                "that time may be in an earlier window."
+                f"On {_named(clamped)}, a snapshot that was stored earlier determines where the window starts: records "
+                "of that time may be in an earlier window."
             )
     else:
         kinds = [ledger.snapshots.read(number).as_of.kind for number in manifest.snapshots]
@@ -157,16 +159,16 @@ def _remarks(ledger: Ledger, manifest: Manifest, ranges: Sequence[OffsetRange]) 
         yield _what_untimed_has(*kinds)
     added = [pinned for pinned in ranges if pinned.start_evidence is Evidence.NEW_PARTITION]
     if added:
-        yield f"On {_named(added)}, it is the first window, and starts at the log start: it has all older records, too."
+        yield f"On {_named(added)}, it is the first window, and starts at the log start: it has all older records too."
     chosen = [pinned for pinned in ranges if pinned.start_evidence is Evidence.CHOSEN]
     if chosen:
         yield (
             f"On {_named(chosen)}, it is the first window, and starts at the instant that was chosen for new topics: "
-            "records from before that are in no window."
+            "earlier records are in no window."
         )
     starting = [pinned for pinned in ranges if pinned.start_evidence is Evidence.LOG_START and pinned.start_offset]
     if starting:
-        yield f"On {_named(starting)}, the log starts within the window: what it had before, if anything, is gone."
+        yield f"On {_named(starting)}, the log starts within the window: earlier records, if any, were deleted."
     lost = [pinned for pinned in ranges if pinned.lost_offsets]
     if lost:
         count = number_of(sum(pinned.lost_offsets for pinned in lost), "offset")
@@ -175,10 +177,10 @@ def _remarks(ledger: Ledger, manifest: Manifest, ranges: Sequence[OffsetRange]) 
 
 def _what_untimed_has(start: AsOfKind, end: AsOfKind) -> str:
     if end not in _LOG_END or start not in (*_LOG_END, AsOfKind.INSTANT):
-        return "Records from before and after that time may be in it, and some from then in other windows."
+        return "It may have records from before and after that time, and other windows may have some of that time."
     if start is AsOfKind.INSTANT:
-        return "A record of that time that was written after its end was asked for is in a later window."
-    return "What was written at that time is in it, as far as clocks agree and no transaction was open."
+        return "A record of that time that was written after Kafka was asked for the window's end is in a later window."
+    return "Records written at that time are in it, as far as clocks agree and no transaction was open."
 
 
 def _named(ranges: Iterable[OffsetRange]) -> str:
@@ -186,7 +188,7 @@ def _named(ranges: Iterable[OffsetRange]) -> str:
 
 
 def _forgotten_at(ledger: Ledger, dead: Iterable[str], at_ms: int) -> Iterator[str]:
-    """Windows of which no revision counts any more. One that was taken back never counted."""
+    """Windows at an instant that were forgotten entirely. A window that was only taken back never counted."""
     for window in sorted(dead):
         start_ms, end_ms = window_extent(window)
         if start_ms <= at_ms < end_ms and not all(
@@ -197,11 +199,11 @@ def _forgotten_at(ledger: Ledger, dead: Iterable[str], at_ms: int) -> Iterator[s
 
 @dataclass(frozen=True, slots=True)
 class _FirstOfAdded:
-    """The first window of a topic that was added, or of a partition.
+    """The first window of a topic or partition that was added.
 
     :param window: its name.
-    :param kind: which of them it is: ``topic`` or ``partition``.
-    :param chosen: whether it starts where the user chose, and not at the log start.
+    :param kind: what was added: ``topic`` or ``partition``.
+    :param chosen: whether it starts at an instant that the user chose, and not at the log start offset.
     """
 
     window: str
@@ -209,21 +211,21 @@ class _FirstOfAdded:
     chosen: bool
 
     def older_records(self) -> str:
-        """Where records are that are older than it."""
+        """Where older records are, in words."""
         if not self.chosen:
             return (
-                f"its first window, {self.window}, starts at the {self.kind}'s log start, so that older records are in "
-                "that one"
+                f"its first window, {self.window}, starts at the {self.kind}'s log start, so older records are in that "
+                "window"
             )
         return (
-            f"its first window, {self.window}, starts at the instant that was chosen for new topics: records from "
-            "before that are in no window, and later ones in that one"
+            f"its first window, {self.window}, starts at the instant that was chosen for new topics: earlier records "
+            "are in no window, and later ones are in that window"
         )
 
 
 def _first_of_added(ledger: Ledger, index: WindowIndex, at_ms: int, topic: str, on: On) -> _FirstOfAdded | None:
-    """Of the windows after an instant. None where that isn't the first one of all, as it goes on where another one
-    ended, which is forgotten."""
+    """The first window after an instant that has the topic or partition. None if that window isn't the first of all,
+    because it continues where a forgotten window ended."""
 
     @cache
     def ranges(window: str) -> tuple[OffsetRange, ...] | None:
@@ -231,7 +233,7 @@ def _first_of_added(ledger: Ledger, index: WindowIndex, at_ms: int, topic: str, 
         return None if pinned is None else _asked_for(pinned.manifest, topic, on)
 
     def has(count: int) -> bool:
-        """Whether the last pinned one of so many has it. Once one has it, all after it do."""
+        """Whether the last pinned of the first ``count`` windows has it. All windows after the first that has it do."""
         read = map(ranges, reversed(ordered[:count]))
         return bool(next((found for found in read if found is not None), None))
 
@@ -256,19 +258,19 @@ def _what(topic: str, on: On) -> str:
 
 
 def _why_without(on: On, first: _FirstOfAdded | None) -> str:
-    return "it was added later" + ("" if first else f", or there is no such {_kind(on)}")
+    return "it was added later" + ("" if first else f", or no such {_kind(on)} exists")
 
 
 def _without_manifest(windows: Iterable[str]) -> str:
     return (
-        f"{shorten(windows)} has that time, but no manifest yet: its task is pinning it, or was interrupted. Ask again "
-        "in a minute; if that doesn't help, clear the run"
+        f"{shorten(windows)} has that time, but no manifest yet: its task is still pinning it, or was interrupted. Try "
+        "again in a minute; if that doesn't help, clear the run"
     )
 
 
 def _outside(ledger: Ledger, index: WindowIndex, topic: str, at_ms: int, on: On, first: _FirstOfAdded | None) -> str:
-    """Of an instant that is in the time of no window."""
-    # The pinned window that ends last before the instant, and the one that starts first after it.
+    """Why no window has an instant, in words."""
+    # The last pinned window before the instant, and the first one after it.
     earlier = _first_pinned(ledger, index, index.ending_by(at_ms))
     later = _first_pinned(ledger, index, index.starting_from(at_ms + 1))
     if later is None:
@@ -299,21 +301,21 @@ def _first_pinned(ledger: Ledger, index: WindowIndex, windows: Iterable[str]) ->
 def _between_windows(
     ledger: Ledger, earlier: Manifest, later: Manifest, asked: Iterable[OffsetRange], what: str
 ) -> str:
-    """How many offsets lie between two windows.
+    """How many offsets lie between two windows, in words.
 
-    :param asked: the later one's ranges that are asked for.
-    :param what: they, in words.
+    :param asked: the later window's ranges on the requested partitions.
+    :param what: those partitions, in words.
     """
     partitions = set(map(TopicPartition.of, asked))
-    # Not between the ranges asked for: where the earlier window has others of the topic, these have been added since.
+    # Compare all ranges, not only these: if the earlier window has the topic without them, they were added since.
     gaps = [gap for gap in gaps_between(ledger, earlier, later) if TopicPartition.of(gap) in partitions]
     count = sum(gap.size for gap in gaps)
     return f"{number_of(count, 'offset')} of {what} {'lies' if count == 1 else 'lie'} between them"
 
 
 def _what_later_has(ledger: Ledger, later: Manifest) -> str:
-    """What the next window may have of an earlier time."""
+    """Which later windows may have records of an earlier time, in words."""
     kind = ledger.snapshots.read(later.start_snapshot).as_of.kind
     if kind is AsOfKind.INSTANT:
         return "late records of that time are in later windows"
-    return f"the next one starts {_ENDS[kind]}, so that records of that time may be in it"
+    return f"the next window starts {_ENDS[kind]}, so records of that time may be in it"

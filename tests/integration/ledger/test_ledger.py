@@ -307,7 +307,7 @@ class TestWindows:
         folder.record_verified("a-2", Verdict((), (), 0))
         folder.record_verified("a-2", Verdict((), (), 0))
         assert folder.listing().state is WindowState.VERIFIED
-        with pytest.raises(LedgerConflictError, match="a verdict other than"):
+        with pytest.raises(LedgerConflictError, match="a different verdict than"):
             folder.record_verified("a-2", Verdict((), (), 1))
 
     def test_windows_of_a_chain_tile(self, ledger: Ledger) -> None:

@@ -90,7 +90,7 @@ class TestVerify:
             ("manifest.json", b"{}", "changed after it was pinned"),
             ("manifest.sha256", None, "manifest.sha256 is missing"),
             ("manifest.json", None, "there is no manifest"),
-            ("publications/00000001.json", None, "a verdict on a-1 without a publication"),
+            ("publications/00000001.json", None, "a verdict on a-1 but no publication"),
             ("publications/00000001.json", publication(attempt="a-1", manifest_sha256="x").to_bytes(), "another"),
             ("publications/00000001.json", publication(number=2).to_bytes(), "contains publication 2"),
             ("publications/00000001.json", b"{", "This is not a publication"),
@@ -155,7 +155,7 @@ class TestATable:
         first = folder.publication()
         assert first is not None
         folder.publications.create(replace(first, **({"number": 2, "replaces": 1, "started_ms": 2_000} | wrong)))
-        assert "publication 2 of revision 1 takes the place of number 1" in broken(local)[0].found
+        assert "publication 2 of revision 1 replaces number 1" in broken(local)[0].found
 
     def test_an_older_revision_after_a_newer_one_is_damage_though_it_says_that_it_replaces_nothing(
         self, local: Ledger
@@ -192,7 +192,7 @@ class TestCheckpoints:
         assert list(known.values()) == ledger.summaries()
         claims = verify(ledger)
         assert [each.found for each in claims] == [
-            f"24 windows, {24 * OFFSETS} offsets, proved before",
+            f"24 windows, {24 * OFFSETS} offsets, verified before",
             f"24 published windows tile, {24 * OFFSETS} offsets",
         ]
 
@@ -215,7 +215,7 @@ class TestCheckpoints:
             assert [(each.attempt, each.state) for each in local.summaries()] == [(attempt, WindowState.VERIFIED)]
         replace_file(local, pinned, "results/b-2.json", b"{}")
         verified = [each for each in verify(local) if each.claim == "checkpoints"]
-        assert [each.found for each in verified] == [f"1 window, {OFFSETS} offsets, proved before"]
+        assert [each.found for each in verified] == [f"1 window, {OFFSETS} offsets, verified before"]
 
     def test_a_publisher_that_died_before_it_published_once_more_leaves_a_checkpoint_unread(
         self, local: Ledger
@@ -265,7 +265,7 @@ class TestCheckpoints:
         before = local.summaries()
         for each in before:
             local.checkpoints.write([each])
-        assert verify(local)[0].found == f"8 windows, {8 * OFFSETS} offsets, proved before"
+        assert verify(local)[0].found == f"8 windows, {8 * OFFSETS} offsets, verified before"
         assert [each.split("_")[0] for each in local.checkpoints.files()] == ["202611"]
         assert local.summaries() == before
 

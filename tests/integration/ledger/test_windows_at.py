@@ -91,7 +91,7 @@ class TestFound:
         assert start.boundaries[TopicPartition("t", 0)].evidence is Evidence.CLAMPED, "a log isn't read backwards"
         pin(ledger, start, snapshot({0: 30}, at_ms=T0 + 3 * HOUR_MS))
         remarks = only(ask(ledger, T0 + 2 * HOUR_MS)).remarks
-        assert remarks[1].startswith("On t-0, a snapshot that was stored earlier decides where the window starts")
+        assert remarks[1].startswith("On t-0, a snapshot that was stored earlier determines where the window starts")
 
     def test_what_is_gone_is_said(self, ledger: Ledger) -> None:
         starts = replace(boundary(0, 7, log_start=7), evidence=Evidence.LOG_START)
@@ -102,7 +102,7 @@ class TestFound:
         ledger.pin_window(start, end, on_data_loss="load_rest")
         remarks = only(ask(ledger, T0)).remarks
         assert remarks[1:] == (
-            "On t-0, the log starts within the window: what it had before, if anything, is gone.",
+            "On t-0, the log starts within the window: earlier records, if any, were deleted.",
             "On t-0, the log had lost 2 offsets of the window when it was pinned.",
         )
 
@@ -165,7 +165,7 @@ class TestNowhere:
         topic, what, kind = ("t", "t-99", "partition") if on else ("u", "u", "topic")
         assert find_at(ledger, topic, T0 + 2 * HOUR_MS, on).nowhere == (
             f"no window has that time: {window(0)} ends at 2026-11-21T07:00:00.000Z, the next one, {window(3)}, starts "
-            f"at 2026-11-21T09:00:00.000Z, and neither has {what}: it was added later, or there is no such {kind}"
+            f"at 2026-11-21T09:00:00.000Z, and neither has {what}: it was added later, or no such {kind} exists"
         )
 
     def test_of_a_window_that_was_forgotten(self, ledger: Ledger) -> None:
@@ -174,7 +174,7 @@ class TestNowhere:
         ledger.forget([window(1)], "a test")
         found = ask(ledger, T0 + HOUR_MS)
         assert found.forgotten == (window(1),)
-        assert (found.nowhere or "").endswith(f"; {window(1)} had it, and was forgotten")
+        assert (found.nowhere or "").endswith(f"; {window(1)} had it, but was forgotten")
 
     def test_one_that_was_resolved_again_is_not_forgotten(self, ledger: Ledger) -> None:
         load(ledger, 0)
@@ -186,8 +186,8 @@ class TestNowhere:
         load(ledger, 0)
         (tmp_path / "loads" / "windows" / window(1)[:6] / window(1)).mkdir()
         assert ask(ledger, T0 + HOUR_MS).nowhere == (
-            f"{window(1)} has that time, but no manifest yet: its task is pinning it, or was interrupted. Ask again in "
-            "a minute; if that doesn't help, clear the run"
+            f"{window(1)} has that time, but no manifest yet: its task is still pinning it, or was interrupted. "
+            "Try again in a minute; if that doesn't help, clear the run"
         )
 
     def test_of_a_partition_that_was_added_later(self, ledger: Ledger) -> None:
@@ -195,10 +195,10 @@ class TestNowhere:
         pin(ledger, counted(1, 1), counted(2, 2))
         assert ask(ledger, T0, 1).nowhere == (
             f"t-1 isn't in {window(0)}, which has that time: it was added later; its first window, {window(1)}, starts "
-            "at the partition's log start, so that older records are in that one"
+            "at the partition's log start, so older records are in that window"
         )
         assert ask(ledger, T0, 2).nowhere == (
-            f"t-2 isn't in {window(0)}, which has that time: it was added later, or there is no such partition"
+            f"t-2 isn't in {window(0)}, which has that time: it was added later, or no such partition exists"
         )
         assert only(ask(ledger, T0 + HOUR_MS, 1)).place.window == window(1)
 
@@ -215,33 +215,33 @@ class TestWindowsThatAreNotBetweenInstants:
             ledger.pin_window(*numbers[-2:])
         found = only(ask(ledger, T0 + 6 * MINUTE_MS))
         assert [(each.start_offset, each.end_offset) for each in found.ranges] == [(15, 19)]
-        named = "The window's name says when Kafka was asked, not what times its records have: it starts "
+        named = "The window's name says when Kafka was asked, not the times of its records: it starts "
         assert found.remarks == (
             f"{named}where the log ended when Kafka was asked, and ends where the log ended when Kafka was asked.",
-            "What was written at that time is in it, as far as clocks agree and no transaction was open.",
+            "Records written at that time are in it, as far as clocks agree and no transaction was open.",
         )
 
     def test_the_first_one_has_older_records_too(self, ledger: Ledger) -> None:
         """Its name begins when Kafka was asked for the log start."""
         pin(ledger, untimed(AsOfKind.EARLIEST, 0, 0), untimed(AsOfKind.LATEST, 50, 1))
         assert (ask(ledger, T0 - HOUR_MS).nowhere or "").endswith(
-            "the next one starts where the log started when Kafka was asked, so that records of that time may be in it"
+            "the next window starts where the log started when Kafka was asked, so records of that time may be in it"
         )
         assert only(ask(ledger, T0)).remarks[1] == (
-            "Records from before and after that time may be in it, and some from then in other windows."
+            "It may have records from before and after that time, and other windows may have some of that time."
         )
 
     def test_from_an_instant_on_late_records_are_in_later_ones(self, ledger: Ledger) -> None:
         pin(ledger, snapshot({0: 5}), untimed(AsOfKind.LATEST, 50, 60))
         assert only(ask(ledger, T0)).remarks[1] == (
-            "A record of that time that was written after its end was asked for is in a later window."
+            "A record of that time that was written after Kafka was asked for the window's end is in a later window."
         )
 
 
 class TestWhatWasAddedLater:
     """The first window of a topic that was added has all of it, from its log start on."""
 
-    IN_IT = f"its first window, {window(2)}, starts at the topic's log start, so that older records are in that one"
+    IN_IT = f"its first window, {window(2)}, starts at the topic's log start, so older records are in that window"
 
     def test_at_an_earlier_window_the_first_one_is_named(self, ledger: Ledger) -> None:
         add_topic(ledger)
@@ -308,13 +308,13 @@ class TestWhatWasAddedLater:
         ledger.forget([window(2)], "a test")
         found = find_at(ledger, ADDED, T0)
         assert found.first is None
-        assert (found.nowhere or "").endswith("it was added later, or there is no such topic")
+        assert (found.nowhere or "").endswith("it was added later, or no such topic exists")
 
     def test_its_own_answer_says_that_it_has_older_ones(self, ledger: Ledger) -> None:
         add_topic(ledger, log_start=5)
         remarks = only(find_at(ledger, ADDED, T0 + 2 * HOUR_MS)).remarks
         assert remarks[1:] == (
-            "On u-0, u-1, it is the first window, and starts at the log start: it has all older records, too.",
+            "On u-0, u-1, it is the first window, and starts at the log start: it has all older records too.",
         )
         assert len(only(find_at(ledger, "t", T0 + 2 * HOUR_MS)).remarks) == 1
 
@@ -324,14 +324,14 @@ class TestWhatWasAddedLater:
         found = find_at(ledger, ADDED, T0)
         assert found.nowhere == (
             f"u isn't in {window(0)}, which has that time: it was added later; its first window, {window(2)}, starts "
-            "at the instant that was chosen for new topics: records from before that are in no window, and later ones "
-            "in that one"
+            "at the instant that was chosen for new topics: earlier records are in no window, and later ones are "
+            "in that window"
         )
         assert found.first == window(2)
         (remark,) = only(find_at(ledger, ADDED, T0 + 2 * HOUR_MS)).remarks[1:]
         assert remark == (
-            "On u-0, u-1, it is the first window, and starts at the instant that was chosen for new topics: records "
-            "from before that are in no window."
+            "On u-0, u-1, it is the first window, and starts at the instant that was chosen for new topics: earlier "
+            "records are in no window."
         )
 
 

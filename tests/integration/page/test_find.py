@@ -292,8 +292,8 @@ class TestWhose:
         shared.window(window(0)).record_attempt("b-1", OF_SECRET)
         shared.forget([window(0), window(1)], "a test")
         assert get("viewer", "shared", at=AT[0]).status_code == 403
-        assert f"{window(0)} had it, and was forgotten" in get("admin", "shared", at=AT[0]).json()["nowhere"]
-        assert f"{window(1)} had it, and was forgotten" in get("viewer", "shared", at=AT[1]).json()["nowhere"]
+        assert f"{window(0)} had it, but was forgotten" in get("admin", "shared", at=AT[0]).json()["nowhere"]
+        assert f"{window(1)} had it, but was forgotten" in get("viewer", "shared", at=AT[1]).json()["nowhere"]
 
     @pytest.mark.parametrize("at", [AT[0], AT[-1]])
     def test_the_first_window_of_a_topic_is_named_to_those_who_may_read_the_dag_that_loaded_it(

@@ -240,7 +240,7 @@ class TestDriversThatHaveEnded:
     ) -> None:
         prepared = prepare()
         beside(prepared, f"failures/{prepared['load']}.00000001.json").write_bytes(content)
-        with pytest.raises(SparkFailedError, match=r"Attempt .*\.00000001 failed, and why can't be read"):
+        with pytest.raises(SparkFailedError, match=r"Attempt .*\.00000001 failed, but its reason can't be read"):
             waiting(prepared).execute_complete(context, event_of(prepared))
 
     def test_of_several_the_newest_is_told(self, prepare: Prepare, fail: Fail) -> None:
