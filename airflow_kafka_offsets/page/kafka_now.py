@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 
-from airflow_kafka_offsets.errors import TopicChangedError
+from airflow_kafka_offsets.errors import OffsetsError, TopicChangedError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
@@ -56,12 +56,13 @@ def kafka_now(ledger: Ledger, summaries: Sequence[WindowSummary], topics: Iterab
     isolation_level = IsolationLevel.of(stored["isolation_level"])
     unloaded, known = unloaded_ranges(ledger, summaries), _facts(ledger, summaries)
     with KafkaOffsetsHook(page_kafka_conn_id()).get_conn(_MOST_S) as client:
-        asked_ms, survey = now_ms(), client.survey(topics)
-        if survey.cluster_id != stored["cluster_id"]:
-            raise TopicChangedError(
-                f"The page's connection reaches cluster {survey.cluster_id}, but this pipeline's topics are in cluster "
-                f"{stored['cluster_id']}. Name another connection in [kafka_offsets] page_kafka_conn_id."
-            )
+        asked_ms = now_ms()
+        try:
+            survey = client.survey(topics)
+        except OffsetsError:  # a different cluster doesn't have the topics, as a rule
+            _require_cluster(client.cluster_id(), stored["cluster_id"])
+            raise
+        _require_cluster(survey.cluster_id, stored["cluster_id"])
         lags = client.group_lags([group], topics=topics, isolation_level=isolation_level) if group else None
     extents = list(survey.extents.raise_for_errors())
     measured = None if lags is None or group is None else lags.lookup(group)
@@ -73,6 +74,14 @@ def kafka_now(ledger: Ledger, summaries: Sequence[WindowSummary], topics: Iterab
             row |= {"unread": None, "gone": None}
         rows.append(row if measured is None else row | _committed(measured, topic))
     return {"asked_ms": asked_ms, "group": group, "topics": rows}
+
+
+def _require_cluster(found: str, own: str) -> None:
+    if found != own:
+        raise TopicChangedError(
+            f"The page's connection reaches cluster {found}, but this pipeline's topics are in cluster {own}. Name "
+            "another connection in [kafka_offsets] page_kafka_conn_id."
+        )
 
 
 def _facts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[str, TopicFacts]:

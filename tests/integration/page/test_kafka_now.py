@@ -175,11 +175,13 @@ class TestAnswer:
         assert answer.status_code == 502
         assert name in answer.json()["detail"]
 
+    @pytest.mark.parametrize("beside", [[], ["not-in-this-cluster"]])
     def test_is_refused_where_the_connection_reaches_another_cluster(
-        self, now: Now, root: str, name: str, log_in: As
+        self, now: Now, root: str, name: str, log_in: As, beside: list[str]
     ) -> None:
-        other = Ledger(ObjectStoragePath(root), f"other-{name[-8:]}")
-        other.open([name], "another-cluster", IsolationLevel.READ_COMMITTED)
+        """A topic that isn't there doesn't seem to be deleted."""
+        other = Ledger(ObjectStoragePath(root), f"other-{len(beside)}-{name[-8:]}")
+        other.open([name, *beside], "another-cluster", IsolationLevel.READ_COMMITTED)
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
         answer = browser.get(f"/api/pipelines/{other.pipeline}/now", headers=OURS)
         assert answer.status_code == 502

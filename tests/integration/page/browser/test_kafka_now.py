@@ -81,11 +81,11 @@ def test_a_press_shows_what_is_not_loaded_and_what_a_group_has_not_read(
 def test_what_is_wrong_is_said_beside_the_button(
     browser: Browser, airflow_services: AirflowServices, orders: Ledger
 ) -> None:
-    """That pipeline's topics aren't in this cluster. The browser's console says so too."""
+    """That pipeline's topics are in another cluster. The browser's console says so too."""
     address = f"{airflow_services.url}{PREFIX}/#/p/shop"
     with opened(browser, address, 1280, "light", of_ours=False) as page:
         page.get_by_role("button", name="Ask Kafka now").click()
-        expect(page.locator(".now").get_by_role("alert")).to_contain_text("orders")
+        expect(page.locator(".now").get_by_role("alert")).to_contain_text("topics are in cluster cluster-1")
         expect(page.get_by_role("button", name="Ask Kafka now")).to_be_enabled()
 
 
