@@ -173,7 +173,7 @@ class GroupsCaughtUp(Condition):
         if lag.error is not None:
             raise OffsetsError("Measuring lag", [(f"group {lag.group}", lag.error)])
         if lag.total == 0 and self.no_commit == "from_log_start":
-            # The usual result of most polls, without looking at any partition.
+            # Most polls of most groups end here, without looking at any partition.
             return GroupStanding(lag.group)
         return self._judge_partitions(lag.group, self._counting(lag))
 

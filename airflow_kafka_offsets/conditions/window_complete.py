@@ -2,7 +2,7 @@
 
 Kafka can't say this, so evidence has to do. A record at or after the moment shows that its partition has got there. A
 partition without one is idle, and the user says what idle means. A partition whose end is held back by an open
-transaction is never complete: the records behind the transaction's start aren't decided yet.
+transaction isn't complete, whatever the user says: the records behind the transaction's start aren't decided yet.
 """
 
 from __future__ import annotations

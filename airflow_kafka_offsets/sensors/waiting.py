@@ -175,7 +175,8 @@ class KafkaWaitSensor(BaseSensorOperator):
 
         Before Airflow 3.3, which has no such store, each try finds its own: later ones, so no try passes too early.
         A cleared task finds them again, however it ended before. Airflow doesn't clear the store with the task, and
-        runs none of our code when a task times out or is killed; but it raises ``max_tries`` then, and only then.
+        runs none of our code when a task times out or is killed. But clearing a task raises its ``max_tries``, and
+        nothing else does, so that number is stored with the offsets.
 
         :param arguments: what the offsets depend on, as plain JSON: when this changes, they are found again.
         """

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.offsets.instants import duration_text
 
 _MOST_CALLS = 30
-"""A poll calls the client at most this often, and each call ends by the client's own deadline."""
+"""A poll calls the client at most this many times, and each call ends by the client's own deadline."""
 _SHORTEST_S = 0.1
 """Airflow lets ``poke_interval`` be 0."""
 _SPREAD_S = 2.0
@@ -210,7 +210,7 @@ class KafkaPollTrigger(BaseEventTrigger):
                 yield event
 
     async def outcomes_of(self, condition: Condition) -> AsyncGenerator[Outcome]:
-        """Outcomes of a condition's polls from now on, leaving out repetitions of one that doesn't hold."""
+        """Outcomes of a condition's polls from now on, without repeats while it doesn't hold."""
         last: Outcome | None = None
         with self._poll.joined(condition, self.poll_interval_s) as heard:
             while True:

@@ -59,7 +59,7 @@ def is_window(name: str) -> bool:
 
 
 def _has_extent(name: str) -> bool:
-    """Whether a name that looks like a window's is one: not all digits are an instant. Names sort as instants do."""
+    """Whether a name that looks like a window's is one: not all digits make an instant. Names sort as instants do."""
     start, _, end = name.partition("_")
     return start < end and _is_instant(start) and _is_instant(end)
 
@@ -166,8 +166,10 @@ class LedgerIdentity:
 
     @classmethod
     def of_pipeline(cls, fields: Mapping[str, Any] | None, uri: str) -> Self:
-        """From the content of ``pipeline.json``; None when there is no such file.
+        """From ``pipeline.json``.
 
+        :param fields: the file's content; None when there is no such file.
+        :param uri: the file's address, for the message.
         :raises LedgerCorruptError: when the file is missing, or has no valid id.
         """
         found = cls.of(fields or {})

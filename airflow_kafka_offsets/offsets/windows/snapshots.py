@@ -270,4 +270,4 @@ def future_warning(snapshot: OffsetSnapshot) -> str | None:
     ]
     if not worst:
         return None
-    return f"Records from the future stand at {shorten(worst)}: windows up to their time will be empty there."
+    return f"Records from the future were found, {shorten(worst)}: windows up to their time will be empty there."

@@ -124,7 +124,7 @@ def untold(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:
 
 
 def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
-    """Refuse logs that end before the offset where an earlier snapshot put them (S15).
+    """Refuse logs that end before their offset in an earlier snapshot (S15).
 
     If their new boundaries were clamped to that offset, records that the log takes until it gets there would be in no
     window. Without truncation, a log that is asked later never ends earlier, not even during a leader change (KIP-207).
