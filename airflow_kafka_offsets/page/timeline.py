@@ -72,19 +72,20 @@ def timeline(
     }
 
 
-def _bands(ledger: Ledger, shown: Iterable[WindowSummary], parts: _Parts) -> list[Json]:
+def _bands(ledger: Ledger, shown: Sequence[WindowSummary], parts: _Parts) -> list[Json]:
     """The windows, as bands of the chart.
 
     Windows whose snapshots weren't read have no offsets. They are merged if they meet in time and are in the same
     state, because there may be a hundred thousand of them; ``window`` is then the name of the last.
     """
     bands: list[Json] = []
-    for each in shown:
+    states = in_parallel(lambda summary: state_of(ledger, summary), shown)
+    for each, state in zip(shown, states, strict=True):
         start_offset, end_offset = _sum_at(parts.get(each.start_snapshot)), _sum_at(parts.get(each.end_snapshot))
         known = start_offset is not None and end_offset is not None
         band = {
             "window": each.window,
-            "state": state_of(ledger, each),
+            "state": state,
             "start_ms": each.start_ms,
             "end_ms": each.end_ms,
             "start_offset": start_offset if known else None,
