@@ -1,4 +1,4 @@
-"""The crew: worker processes that are handed tasks, and replaced when they die, until every task is done."""
+"""The crew: worker processes that are given tasks, and are replaced if they die, until every task is done."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tests.chaos.plan import WINDOW, Task, Times
 from tests.chaos.worker import Said, Settings, work
 
 SILENCE_S = 300.0
-"""For how long a worker may say nothing."""
+"""How long all workers may be silent, seconds."""
 MOST_TRIES = 300
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.chaos.worker"])
 
 
 class ChaosError(AssertionError):
-    """Something that no fault excuses."""
+    """A failure that no injected fault explains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """How a task ended.
 
-    :param before: the pipeline's planned windows that were pinned before it was handed out.
+    :param before: the pipeline's planned windows that were pinned before the task was handed out.
     """
 
     task: Task
@@ -40,7 +40,7 @@ class Answer:
 
 @dataclass(slots=True)
 class _Seat:
-    """One worker at a time, and the task that it has."""
+    """The place of one worker, and its current task. If the worker dies, another takes the place."""
 
     name: str
     process: Any
@@ -53,9 +53,9 @@ class _Seat:
 class Crew:
     """Workers: a context manager.
 
-    :param settings: for each worker, but for its seed and patience.
-    :param diary: told what happens.
-    :param size: how many.
+    :param settings: for each worker, except its seed and patience.
+    :param diary: records what happens.
+    :param size: how many workers.
     """
 
     def __init__(self, settings: Settings, diary: Diary, size: int) -> None:
@@ -81,9 +81,9 @@ class Crew:
             each.process.join()
 
     def give(self, task: Task) -> None:
-        """Hand a task to the next worker that is free. Others that must be done again go along.
+        """Hand a task to the next free worker. Tasks that must be done again are handed out too.
 
-        :raises ChaosError: a worker found something that must not be.
+        :raises ChaosError: a worker found something that must not happen.
         """
         self._waiting.append((task, 0))
         self._hand_out()
@@ -93,7 +93,7 @@ class Crew:
     def finish(self) -> None:
         """Wait until everything is done.
 
-        :raises ChaosError: a worker found something that must not be.
+        :raises ChaosError: a worker found something that must not happen.
         """
         while self._waiting or any(each.task for each in self._seats):
             self._hand_out()
@@ -115,7 +115,7 @@ class Crew:
                 task, each.tries = self._waiting.popleft()
                 each.task = replace(task, resolved=self._pinned.get(task.window))
                 each.before = frozenset(self._standing[task.store])
-                with suppress(ConnectionError):  # it died meanwhile, as the next look at its connection tells
+                with suppress(ConnectionError):  # it has died, which the next look at its connection shows
                     each.connection.send(each.task)
 
     def _listen(self) -> None:
@@ -147,7 +147,7 @@ class Crew:
         seat.task = None
 
     def _note(self, task: Task, said: Said, before: frozenset[Times]) -> None:
-        """Keep what a task has come to."""
+        """Record the outcome of a task."""
         if task.kind != WINDOW:
             self.answers.append(Answer(task, said, before))
             return
@@ -156,7 +156,7 @@ class Crew:
             self._pinned[task.window] = said.revision
 
     def _replace(self, seat: _Seat) -> None:
-        """Somebody else sits down in a dead worker's place."""
+        """Start another worker in a dead one's place."""
         seat.process.join()
         seat.connection.close()
         if seat.process.exitcode != -signal.SIGKILL:
@@ -178,5 +178,5 @@ class Crew:
 
 
 def _kind(said: Said) -> str:
-    """What was said, without what is said once only."""
+    """What was said, without the details in it that are unique."""
     return said.words.partition(":" if said.verdict == "again" else " (")[0]

@@ -1,7 +1,7 @@
-"""Deaths: a process that kills itself around the creation of a ledger's file, now and then, as drawn from a seed.
+"""Deaths: a process now and then kills itself around the creation of a ledger's file, as drawn from a seed.
 
-What Airflow's side creates in a ledger comes to be in one function, and what a Spark driver writes there in another.
-Both are wrapped here from the outside.
+Airflow's side creates all files of a ledger in one function, and a Spark driver writes its own in another. Both are
+wrapped here from the outside.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from airflow_kafka_offsets.ledger import file_lists, storage
 from airflow_kafka_offsets.ledger.storage import StoragePath
 
 CHANCE = 0.008
-"""Of each kind of death, at each creation."""
+"""Probability of each kind of death, at each creation."""
 DRIVERS_CHANCE = 0.0045
-"""The same of a Spark driver, who leaves a Java and its executor to be started anew."""
+"""The same for a Spark driver. It is lower, because Java and the executor must then be started again."""
 _LISTS_TIMES = 3
-"""A window has one list of files: at the chance of the others a thousand windows may not see one of its deaths."""
+"""How much higher the probability is for a window's list of files. There is one per window, so with the usual
+probability, a thousand windows may see none of these deaths."""
 _NUMEROUS = ("snapshots", "instants", "attempts", "losses", "results", "publications")
 _DRIVERS = ("applications", "results", "failures")
 KINDS = ("before", "halfway through", "right after")
@@ -31,15 +32,15 @@ KINDS = ("before", "halfway through", "right after")
 def become_mortal(rng: random.Random, last_words: Callable[[str], object], chance: float = CHANCE) -> None:
     """From now on, die around some creations of files.
 
-    :param last_words: told what the process dies of.
-    :param chance: of each kind of death, at each creation.
+    :param last_words: called with the cause of death.
+    :param chance: probability of each kind of death, at each creation.
     """
     create, replace_file = storage._create, file_lists.replace_file
 
     def create_or_die(path: StoragePath, content: bytes) -> None:
         number = int(rng.random() / chance)
         fate = KINDS[number] if number < len(KINDS) else None
-        if fate == "halfway through" and path.protocol == "s3":  # an object store has no halfway
+        if fate == "halfway through" and path.protocol == "s3":  # an object store writes files as a whole
             fate = "before"
 
         def die(*_: object) -> NoReturn:
@@ -70,7 +71,7 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
 
 
 def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) -> None:
-    """The same for the files that a Spark driver writes, and for its writing of rows."""
+    """The same for the files that a Spark driver writes, and for its rows."""
     from airflow_kafka_offsets.spark.session.files import HadoopFiles
     from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 
@@ -94,7 +95,7 @@ def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) 
 
 
 class _Driver:
-    """A process with a Spark driver, which dies with it; half of the times its JVM is killed before it can clean up."""
+    """A process with a Spark driver, which dies with it. Half of the time, its JVM is killed and can't clean up."""
 
     def __init__(self, rng: random.Random, last_words: Callable[[str], object]) -> None:
         self._rng = rng
@@ -110,14 +111,14 @@ class _Driver:
         raise AssertionError("a killed process goes on")
 
     def die_soon(self, words: str) -> None:
-        """Later than the other thread's last line means halfway through, or right after a short one."""
+        """Die later, on another thread: halfway through the step, or right after a short one."""
         Timer(self._rng.uniform(0, 1.5), self.die, (words,)).start()
 
     def mortal(self, step: Callable[..., Any], words: Callable[..., str], halfway: Callable[[str], None]) -> Any:
         """A step around which the process dies now and then.
 
-        :param words: what it does.
-        :param halfway: has it die halfway through.
+        :param words: returns what the step does.
+        :param halfway: makes it die halfway through.
         """
 
         def step_or_die(*arguments: Any) -> Any:
@@ -140,6 +141,6 @@ def _kind_of_uri(uri: str) -> str:
 
 
 def kind_of(path: StoragePath) -> str:
-    """A file's name without what is its own alone, or the folder of those that there are many of."""
+    """A file's name without its unique part, or its folder's name if that has many files."""
     parts = PurePosixPath(path.path).parts
     return next((each for each in _NUMEROUS if each in parts), parts[-1].partition("-")[0])

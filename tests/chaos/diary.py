@@ -10,7 +10,7 @@ from tests.chaos.plan import Task
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Offsets of one partition, from the first to before the last."""
+    """Offsets of one partition: start inclusive, end exclusive."""
 
     topic: str
     partition: int
@@ -35,17 +35,17 @@ class Diary:
         self._entries: list[_Entry] = []
 
     def note_span(self, span: Span, words: str) -> None:
-        """What happened to some offsets."""
+        """Record what happened to some offsets."""
         self._entries.append(_Entry(f"{span.topic}-{span.partition} {words}", span))
 
     def note_task(self, task: Task, words: str) -> None:
-        """What happened to a window."""
+        """Record what happened to a window."""
         self._entries.append(_Entry(words, window=task.window))
 
     def story(
         self, store: str, topic: str, partition: int, offset: int, windows: Collection[tuple[int, int]]
     ) -> list[str]:
-        """The entries about one offset, and about the windows in question; each with its place in the diary."""
+        """The entries about one offset and about the windows in question, each with its number in the diary."""
         asked = {(store, *each) for each in windows}
         return [
             f"    {number}. {each.words}"

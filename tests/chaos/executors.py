@@ -1,4 +1,4 @@
-"""Executors that are killed while a run goes on: the first one soon, others now and then, as drawn from a seed."""
+"""Kills executors during a run: the first one soon, others now and then, as drawn from a seed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dev.spark_cluster import SparkCluster
 
 BETWEEN_S = (10.0, 40.0)
 GROWN_UP_S = 8.0
-"""Younger ones are left alone: one takes some seconds to start, and nothing would ever be done."""
+"""Younger executors aren't killed: they take some seconds to start, so otherwise nothing would ever be done."""
 
 
 class ExecutorKiller:
-    """Kills one executor after the other, each by SIGKILL: a context manager."""
+    """Kills one executor after another, with SIGKILL: a context manager."""
 
     def __init__(self, cluster: SparkCluster, seed: int) -> None:
         self.killed = 0

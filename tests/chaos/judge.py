@@ -1,10 +1,10 @@
-"""The judge: is every record in exactly one published window, and every offset that is in none reported as lost?
+"""The judge: is every record in exactly one published window, and is every other offset reported as lost?
 
-And were the windows that cut across others refused, are the holes those that are told, is every increment its run's
-own, and was nothing published that must not be?
+It also checks that windows that cut across others were refused, that the reported holes are the real ones, that every
+run has its own increment, and that nothing was published that must not be.
 
-Plain arithmetic on what was published and on what an independent reader saw in the log. Nothing here is shared with
-what is judged: neither :mod:`airflow_kafka_offsets.offsets.windows.tiling` nor the audit.
+It is plain arithmetic on what was published, and on what an independent reader saw in the log. It shares no code with
+what it judges: neither :mod:`airflow_kafka_offsets.offsets.windows.tiling` nor the audit.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ MATCHED, MARKER, LOG_END = "matched", "matched_marker", "log_end"
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one published window says of one partition.
+    """What one published window says about one partition.
 
-    :param start_ms: where the window starts, inclusive.
-    :param end_ms: where it ends, exclusive.
-    :param start_offset: first offset that was to be read.
-    :param end_offset: end of them, exclusive.
-    :param lost_offsets: how many directly before ``start_offset`` are reported as lost.
-    :param end_evidence: why the end is believed; only some words promise anything of timestamps.
-    :param published: offsets in the output, in its order.
+    :param start_ms: the window's start, inclusive, Unix milliseconds.
+    :param end_ms: the window's end, exclusive, Unix milliseconds.
+    :param start_offset: first offset of the range, inclusive.
+    :param end_offset: end of the range, exclusive.
+    :param lost_offsets: how many offsets directly before ``start_offset`` are reported as lost.
+    :param end_evidence: the evidence of the end. Only some kinds of evidence say anything about timestamps.
+    :param published: the offsets in the output, in its order.
     """
 
     topic: str
@@ -60,11 +60,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What an independent reader saw in a partition's log, then and at the end.
+    """What an independent reader saw in a partition's log, during the run and at the end.
 
-    :param visible: offsets of records that count at the pipeline's isolation level.
-    :param timestamps: timestamp of every record, by offset; aborted ones too.
-    :param log_starts: everywhere that the log has ever started; the last one is where it does now.
+    :param visible: offsets of the records that are visible at the pipeline's isolation level.
+    :param timestamps: the timestamp of every record, by offset, including aborted ones.
+    :param log_starts: all log start offsets that the log has had; the last one is the current one.
     """
 
     visible: frozenset[int]
@@ -76,7 +76,7 @@ class Seen:
 class Problem:
     """What is wrong with an offset.
 
-    :param windows: those that have to do with it.
+    :param windows: the windows that are involved.
     """
 
     topic: str
@@ -92,8 +92,8 @@ class Problem:
 def judge(pieces: Iterable[Piece], seen: Mapping[tuple[str, int], Seen]) -> list[Problem]:
     """Everything that is wrong.
 
-    :param pieces: of all windows of one pipeline.
-    :param seen: by topic and partition.
+    :param pieces: the pieces of all windows of one pipeline.
+    :param seen: what the reader saw, by topic and partition.
     """
     ordered = sorted(pieces, key=lambda each: (each.topic, each.partition, each.start_ms, each.end_ms))
     first_ms = min((each.start_ms for each in ordered), default=0)
@@ -118,7 +118,7 @@ def _problem(piece: Piece, offset: int, words: str, *others: Piece) -> Problem:
 
 
 def _seams(line: Sequence[Piece]) -> Iterator[Problem]:
-    """Where neighbours in time don't meet, counting what they report as lost."""
+    """Neighbours in time whose offsets don't meet, including those that they report as lost."""
     for one, other in pairwise(line):
         start, end = one.end_offset, other.lost.start
         if start < end:
@@ -128,7 +128,7 @@ def _seams(line: Sequence[Piece]) -> Iterator[Problem]:
 
 
 def _misread(piece: Piece, seen: Seen) -> Iterator[Problem]:
-    """Where the output isn't what the log held between the piece's offsets."""
+    """Differences between the output and the log's records in the piece's range."""
     published, wanted = set(piece.published), {each for each in piece.offsets if each in seen.visible}
     for offset in sorted(wanted - published)[:1]:
         yield _problem(piece, offset, "in the log, and not in the output")
@@ -140,7 +140,7 @@ def _misread(piece: Piece, seen: Seen) -> Iterator[Problem]:
 
 
 def _false_losses(piece: Piece, seen: Seen) -> Iterator[Problem]:
-    """Where offsets are reported as lost that aren't: a loss ends where the log began once, or with its window."""
+    """Offsets that are reported as lost but weren't. A loss must end at a past log start, or at the window's end."""
     if not piece.lost:
         return
     if piece.lost.stop > seen.log_starts[-1]:
@@ -151,8 +151,8 @@ def _false_losses(piece: Piece, seen: Seen) -> Iterator[Problem]:
 
 
 def _mistimed(piece: Piece, seen: Seen) -> Iterator[Problem]:
-    """Where a look-up that was believed as it came isn't right: the end is the first record at or after the instant, or
-    the end of a log without one.
+    """Ends that are wrong although they were taken from a look-up: the end must be the first record at or after the
+    instant, or the log end if there is no such record.
     """
     if piece.end_evidence not in (MATCHED, MARKER, LOG_END):
         return
@@ -170,13 +170,13 @@ Times = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A window that somebody asked for by hand and that cuts across planned ones.
+    """A window that was requested by hand and cuts across planned windows.
 
     :param window: its times.
-    :param offsets: what it has, or would have had, by topic and partition; empty when nobody knows.
-    :param before: the windows that were pinned before it was asked for.
-    :param refused_by: the window that was named when it was refused; None when it was pinned.
-    :param stands: whether it counts in the ledger at the end, as one that was pinned and not forgotten does.
+    :param offsets: its offsets, or those that it would have had, by topic and partition; empty if unknown.
+    :param before: the windows that were pinned before it was requested.
+    :param refused_by: the window that the refusal named; None if it was pinned.
+    :param stands: whether it counts in the ledger at the end: it was pinned, and not forgotten.
     """
 
     window: Times
@@ -187,9 +187,9 @@ class Cut:
 
 
 def judge_cuts(pieces: Iterable[Piece], cuts: Sequence[Cut]) -> list[str]:
-    """Where a cut was pinned though a window had some of its offsets, was refused for nothing, or came through.
+    """Cuts that were pinned although a window had some of their offsets, refused without reason, or published.
 
-    :param pieces: of all published windows.
+    :param pieces: the pieces of all published windows.
     """
     published = _by_window(pieces)
     complaints = [f"cut {each.window} is published" for each in cuts if each.window in published]
@@ -208,7 +208,7 @@ def judge_cuts(pieces: Iterable[Piece], cuts: Sequence[Cut]) -> list[str]:
 
 
 def judge_windows(published: Collection[Times], planned: Collection[Times]) -> list[str]:
-    """Where a planned window isn't published, or another one is."""
+    """Planned windows that aren't published, and published windows that weren't planned."""
     missing = [f"window {each} isn't published" for each in sorted(set(planned) - set(published))]
     return [
         *missing,
@@ -218,10 +218,10 @@ def judge_windows(published: Collection[Times], planned: Collection[Times]) -> l
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Offsets that lie between two published windows which don't meet in time, and are in none.
+    """Offsets in no window, between two published windows that don't meet in time.
 
-    :param start_ms: where the earlier window ends.
-    :param end_ms: where the later one starts.
+    :param start_ms: the earlier window's end, Unix milliseconds.
+    :param end_ms: the later window's start, Unix milliseconds.
     :param offsets: by topic and partition.
     """
 
@@ -238,7 +238,7 @@ class Hole:
 
 
 def holes(pieces: Iterable[Piece]) -> list[Hole]:
-    """What the published windows leave out, in order of time."""
+    """The holes between the published windows, in order of time."""
     published = sorted(_by_window(pieces).items())
     found = [
         Hole(one[1], other[0], _left_out(earlier, later))
@@ -249,10 +249,10 @@ def holes(pieces: Iterable[Piece]) -> list[Hole]:
 
 
 def judge_holes(pieces: Iterable[Piece], listed: Iterable[Times], told: Iterable[Hole]) -> list[str]:
-    """Where the holes that the ledger tells aren't those that are there.
+    """Differences between the holes that the ledger reports and the real ones.
 
     :param listed: times of the holes that the verification of the whole ledger lists.
-    :param told: what windows are told to have before them.
+    :param told: the holes that the verification of single windows reports before them.
     """
     wanted, named = holes(pieces), set(listed)
     by_times = {each.times: each for each in told}
@@ -268,9 +268,9 @@ def judge_holes(pieces: Iterable[Piece], listed: Iterable[Times], told: Iterable
 
 
 def judge_runs(published: Collection[Times], answers: Iterable[tuple[int, Times]]) -> list[str]:
-    """Where a run hasn't one increment for good, or two have the same, or one isn't published.
+    """Runs with several increments, increments of several runs, and increments that aren't published.
 
-    :param answers: what runs were told to have: the run's number and a window.
+    :param answers: the increments that runs were given: the run's number and a window.
     """
     had = defaultdict(set)
     for run, window in answers:
@@ -290,9 +290,9 @@ def judge_runs(published: Collection[Times], answers: Iterable[tuple[int, Times]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A load that must be refused, since its topic was re-created after it had been pinned.
+    """A load that must be refused, because its topic was re-created after the window was pinned.
 
-    :param refused: whether it was.
+    :param refused: whether it was refused.
     """
 
     window: Times
@@ -300,10 +300,10 @@ class Trial:
 
 
 def judge_trials(published: Collection[Times], trials: Sequence[Trial], why: str) -> list[str]:
-    """Where one of a pipeline that must not publish has done so, or none was tried.
+    """Loads or publications of a pipeline that must not publish; also if no load was tried.
 
     :param published: the pipeline's published windows.
-    :param why: it must not.
+    :param why: why it must not publish.
     """
     complaints = [f"window {each.window} was loaded, {why}" for each in trials if not each.refused]
     complaints += [f"window {each} is published, {why}" for each in sorted(published)]
@@ -318,7 +318,7 @@ def _by_window(pieces: Iterable[Piece]) -> dict[Times, list[Piece]]:
 
 
 def _offsets(pieces: Iterable[Piece]) -> dict[Key, range]:
-    """Everything that a window answers for, what it reports as lost included."""
+    """All offsets that a window covers, including those that it reports as lost."""
     return {(each.topic, each.partition): range(each.lost.start, each.end_offset) for each in pieces}
 
 
@@ -331,7 +331,7 @@ def _share(one: Mapping[Key, range], other: Mapping[Key, range]) -> bool:
 
 
 def _left_out(earlier: Iterable[Piece], later: Iterable[Piece]) -> dict[Key, range]:
-    """The offsets between two windows. Of a partition that the earlier one doesn't have all before the later one is."""
+    """The offsets between two windows. For a partition that the earlier one doesn't have, all before the later one."""
     ends = {key: each.stop for key, each in _offsets(earlier).items()}
     found = {key: range(ends.get(key, 0), each.start) for key, each in _offsets(later).items()}
     return {key: each for key, each in found.items() if each}

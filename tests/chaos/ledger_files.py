@@ -1,4 +1,4 @@
-"""A ledger's files as they lie there: listed and read as JSON. Nothing of this package says what they mean."""
+"""A ledger's files, listed and read as JSON, without using this package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LIST = re.compile(r"window=(\w+)/files\.txt")
 
 
 def shelves(pipeline: UPath) -> dict[Times, Shelf]:
-    """What there is of each window.
+    """The files of each window.
 
     :param pipeline: the pipeline's folder.
     """
@@ -52,7 +52,7 @@ def lists(pipeline: UPath) -> dict[Times, list[str]]:
 
 
 def _files(folder: UPath, named: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:
-    """The files below a folder whose paths from there on are named so."""
+    """The files below a folder whose relative paths match a pattern."""
     folder.fs.invalidate_cache()
     start = folder.path.rstrip("/") + "/"
     for each in folder.fs.find(folder.path):
@@ -62,7 +62,7 @@ def _files(folder: UPath, named: re.Pattern[str]) -> Iterator[tuple[re.Match[str
 
 
 def _counted(content: bytes) -> Counted | None:
-    """None where its writer died halfway through."""
+    """None if its writer died halfway through."""
     try:
         says = json.loads(content)
     except ValueError:

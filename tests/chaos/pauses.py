@@ -1,5 +1,5 @@
-"""Pauses: a publisher that sleeps between its last look and what it creates then, so that others come in between; now
-and then, as drawn from a seed.
+"""Pauses: a publisher now and then sleeps between its last check and its creation of a file, so that others can come in
+between. When it does is drawn from a seed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONGEST_S = 1.0
 class Pauses:
     """Makes this process's publishers pause.
 
-    :ivar overtaken: how often somebody else had the number that one of them was to create.
+    :ivar overtaken: how often somebody else had already created the number that a publisher was about to create.
     """
 
     def __init__(self, rng: random.Random) -> None:

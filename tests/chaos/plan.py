@@ -1,15 +1,15 @@
-"""Plans: what happens to some topics, and which windows of them are asked for meanwhile, drawn from a seed.
+"""Plans: what happens to some topics, and which of their windows are requested meanwhile, drawn from a seed.
 
-A plan is plain values: steps in one order, which the run goes through while worker processes do the windows. Time in it
-is simulated: record timestamps and the windows' instants lie in early 2025, and a step's place among the others says
-what o'clock it is. Records come around the clock, some hours late and some ahead of it; windows are asked for out of
-order around it, some much later, as a backfill does. So an instant may be resolved before its records are there.
+A plan is plain values: a sequence of steps that the run performs while worker processes do the windows. Time is
+simulated: record timestamps and the windows' instants are in early 2025, and a step's place in the sequence is its time
+on that clock. Records arrive around their time, some hours late and some early. Windows are requested around their time
+and out of order, some much later, as in a backfill. So an instant may be resolved before its records have arrived.
 
-Some windows are left out until the end. Some are resolved anew while they are loaded. Some are asked for that cut
-across the planned ones, before them, beside them and after them. And further pipelines have increments, several asked
-for at once; and second ledgers have a pipeline's name and its output.
+Some windows are left out until the end. Some are resolved again while they are loaded. Some requested windows cut
+across planned ones, before, during and after those. Further pipelines have increments, of which several are requested
+at once. And second ledgers have the same pipeline name and output.
 
-What must not be published is tried as well: from topics of their own that are re-created when their window is pinned.
+Some loads must not be published, and are tried too: their topics are re-created once their window is pinned.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ LATE_MS = 6 * 3_600_000
 TRANSACTIONAL = "payments"
 PARTITIONS = {"orders": 9, "clicks": 8, TRANSACTIONAL: 5}
 CODEC = {"orders": "none", "clicks": "gzip", TRANSACTIONAL: "gzip"}
-"""Those for which this package needs no library: it reads records where a look-up leaves doubts."""
+"""Codecs for which this package needs no library. It reads records if a look-up isn't conclusive."""
 REPLICAS = {"orders": 3, "clicks": 1, TRANSACTIONAL: 3}
 FUTURE = ("orders", 1)
-"""Where one record comes half a year ahead of the clock, which ends what windows hold of the partition."""
+"""A partition with one record half a year ahead of the clock. From then on, windows get none of its records."""
 FUTURE_MS = 180 * 86_400_000
 LOCAL, S3 = "local", "s3"
 SPARK = ("spark-1", "spark-2")
 """Stores on the local disk, whose windows Spark loads."""
 INCREMENTS = {LOCAL: "increments", S3: "increments-s3"}
-"""Further pipelines of increments, by the store beside whose ledger theirs lies."""
+"""Further pipelines with increments, by the store in which their ledgers are."""
 AT_ONCE = 3
-"""Increments that are asked for together."""
+"""How many increments are requested together."""
 TWINS = {each: f"{each}-twin" for each in SPARK}
-"""Second ledgers, with the same pipeline name and the same output, by the store of the first."""
+"""Second ledgers with the same pipeline name and output, by the store of the first."""
 WINDOW, REVISION, CUT, INCREMENT, TWIN, REMADE = "window", "revision", "cut", "increment", "twin", "remade"
 PINNED, CHECKED, READING, COUNTED = "pinned", "checked", "reading", "counted"
 MOMENTS = (READING, COUNTED, PINNED, CHECKED)
 """When a topic is re-created: once its window is pinned, after the pre-flight check, while the loader reads, or between
-its counting and the publishing."""
+counting and publishing."""
 Times = tuple[int, int]
 """Start and end of a window, Unix milliseconds."""
 
@@ -70,12 +70,12 @@ Times = tuple[int, int]
 class Pipeline:
     """One ledger over all topics.
 
-    :param store: where its ledger lies, which names it too: ``local``, ``s3``, or one of those of Spark.
-    :param isolation_level: which records count.
-    :param topics: what it loads.
-    :param instants_ms: where its windows begin and end; empty for one of increments.
-    :param left_out: those of its windows that are left out until the end.
-    :param cuts: windows that somebody asks for by hand, and which cut across the planned ones.
+    :param store: the ledger's store, which is also the pipeline's name: ``local``, ``s3``, or one of Spark's stores.
+    :param isolation_level: which records are visible.
+    :param topics: the topics that it loads.
+    :param instants_ms: where its windows start and end, Unix milliseconds; empty for a pipeline with increments.
+    :param left_out: the windows that are left out until the end.
+    :param cuts: windows that are requested by hand, and cut across planned ones.
     """
 
     store: str
@@ -87,22 +87,22 @@ class Pipeline:
 
     @property
     def windows(self) -> list[Times]:
-        """Start and end of each window, in order of time; together they leave nothing out."""
+        """Start and end of each window, in order of time. Together they leave no gap."""
         return list(pairwise(self.instants_ms))
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a worker is to do with a window.
+    """What a worker must do with a window.
 
-    :param store: names the pipeline.
-    :param start_ms: where it starts; of an increment the number of its run, as ``end_ms`` is.
-    :param load: publish it; otherwise it is only pinned, and loaded by a later task.
-    :param kind: a planned window, the same resolved anew, one that cuts across them, an increment, one of a second
-        ledger, or one whose topic is re-created.
-    :param moment: when its topic is; None where it isn't.
-    :param resolved: the revision that another task has pinned, as a load's upstream task does: a load doesn't resolve
-        it again; None where nobody has.
+    :param store: the pipeline's name.
+    :param start_ms: the window's start, Unix milliseconds; for an increment, the number of its run, as in ``end_ms``.
+    :param load: load and publish the window. Otherwise it is only pinned, and a later task loads it.
+    :param kind: a planned window, one that is resolved again, one that cuts across others, an increment, one of a
+        second ledger, or one whose topic is re-created.
+    :param moment: when its topic is re-created; None if it isn't.
+    :param resolved: the revision that another task has pinned, like a load's upstream task in Airflow. The load doesn't
+        resolve it again. None if there is none.
     """
 
     store: str
@@ -128,12 +128,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that a seed stands for.
+    """Everything that is drawn from a seed.
 
     :param topics: partitions and replicas at the start, by topic.
-    :param pipelines: those that publish.
+    :param pipelines: the pipelines that publish.
     :param twins: second ledgers.
-    :param remade: those of topics that are re-created, each of one with its own name.
+    :param remade: the pipelines of topics that are re-created. Each has one topic, with the pipeline's name.
     :param late: the loads of the windows that are left out until the end.
     """
 
@@ -147,21 +147,21 @@ class Plan:
 
 
 def draw(seed: int, windows: int, stores: Sequence[str] = (LOCAL, S3)) -> Plan:
-    """The plan of a seed, with so many windows, half of them for each of two pipelines.
+    """The plan of a seed, with this many windows, half of them for each of two pipelines.
 
-    :param stores: of the two.
+    :param stores: the stores of the two.
     """
     return _Draw(seed, windows // 2, stores).plan()
 
 
 class _Draw:
-    """One plan being drawn: steps with their places on a line from 0 to 1, which is the clock too."""
+    """A plan being drawn: steps with their places on a line from 0 to 1, which is also the clock."""
 
     def __init__(self, seed: int, windows: int, stores: Sequence[str]) -> None:
         self.seed = seed
         self.stores = stores
         self.rng = random.Random(seed)
-        # What is left out, cut and incremental, of its own: seeds mean the same without it.
+        # A separate generator for windows left out, cuts and increments, so that they don't change the rest of a plan.
         self.further = random.Random(f"{seed} further")
         self.revising = random.Random(f"{seed} revisions")
         self.windows = windows
@@ -209,13 +209,13 @@ class _Draw:
         return Pipeline(store, level, instants_ms=instants, left_out=tuple(left_out), cuts=cuts)
 
     def _cut(self, windows: Sequence[Times]) -> Times:
-        """A window that ends within one of two neighbours, or starts within the other, or both."""
+        """A window that ends inside one of two neighbours, or starts inside the other, or both."""
         one, other = self.further.choice(list(pairwise(windows)))
         inner = self.further.randint(one[0] + 1, one[1] - 1), self.further.randint(other[0] + 1, other[1] - 1)
         return self.further.choice((inner, inner, (one[0], inner[1]), (inner[0], other[1])))
 
     def _activity(self, birth: float) -> tuple[float, float]:
-        """When records come to a partition; some are idle at an end or at both, and some get none at all."""
+        """When a partition gets records. Some are idle at one or both ends, and some get none at all."""
         start, end = sorted((self.rng.uniform(birth, 1), self.rng.uniform(birth, 1)))
         kinds = {(birth, 1.0): 6, (start, end): 2, (start, 1.0): 2, (birth, end): 2, (1.0, 1.0): 1}
         return self.rng.choices(list(kinds), list(kinds.values()))[0]
@@ -260,7 +260,7 @@ class _Draw:
         return Send(stamps, fate, apart=self.rng.random() < 0.1)
 
     def _stamp(self, place: float) -> int:
-        """Around the clock, late, or ahead of it."""
+        """A timestamp around the clock's time, late, or early."""
         around, late, ahead = (-WINDOW_MS, WINDOW_MS), (-LATE_MS, 0), (0, 3 * WINDOW_MS)
         off_ms = self.rng.randint(*self.rng.choices((around, late, ahead), (80, 15, 5))[0])
         return INSTANT_MS + int(place * self.span_ms) + off_ms
@@ -279,12 +279,12 @@ class _Draw:
             self._place(self.rng.uniform(0, 1), Event(topic, MoveLeader(self.rng.randrange(PARTITIONS[topic]))))
 
     def _rob(self, place: float) -> None:
-        """Everything goes from some partitions."""
+        """Delete all records of some partitions."""
         for topic, partition in sorted({self._partition_at(place) for _ in range(4)}):
             self._place(place, Event(topic, Delete(partition, 1.0)))
 
     def _rob_late(self) -> None:
-        """At the end everything goes from some partitions, so that windows that were left out have lost records."""
+        """At the end, delete all records of some partitions, so that windows that were left out have lost records."""
         there = [(topic, partition) for topic, count in PARTITIONS.items() for partition in range(count)]
         for topic, partition in sorted(self.further.sample(there, 8)):
             self._place(1.0, Event(topic, Delete(partition, 1.0)))
@@ -294,9 +294,9 @@ class _Draw:
         return topic, self.rng.randrange(sum(birth <= max(0.0, place) for birth in self.births[topic]))
 
     def _tasks(self, pipeline: Pipeline) -> None:
-        """Each window around its end, a little before or much later, some pinned long before they are loaded, some
-        loaded twice at the same time, some once more when they are published, some resolved anew beside a load, and
-        some robbed once they are pinned.
+        """Tasks for each window, around its end, a little before, or much later. Some windows are pinned long before
+        they are loaded, some are loaded twice at the same time, some again after they are published, some are resolved
+        again during a load, and some lose records once they are pinned.
         """
         rng, width = self.rng, 1 / self.windows
         places: dict[Times, float] = {}
@@ -326,8 +326,8 @@ class _Draw:
             self._place_cut(pipeline.store, each, places)
 
     def _revise(self, pipeline: Pipeline, places: Mapping[Times, float], loaded: Mapping[Times, float]) -> None:
-        """Windows that are pinned early, and resolved anew beside their load: those that come before their neighbours,
-        which would hold the instants that they share.
+        """Resolve windows again during their load, if they are pinned before their neighbours. Otherwise the neighbours
+        would keep the instants that they share.
         """
         first = [
             (start_ms, end_ms)
@@ -342,14 +342,14 @@ class _Draw:
             self._place(beside, Task(pipeline.store, start_ms, end_ms, load=True, kind=REVISION))
 
     def _place_cut(self, store: str, cut: Times, places: Mapping[Times, float]) -> None:
-        """At the same time as one of the windows that it cuts, just before it or just after it; or after both."""
+        """Request a cut at the same time as one of the windows that it cuts, just before or after it, or after both."""
         crossed = [place for (start_ms, end_ms), place in places.items() if start_ms < cut[1] and cut[0] < end_ms]
         beside = self.further.choice(crossed or [0.5]) + self.further.choice((-1e-9, 1e-9))
         after = max(crossed or [0.5]) + self.further.uniform(2 / self.windows, 0.3)
         self._place(self.further.choice((beside, after)), Task(store, *cut, load=False, kind=CUT))
 
     def _increments(self, store: str) -> None:
-        """Several at once, one of them twice at times; and one at the end."""
+        """Request several increments at once, sometimes one of them twice; and one at the end."""
         places = [self.further.uniform(0, 1) for _ in range(max(2, self.windows // 10))]
         runs = [(place, number) for number, place in enumerate(sorted(places * AT_ONCE))]
         again = [each for each in runs if self.further.random() < 0.2]
@@ -357,7 +357,7 @@ class _Draw:
             self._place(place, Task(store, run, run, load=True, kind=INCREMENT))
 
     def _twin(self, pipeline: Pipeline) -> None:
-        """A second ledger asks for some of the windows too, each around its end or later."""
+        """Request some of the windows in a second ledger too, each around its end or later."""
         for window in self.further.sample(pipeline.windows, max(1, self.windows // 10)):
             place = self.further.uniform((window[1] - INSTANT_MS) / self.span_ms, 1)
             self._place(place, Task(TWINS[pipeline.store], *window, load=True, kind=TWIN))
@@ -366,7 +366,7 @@ class _Draw:
         return max(1 if self.stores[0] in SPARK else len(MOMENTS), self.windows // 12)
 
     def _remade(self, number: int) -> Pipeline:
-        """A topic whose only window is pinned, long before it is loaded at times, and loaded twice at times."""
+        """A topic with one window, which is sometimes pinned long before it is loaded, and sometimes loaded twice."""
         pipeline = Pipeline(f"{REMADE}-{number}", self.further.choice(LEVELS), (f"{REMADE}-{number}",))
         load = Task(pipeline.store, INSTANT_MS, INSTANT_MS + WINDOW_MS, True, REMADE, MOMENTS[number % len(MOMENTS)])
         place = self.further.uniform(0, 0.9)

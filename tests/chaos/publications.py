@@ -1,6 +1,6 @@
-"""The judge of publications: is what counts of each window what was published last, one after the other?
+"""The judge of publications: do each window's publications follow one another, and does the last one count?
 
-Plain comparisons of what lies in the files. Nothing here is shared with what is judged: neither
+It only compares the contents of files. It shares no code with what it judges: neither
 :mod:`airflow_kafka_offsets.ledger.publications` nor :mod:`airflow_kafka_offsets.offsets.proof.publication`.
 """
 
@@ -19,9 +19,9 @@ class Counted:
     """The file in which an attempt says what it has counted.
 
     :param sha256: of its bytes.
-    :param rows: what the attempt has written, all partitions together.
-    :param output: where.
-    :param manifest_sha256: what it has read.
+    :param rows: how many rows the attempt has written, over all partitions.
+    :param output: where it has written them.
+    :param manifest_sha256: the manifest that it has read.
     """
 
     sha256: str
@@ -34,10 +34,10 @@ class Counted:
 class Shelf:
     """The files of one window, in all its revisions.
 
-    :param publications: what each says, by the number that names its file.
+    :param publications: the contents of each, by the number in its file's name.
     :param results: what attempts have counted, by revision and attempt.
     :param manifests: the hash of each revision's manifest.
-    :param forgotten: revisions that don't count any more.
+    :param forgotten: revisions that don't count anymore.
     """
 
     publications: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Shelf:
 
     @property
     def counts(self) -> int | None:
-        """The number of the publication that counts; None where there is none."""
+        """The number of the publication that counts; None if there is none."""
         return max(self._live(self.publications), default=None)
 
     def _live(self, numbers: Collection[int]) -> list[int]:
@@ -57,8 +57,8 @@ class Shelf:
 def judge_publications(shelf: Shelf, told: int | None, held: Mapping[int, int]) -> list[str]:
     """Everything that is wrong with the publications of a window.
 
-    :param told: number of the one that counts, as the ledger tells.
-    :param held: how many rows there are where each says that they are, by number.
+    :param told: the number of the one that counts, according to the ledger.
+    :param held: how many rows each publication's output has, by number.
     """
     complaints = [*_misnumbered(shelf), *_out_of_order(shelf)]
     for number in sorted(shelf.publications):
@@ -80,8 +80,11 @@ def _misnumbered(shelf: Shelf) -> Iterator[str]:
 
 
 def _out_of_order(shelf: Shelf) -> Iterator[str]:
-    """Where an older revision comes after a newer one, or the same again, or something else than the one before is
-    replaced, or that by what was left of the same offsets. In a table a later attempt has written over the one before.
+    """Publications in a wrong order.
+
+    The order is wrong if a revision follows a newer one or itself, if a publication doesn't replace the one that
+    counted before it, or if what was left of a window replaces the whole window. In a table, a later attempt may
+    overwrite the one before it.
     """
     publications = shelf.publications
     for one, other in pairwise(sorted(publications)):
@@ -92,7 +95,7 @@ def _out_of_order(shelf: Shelf) -> Iterator[str]:
             yield f"publications {one} and {other} are both of revision {after}"
     for number, says in sorted(publications.items()):
         earlier = [each for each in publications if each < number]
-        # One that was forgotten meanwhile may have counted then.
+        # A publication that has been forgotten since may have counted then.
         counted = {max(earlier, default=None), max(shelf._live(earlier), default=None)}
         replaced = says["replaces"]
         if replaced not in counted:
@@ -103,7 +106,7 @@ def _out_of_order(shelf: Shelf) -> Iterator[str]:
 
 
 def _wrote_over(says: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """Whether an attempt's rows have taken the place of another one's, as in a table those of the later do."""
+    """Whether an attempt's rows have replaced another one's, as a later attempt's do in a table."""
     return not says.get("apart", True) and says["started_ms"] > before["started_ms"]
 
 
@@ -112,7 +115,7 @@ def _snapshots(says: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _misstated(shelf: Shelf, number: int, held: int) -> Iterator[str]:
-    """What a publication says otherwise than the files that it is about."""
+    """Differences between a publication and the files that it refers to."""
     says = shelf.publications[number]
     counted = shelf.results.get((says["revision"], says["attempt"]))
     if counted is None:
@@ -130,14 +133,14 @@ def _misstated(shelf: Shelf, number: int, held: int) -> Iterator[str]:
 
 
 Holding = Mapping[tuple[Times, int | None], Mapping[Key, list[int]]]
-"""Offsets that are where publications say, by topic and partition; all that by window and number, None without one."""
+"""Offsets in the outputs of publications, by topic and partition; all by window and number, None if there is none."""
 
 
 def judge_kept(before: Holding, after: Holding) -> list[str]:
-    """Where something was published whose rows are others by now, or that is gone.
+    """Publications that are gone, or whose rows have changed.
 
-    :param before: what there was at some time.
-    :param after: what there is later.
+    :param before: the publications' rows at some time.
+    :param after: the same at a later time.
     """
     gone = [f"publication {number} of window {window} is gone" for window, number in sorted(before.keys() - after)]
     changed = sorted(each for each in before.keys() & after if _sorted(before[each]) != _sorted(after[each]))
@@ -149,10 +152,11 @@ def _sorted(rows: Mapping[Key, list[int]]) -> dict[Key, list[int]]:
 
 
 def judge_lists(shelves: Mapping[Times, Shelf], holding: Holding, listed: Holding) -> list[str]:
-    """Where other rows are in the files that a window's list names than are published.
+    """Windows whose list names files with other rows than those published.
 
     :param holding: the rows of all publications.
-    :param listed: those in the files that lists name, by window and the number of what counts; absent without a list.
+    :param listed: the rows in the files that lists name, by window and the number that counts; absent if there is no
+        list.
     """
     counting = {(window, shelf.counts) for window, shelf in shelves.items() if shelf.counts is not None}
     wrong = sorted(
@@ -164,7 +168,7 @@ def judge_lists(shelves: Mapping[Times, Shelf], holding: Holding, listed: Holdin
 
 
 def judge_apart(one: Mapping[Times, Shelf], other: Mapping[Times, Shelf]) -> list[str]:
-    """Where two ledgers have published the same place."""
+    """Outputs that two ledgers have both published."""
     places = [
         {says["output"] for shelf in each.values() for says in shelf.publications.values()} - {None}
         for each in (one, other)

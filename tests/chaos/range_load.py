@@ -1,4 +1,4 @@
-"""Loads by librdkafka: offsets read as Spark's reader would, written to a file, and counted there."""
+"""Loads by librdkafka: reads offsets as Spark's reader would, writes them to a file, and counts them there."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _FILE = "rows.json"
 class RangeLoader:
     """Loads windows with one consumer.
 
-    :param client: asked after the read whether these were the window's own topics, as a Spark driver does.
+    :param client: checks after the read that these were the window's own topics, as a Spark driver does.
     :param ledgers: by store.
-    :param output: folder of what is written.
+    :param output: the folder for the output.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RangeLoader:
         self._reader.close()
 
     def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> None:
-        """Read and write a window, and leave in the ledger what was counted."""
+        """Read and write a window, and write the counts to the ledger."""
         meanwhile()
         started, ledger, manifest = time.monotonic(), self._ledgers[store], pinned.manifest
         offsets = self._reader.read(manifest)
@@ -75,7 +75,7 @@ class RangeLoader:
         ledger.folder_of(pinned).record_result(result)
 
     def again(self, _store: str, pinned: PinnedManifest, publication: Publication) -> str:
-        """Read a published window once more, if it is still there."""
+        """Read a published window again, if its records still exist."""
         try:
             again = self._reader.read(pinned.manifest)
         except KafkaException as error:
@@ -87,12 +87,12 @@ class RangeLoader:
 
 
 def published_offsets(output: str | None) -> Offsets:
-    """What an attempt has written to its folder."""
+    """The offsets that an attempt has written to its folder."""
     return offsets_in([] if output is None else [f"{output}/{_FILE}"])
 
 
 def offsets_in(files: Sequence[str]) -> Offsets:
-    """What some files hold."""
+    """The offsets in some files."""
     rows: dict[Key, list[int]] = {}
     for each in files:
         for name, offsets in json.loads(Path(urlsplit(each).path).read_text()).items():

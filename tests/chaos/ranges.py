@@ -1,4 +1,4 @@
-"""Ranges: exactly the records of a manifest's ranges, read by librdkafka as Spark's reader would."""
+"""Reads exactly the records of a manifest's ranges with librdkafka, as Spark's reader would."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class RangeReader:
     def read(self, manifest: Manifest) -> Offsets:
         """The offsets of all records in the manifest's ranges.
 
-        :raises KafkaException: a range starts before the log does.
-        :raises TimeoutError: the ranges didn't come.
+        :raises KafkaException: a range starts before its log.
+        :raises TimeoutError: the ranges couldn't be read in time.
         """
         ends = {(each.topic, each.partition): each.end_offset for each in manifest.non_empty()}
         if not ends:
             return {}
         consumer = self._consumer(str(manifest.isolation_level))
-        for topic in manifest.topics:  # it learns of new partitions a while later by itself
+        for topic in manifest.topics:  # by itself, it would notice new partitions only later
             consumer.list_topics(topic, PATIENCE_S)
         starts = [TopicPartition(each.topic, each.partition, each.start_offset) for each in manifest.non_empty()]
         consumer.assign(starts)
@@ -56,7 +56,7 @@ class RangeReader:
             consumer.unassign()
 
     def has_lost(self, manifest: Manifest) -> bool:
-        """Whether the log starts after one of the manifest's ranges does."""
+        """Whether a log starts after the start of its range in the manifest."""
         consumer = self._consumer(str(manifest.isolation_level))
         ranges = manifest.non_empty()
         partitions = [TopicPartition(each.topic, each.partition) for each in ranges]
@@ -70,7 +70,7 @@ class RangeReader:
 
 
 def _read(consumer: Any, ends: Mapping[Key, int]) -> Offsets:
-    """Offsets below the ends. A range is done with a record past its end, or at the end of a log that reaches it."""
+    """Offsets below the ends. A range is done once there is a record past its end, or once the log's end is reached."""
     found: dict[Key, list[int]] = {each: [] for each in ends}
     waiting = set(ends)
     deadline = time.monotonic() + PATIENCE_S

@@ -1,7 +1,7 @@
-"""Topics that are re-created: deleted, and made again under their name with other records, by confluent_kafka.
+"""Topics that are re-created: deleted, and created again with the same name and other records, by confluent_kafka.
 
-At first every offset has a record. The new topic has transactions, with markers between them: who takes its records for
-the old ones' has other offsets, fewer than the window holds.
+In the first topic, every offset has a record. The second has transactions, with markers between them. So a reader that
+takes the new records for the old ones has other offsets, and fewer of them than the window.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tests.integration.fuzz.history import INSTANT_MS
 
 PARTITIONS = 2
 RECORDS = 6
-"""Of each partition."""
+"""How many records each partition has."""
 _PATIENCE_S = 40.0
 _GONE, _THERE = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_ALREADY_EXISTS
 
 
 def make(bootstrap_servers: str, topics: Collection[str]) -> None:
-    """The topics as they are before."""
+    """Create the topics as they are at first."""
     _create(AdminClient(_config(bootstrap_servers)), topics)
     producer = Producer(_config(bootstrap_servers))
     for topic in topics:
@@ -34,7 +34,7 @@ def make(bootstrap_servers: str, topics: Collection[str]) -> None:
 
 
 def remake(bootstrap_servers: str, topic: str) -> None:
-    """Delete a topic and make it again. Somebody else may do so at the same time, and then one of the two does it."""
+    """Delete a topic and create it again. If somebody else does so at the same time, only one of the two succeeds."""
     admin = AdminClient(_config(bootstrap_servers))
     with _passing(_GONE):
         admin.delete_topics([topic])[topic].result(_PATIENCE_S)

@@ -1,4 +1,4 @@
-"""A run: a plan done on a real cluster by a crew of workers, and what it has come to."""
+"""A run: a crew of workers performs a plan on a real cluster. And its outcome."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from tests.chaos.worker import Place, Settings
 
 BUCKET = "ledgers"
 ON_S3 = (S3, INCREMENTS[S3])
-"""Stores with a server each: one answers one request at a time, and lists a thousand names slowly."""
+"""Stores with a server each, because a server answers one request at a time, and lists a thousand names slowly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is left of one pipeline at the end.
+    """The final state of one pipeline.
 
-    :param pieces: of all its published windows.
+    :param pieces: the pieces of all its published windows.
     :param seen: what the independent reader saw.
-    :param complaints: what is wrong with windows as such, and with what the ledger tells of itself.
+    :param complaints: what is wrong with whole windows, and with what the ledger reports.
     """
 
     pipeline: Pipeline
@@ -62,11 +62,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a run ended.
+    """The result of a run.
 
     :param outcomes: by pipeline.
     :param complaints: about second ledgers, and about what must not be published.
-    :param tally: what has been there to be seen.
+    :param tally: how often each kind of event happened.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -75,7 +75,7 @@ class Report:
     tally: Counter[str]
 
     def failures(self) -> list[str]:
-        """What is wrong in words, each with the story of its offset; the first few."""
+        """The first few problems in words, each with the story of its offset."""
         problems = [(each, problem) for each in self.outcomes for problem in judge(each.pieces, each.seen)]
         complaints = [f"{each.pipeline.store}: {words}" for each in self.outcomes for words in each.complaints]
         stories = [self._tell(outcome.pipeline, problem) for outcome, problem in problems[:5]]
@@ -88,11 +88,11 @@ class Report:
 
 
 def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | None = None) -> Report:
-    """Do a plan.
+    """Perform a plan.
 
-    :param folder: where local ledgers and all output go.
+    :param folder: for local ledgers and all output.
     :param spark: the cluster that loads; its executors are killed now and then. None for librdkafka.
-    :raises ChaosError: a worker found something that must not be.
+    :raises ChaosError: a worker found something that must not happen.
     """
     diary = Diary()
     with ExitStack() as stack:
@@ -144,7 +144,7 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
 
 @contextmanager
 def _storm(servers: Collection[FaultyS3]) -> Iterator[None]:
-    """As long as it lasts, the stores fail now and then."""
+    """During the block, the stores fail now and then."""
     for each in servers:
         each.stormy.set()
     yield
@@ -180,10 +180,10 @@ def _outcome(
     early: Standing,
     told_early: Sequence[str],
 ) -> Outcome:
-    """How a pipeline has ended.
+    """The outcome of a pipeline.
 
-    :param early: what was published of it while windows were left out.
-    :param told_early: what was wrong then with what the ledger told.
+    :param early: what was published while windows were left out.
+    :param told_early: what was wrong at that time with what the ledger reported.
     """
     last = Standing.of(pipeline, place)
     ours = [each for each in answers if each.task.store == pipeline.store]
@@ -205,7 +205,7 @@ def _outcome(
 def _twin(
     twin: Pipeline, places: Mapping[str, Place], topics: Topics, answers: Sequence[Answer], early: Standing
 ) -> Iterator[str]:
-    """What is wrong with a second ledger, and with the first one for its sake."""
+    """What is wrong with a second ledger, and with the first one because of it."""
     first = next(store for store, each in TWINS.items() if each == twin.store)
     last, seen = Standing.of(twin, places[twin.store]), topics.judged(twin.isolation_level)
     asked = {each.task.window[1:] for each in answers if each.task.store == twin.store}
@@ -217,7 +217,7 @@ def _twin(
 
 
 def _trials(plan: Plan, places: Mapping[str, Place], answers: Sequence[Answer]) -> Iterator[str]:
-    """What is wrong with those pipelines that must not publish."""
+    """What is wrong with the pipelines that must not publish."""
     for each in plan.remade:
         published = Standing.of(each, places[each.store]).windows
         trials = [
@@ -230,9 +230,9 @@ def _trials(plan: Plan, places: Mapping[str, Place], answers: Sequence[Answer]) 
 
 
 def _cut(answer: Answer, ledger: Ledger, revised: Set[Times]) -> Cut:
-    """A cut that was asked for.
+    """A cut that was requested.
 
-    :param revised: windows that had other offsets at times than they have at the end.
+    :param revised: windows whose offsets changed during the run.
     """
     task, said = answer.task, answer.said
     stands = any(each.is_settled for each in ledger.window_folders.live(window_id(task.start_ms, task.end_ms)))

@@ -1,7 +1,7 @@
-"""An S3 server that fails now and then, by faults drawn from a seed; a process of its own.
+"""An S3 server that fails now and then, with faults drawn from a seed. It runs in a separate process.
 
-It answers an error, drops the connection before it does anything, or does what was asked and then drops the connection,
-so that a put gets through unheard.
+It answers with an error, drops the connection without doing anything, or performs the request and then drops the
+connection, so that a put succeeds but the client doesn't know.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dev.s3_server import S3Application, make_server
 FAULTS = ("500 Internal Server Error", "503 Slow Down", "409 Conflict", "dropped unheard", "dropped unanswered")
 _CODES = {"500": "InternalError", "503": "SlowDown", "409": "ConditionalRequestConflict"}
 _CHANCE = 0.01
-"""Of each fault, for each request."""
+"""Probability of each fault, for each request."""
 CREDENTIALS = {"key": "test", "secret": "test"}
 _CONTEXT = multiprocessing.get_context("forkserver")
 
 
 class FaultyS3:
-    """A server that starts calm: a context manager."""
+    """A server: a context manager. At first, it has no faults."""
 
     def __init__(self, seed: str) -> None:
         self.stormy = _CONTEXT.Event()
@@ -47,11 +47,11 @@ class FaultyS3:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each fault has come."""
+        """How often each fault has happened."""
         return dict(zip(FAULTS, self._counts[:], strict=True))
 
     def options(self) -> dict[str, Any]:
-        """What fsspec is told to reach it."""
+        """fsspec's options for this server."""
         return CREDENTIALS | {"endpoint_url": self.endpoint, "client_kwargs": {"region_name": "us-east-1"}}
 
 
@@ -62,7 +62,7 @@ def _serve(connection: Any, seed: str, stormy: Any, counts: Any) -> None:
 
 
 class _Faulty:
-    """A WSGI application before another one."""
+    """A WSGI application in front of another one."""
 
     def __init__(self, app: Any, seed: str, stormy: Any, counts: Any) -> None:
         self._app = app

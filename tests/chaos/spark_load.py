@@ -1,6 +1,6 @@
-"""Loads by Spark: what the driver of a submitted job does, in the worker's own process, on a shared cluster.
+"""Loads by Spark: does what the driver of a submitted job does, in the worker's own process, on a shared cluster.
 
-The driver is this process: what kills the worker kills it too. Executors are killed by :mod:`tests.chaos.executors`.
+The driver is this process, so it dies with the worker. Executors are killed by :mod:`tests.chaos.executors`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tests.chaos.plan import TWINS
 from tests.chaos.ranges import Offsets
 
 EXECUTOR_MB = 512
-"""The smallest heap that Spark takes is 450 MiB."""
+"""The smallest heap that Spark accepts is 450 MiB."""
 
 
 def connector_jars() -> str:
-    """The Kafka connector's jars, as ``spark.jars`` takes them."""
+    """The Kafka connector's jars, for ``spark.jars``."""
     return jars_of("connector")
 
 
@@ -39,14 +39,14 @@ class Cluster:
     """A Spark cluster, as a driver reaches it.
 
     :param master: its URL.
-    :param jars: the Kafka connector's, as ``spark.jars`` takes them.
+    :param jars: the Kafka connector's, for ``spark.jars``.
     """
 
     master: str
     jars: str
 
     def session(self) -> SparkSession:
-        """A session of an application with one executor of one core."""
+        """A session of an application with one executor with one core."""
         confs = {
             "spark.jars": self.jars,
             "spark.cores.max": "1",
@@ -57,10 +57,10 @@ class Cluster:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "1",
-            # Compiling the plans of a few rows takes longer than running them.
+            # Compiling the plans for a few rows takes longer than running them.
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            # However often executors are killed, the application isn't the one to give up.
+            # No matter how often executors are killed, the application mustn't give up.
             "spark.deploy.maxExecutorRetries": "-1",
         }
         builder = SparkSession.builder.master(self.master).appName("chaos")
@@ -70,7 +70,7 @@ class Cluster:
 class _Sink(FileSink):
     """Files of a store and of its twin, in one folder.
 
-    :param meanwhile: what happens once the driver has asked whether the topics are the window's, and is to read them.
+    :param meanwhile: called after the driver has checked that these are the window's topics, and before it reads them.
     """
 
     def __init__(self, output: Path, store: str, meanwhile: Callable[[], None]) -> None:
@@ -84,9 +84,9 @@ class _Sink(FileSink):
 
 
 class SparkLoader:
-    """Loads windows with one session, made when it is first needed.
+    """Loads windows with one session, which is created when it is first needed.
 
-    :param output: folder of what is written.
+    :param output: the folder for the output.
     """
 
     def __init__(self, cluster: Cluster, bootstrap_servers: str, output: Path) -> None:
@@ -100,11 +100,11 @@ class SparkLoader:
             self._session.stop()
 
     def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> None:
-        """Read and write a window, and leave in the ledger what was counted, unless it is published by now."""
+        """Read and write a window, and write the counts to the ledger, unless it is already published."""
         self._write(store, pinned, attempt, meanwhile)
 
     def again(self, store: str, pinned: PinnedManifest, _publication: Publication) -> str:
-        """Run a published window once more."""
+        """Load a published window again."""
         attempt = uuid4().hex[:8]
         recorded = self._write(store, pinned, attempt, lambda: None)
         assert recorded.attempt != attempt, "loaded twice"
@@ -119,12 +119,12 @@ class SparkLoader:
 
 
 def published_offsets(output: str | None) -> Offsets:
-    """What an attempt has written to its folder."""
+    """The offsets that an attempt has written to its folder."""
     return offsets_in([] if output is None else [*map(str, Path(urlsplit(output).path).glob("*.parquet"))])
 
 
 def offsets_in(files: Sequence[str]) -> Offsets:
-    """What some files hold, read without Spark."""
+    """The offsets in some files, read without Spark."""
     found: dict[tuple[str, int], list[int]] = {}
     for each in files:
         table = pyarrow.parquet.ParquetFile(urlsplit(each).path).read(["topic", "partition", "offset"])

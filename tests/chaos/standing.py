@@ -1,4 +1,4 @@
-"""What is published of a pipeline at one moment: the files of its ledger, and the rows that lie where they say."""
+"""What a pipeline has published at one moment: the files of its ledger, and the rows in the outputs that they name."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _BY_SPARK = {*SPARK, *(TWINS[each] for each in SPARK)}
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What there is of a pipeline's windows.
+    """The state of a pipeline's windows.
 
     :param shelves: their files.
     :param holding: the rows of every publication.
-    :param pieces: of the publications that count.
-    :param complaints: where one publication doesn't follow the other, isn't what it says, or its files aren't listed.
+    :param pieces: the pieces of the publications that count.
+    :param complaints: publications in a wrong order, with wrong contents, or whose files aren't listed.
     """
 
     shelves: Mapping[Times, Shelf]
@@ -38,7 +38,7 @@ class Standing:
 
     @classmethod
     def of(cls, pipeline: Pipeline, place: Place) -> Self:
-        """As it is now."""
+        """The state now."""
         ledger, found = place.ledger(), shelves(place.path(place.root) / "loads")
         by = spark_load if pipeline.store in _BY_SPARK else range_load
         holding: Holding = {
@@ -71,14 +71,14 @@ class Standing:
 
     @property
     def windows(self) -> set[Times]:
-        """Those that are published."""
+        """The published windows."""
         return {window for window, shelf in self.shelves.items() if shelf.counts is not None}
 
 
 def judge_told(place: Place, pieces: Sequence[Piece]) -> list[str]:
-    """Where what the ledger tells of holes and tiling isn't so.
+    """What the ledger reports wrongly about holes and tiling.
 
-    :param pieces: of the publications that count.
+    :param pieces: the pieces of the publications that count.
     """
     ledger = place.ledger()
     claims = verify(ledger)
@@ -96,7 +96,7 @@ def _count(rows: Offsets) -> int:
 
 
 def _pieces(manifest: Manifest, rows: Offsets) -> Iterator[Piece]:
-    """What a published window says. Of a partition that it doesn't know it should have no rows."""
+    """What a published window says. It should have no rows of partitions that aren't in its manifest."""
     output = dict(rows)
     for each in manifest.ranges:
         yield Piece(

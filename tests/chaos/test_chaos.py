@@ -1,15 +1,17 @@
-"""Chaos: windows resolved and loaded by processes that die, on stores that fail, of topics that change meanwhile.
+"""Chaos: windows are resolved and loaded by processes that die, on stores that fail, from topics that change meanwhile.
 
-At the end every record that was in the log is in exactly one published window, and every offset that is in none is
-reported as lost. Windows that cut across others were refused; what was left out until the end was told as a hole, and
-nothing else; increments that were asked for at the same time tile; a second ledger of the same name changed nothing
-that was published, nor did the first one; and nothing was published of a topic that was re-created after the window had
-been pinned. The publications of each window, of all its attempts and revisions, follow one another by number, however
-long publishers paused. Two runs: windows on two stores, loaded by librdkafka; and windows loaded by Spark on a
-cluster, whose drivers and executors are killed too.
+At the end, every record that was in the log is in exactly one published window, and every other offset is reported as
+lost. Windows that cut across others were refused. What was left out until the end was reported as a hole, and nothing
+else was. Increments that were requested at the same time tile. A second ledger of the same name changed nothing that
+the first one had published, nor the other way round. Nothing was published from a topic that was re-created after its
+window was pinned. The publications of each window, over all its attempts and revisions, follow one another by number,
+however long publishers paused.
 
-``CHAOS_WINDOWS=1000`` asks for so many windows in each; a failure names its seed, and ``CHAOS_SEED=17`` draws the same
-plan again.
+There are two runs: windows on two stores, loaded by librdkafka; and windows loaded by Spark on a cluster, whose drivers
+and executors are killed too.
+
+``CHAOS_WINDOWS=1000`` sets the number of windows in each. A failure names its seed, and ``CHAOS_SEED=17`` draws the
+same plan again.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ _LOADS = (
 )
 _OVERTAKEN = ", overtaken"
 _RACES = ("second", "second to another revision")
-"""Seen on one store or another: two publishers at a time, of one revision or of two, whichever overtakes the other."""
+"""Seen on either store: two publishers at the same time, of the same revision or of two, one overtaking the other."""
 _CUTS = ("cut refused", "cut pinned first")
 _CLEARED = "again: WindowOverlapError of a cut"
 _REMADE = "remade refused by TopicChangedError"
@@ -84,7 +86,7 @@ WANTED = {
         *(f"remade-{each} done: {_REMADE}" for each in range(len(MOMENTS))),
     ],
 }
-"""What a long run has to have seen to mean anything."""
+"""What must have happened in a long run, or it proves nothing."""
 
 
 @pytest.fixture(scope="module", params=list(WINDOWS))
@@ -130,12 +132,12 @@ class TestChaos:
             assert [each for each in (*WANTED[loaded_by], *_RACES) if not seen[each]] == []
 
     def test_most_records_are_published(self, report: Report) -> None:
-        """Windows that are all empty would tile as well. What is sent before the first of few windows is much."""
+        """Empty windows would tile too. If there are few windows, many records are sent before the first one."""
         for outcome in report.outcomes:
             published = sum(len(each.published) for each in outcome.pieces)
             visible = sum(len(each.visible) for each in outcome.seen.values())
             print(f"{outcome.pipeline.store}: {published} of {visible} records are published")
-            # Where loads are slow, as by Spark, on S3 or on a busy machine, more is deleted before they read it.
+            # If loads are slow (Spark, S3, a busy machine), more records are deleted before they are read.
             least = 6 if len(outcome.pipeline.windows) <= 10 else 5
             assert published > visible / least
 
@@ -155,7 +157,7 @@ class TestChaos:
                 assert (problem.topic, problem.partition) == (some.topic, some.partition)
 
     def test_a_loss_that_is_not_reported_would_have_been_noticed(self, report: Report) -> None:
-        """But for the first window of all, before which nothing is anybody's."""
+        """Except before the first window of all, where no window is responsible."""
         pieces = [
             (outcome, each)
             for outcome in report.outcomes

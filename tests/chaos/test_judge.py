@@ -1,4 +1,4 @@
-"""What the judge notices, where everybody knows what is wrong."""
+"""What the judge notices, in cases in which the problem is known."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ KEY = ("orders", 0)
 
 
 def piece(window: int, start_offset: int, end_offset: int, lost_offsets: int = 0, evidence: str = MATCHED) -> Piece:
-    """What the window of ten milliseconds, counted from 0, has of a log whose timestamps are the offsets."""
+    """The piece of a window of ten milliseconds (counted from 0), in a log whose timestamps are the offsets."""
     published = tuple(range(start_offset, end_offset))
     return Piece(*KEY, 10 * window, 10 * window + 10, start_offset, end_offset, lost_offsets, evidence, published)
 
 
 WHOLE = (piece(0, 0, 10), piece(1, 10, 20), piece(2, 25, 30, lost_offsets=5), piece(3, 30, 35, evidence=LOG_END))
-"""Windows that tile, of which the third lost five offsets."""
+"""Windows that tile; the third one has lost five offsets."""
 LOG = Seen(frozenset(range(35)), {each: each for each in range(35)}, (0, 5, 25))
 
 
 def problems(pieces: Sequence[Piece], log: Seen = LOG) -> list[str]:
-    """What is wrong, up to where the story begins."""
+    """The problems, without their stories."""
     return [str(each).partition(";")[0] for each in judge(pieces, {KEY: log})]
 
 
 def changed(number: int, **fields: object) -> list[Piece]:
-    """The whole windows, one of them changed."""
+    """The windows of ``WHOLE``, one of them changed."""
     return [replace(each, **fields) if place == number else each for place, each in enumerate(WHOLE)]  # type: ignore[arg-type]
 
 
@@ -225,7 +225,7 @@ class TestTrials:
 
 
 def says(number: int, revision: int, **fields: object) -> dict[str, Any]:
-    """What a publication says that replaces the one before it, of five rows."""
+    """The contents of a publication of five rows that replaces the one before it."""
     return {
         "number": number,
         "revision": revision,
@@ -241,7 +241,7 @@ def says(number: int, revision: int, **fields: object) -> dict[str, Any]:
 
 
 def shelf(*publications: dict[str, Any], **fields: Any) -> Shelf:
-    """A window whose revisions 1 to 3 have been loaded, each from snapshots of its own."""
+    """A window whose revisions 1 to 3 have been loaded, each from its own snapshots."""
     counted = {
         (each, f"a-{each}"): Counted(f"result {each}", 5, f"/out/a-{each}", f"manifest {each}") for each in (1, 2, 3)
     }
@@ -254,7 +254,7 @@ def shelf(*publications: dict[str, Any], **fields: Any) -> Shelf:
 
 
 def complaints(window: Shelf, told: int | None = None, held: int = 5) -> list[str]:
-    """What is wrong with a window; by default the ledger tells what counts."""
+    """What is wrong with a window. By default, the ledger reports the publication that counts."""
     return judge_publications(window, told or window.counts, dict.fromkeys(window.publications, held))
 
 
@@ -334,7 +334,7 @@ class TestPublications:
 
 
 class TestWhatIsKept:
-    """Rows that were published once, by one ledger or another one in the same output."""
+    """Rows that were published, by one or two ledgers with the same output."""
 
     BEFORE: Holding = {((0, 10), 1): {KEY: [1, 2]}}
 

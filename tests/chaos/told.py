@@ -1,4 +1,4 @@
-"""What a ledger tells of itself: the holes that its verification finds."""
+"""What a ledger reports about itself: the holes that its verification finds."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from tests.chaos.judge import Hole, Times
 
 _SOME = 10
-"""So many windows without a hole before them are asked whether they have one."""
+"""How many windows without a hole before them are verified too."""
 _BETWEEN = re.compile(r"(?:no window|not published yet,) from (\S+) to (\S+?):? ")
 
 
 def listed(claims: list[Claim]) -> list[Times]:
-    """The holes that the verification of a whole ledger lists, and what is late.
+    """The holes that the verification of a whole ledger lists, and what isn't published yet.
 
-    :raises AssertionError: the words aren't what they are known to be.
+    :raises AssertionError: the words have an unknown form.
     """
     found = [(each, _BETWEEN.match(each.found)) for each in claims if each.claim in ("hole", "late")]
     assert all(match for _, match in found), found
@@ -29,15 +29,15 @@ def listed(claims: list[Claim]) -> list[Times]:
 
 
 def complaints(claims: list[Claim]) -> list[str]:
-    """What the verification finds wrong with the windows taken together, but for holes."""
+    """What the verification finds wrong with the windows taken together, except holes."""
     return [f"{each.claim}: {each.found}" for each in claims if not each.holds and each.claim in ("tiling", "orphans")]
 
 
 def told(ledger: Ledger, windows: list[Times]) -> Iterator[Hole]:
-    """The holes that lie before windows, as the verification of each finds them: of all windows that don't meet the one
-    before, and of some others.
+    """The holes before windows, as the verification of each window finds them. Verifies all windows that don't meet the
+    one before, and some others.
 
-    :param windows: times of the published ones, in order.
+    :param windows: times of the published windows, in order.
     """
     apart = [other for one, other in pairwise(windows) if one[1] != other[0]]
     meeting = (other for one, other in pairwise(windows) if one[1] == other[0])

@@ -1,7 +1,7 @@
 """The topics of a plan on a real cluster: what is done to them, and what an independent reader sees in them.
 
-Doing and reading are the fuzz tests': confluent_kafka all through. Records are read before DeleteRecords takes some of
-them away, and at the end, so that every record that ever was there is seen.
+Both use the code of the fuzz tests, which uses only confluent_kafka. Records are read before DeleteRecords removes some
+of them, and at the end, so that every record that ever existed is seen.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Topics:
     """Topics that exist from the start.
 
     :param topics: partitions and replicas, by name.
-    :param diary: told what happens to which offsets.
+    :param diary: records what happens to which offsets.
     """
 
     def __init__(self, bootstrap_servers: str, topics: Mapping[str, History], diary: Diary) -> None:
@@ -50,9 +50,9 @@ class Topics:
         self._bench.close()
 
     def do(self, event: Event) -> None:
-        """Do something to a topic; look first at what would be lost to the eye.
+        """Do something to a topic. Records that would be deleted are read first.
 
-        :raises KafkaException: the cluster didn't let us.
+        :raises KafkaException: the cluster refused.
         """
         execution = self._executions[event.topic]
         if isinstance(event.step, Delete):
@@ -74,7 +74,7 @@ class Topics:
             self.seen["deleted offsets"] += start - old_start
 
     def finish(self) -> None:
-        """End what is open, and look at everything.
+        """End open transactions, and read everything.
 
         :raises AssertionError: the reader didn't see what was done.
         """
@@ -111,11 +111,11 @@ class Topics:
 
 
 TRANSACTION_MS = 6 * 60 * 60 * 1000
-"""How long a transaction may be open: longer than any run, or the broker ends it, with a marker that nobody planned."""
+"""How long a transaction may be open: longer than any run, or the broker would end it, with an unplanned marker."""
 
 
 class _Bench(Bench):
-    """The fuzz tests' clients, with transactions in one codec."""
+    """The fuzz tests' clients, with one codec for transactions."""
 
     def _new_transactional(self) -> Any:
         config = {
@@ -133,7 +133,7 @@ def _ends(log: ModelLog) -> tuple[int, int]:
 
 
 def _insist(ask: Callable[[], T]) -> T:
-    """An answer, though leaders move."""
+    """Retry until there is an answer, because leaders move."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:

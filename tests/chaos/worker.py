@@ -1,16 +1,16 @@
 """Workers: processes that resolve and load windows with this package's own code, and may die at any time.
 
-A worker does with a window what the operators do: resolve and pin it, look whether it can still be read, note the
-attempt, have a loader read exactly the manifest's ranges, write them and leave what it has counted, and publish that.
-Everything that a worker knows is in the ledger: one that takes over after a death, or does the same window at the same
-time, begins at the beginning; at the load, where another task has pinned the window, as Airflow retries a load without
-the task before it; and with the publishing, where somebody has loaded and counted it.
+A worker does with a window what the operators do: resolve and pin it, check whether it can still be read, record the
+attempt, have a loader read exactly the manifest's ranges, write the rows and the counts, and publish. Everything that a
+worker knows is in the ledger. A worker that takes over after a death, or does the same window at the same time, starts
+at the beginning; or at the load, if another task has pinned the window (Airflow retries a load without its upstream
+task); or at publishing, if somebody has loaded and counted the window.
 
-Some windows are resolved anew while others load them as they were pinned before. And what must not be published is
-tried in the same way: from a topic that the worker itself re-creates after it was pinned.
+Some windows are resolved again while others load them as they were pinned before. Windows that must not be published
+are tried in the same way: the worker itself re-creates their topics after they were pinned.
 
-A window that cuts across planned ones is pinned, or refused; it is never loaded. Where it was pinned first, the planned
-ones are refused, and the worker does what the message says: it has the ledger forget the other one.
+A window that cuts across planned ones is pinned or refused, but never loaded. If it was pinned first, the planned ones
+are refused, and the worker does what the message says: it makes the ledger forget the cut.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ Ranges = tuple[tuple[str, int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A pipeline's ledger, as a worker reaches it.
+    """A pipeline's ledger, and how to reach it.
 
-    :param root: folder of ledgers.
-    :param options: fsspec's, for the root.
-    :param topics: the pipeline's.
+    :param root: the folder of ledgers.
+    :param options: fsspec's options for the root.
+    :param topics: the pipeline's topics.
     """
 
     root: str
@@ -83,7 +83,7 @@ class Place:
     topics: tuple[str, ...]
 
     def path(self, uri: str, *, patient: bool = True) -> UPath:
-        """A file or folder of the store, whose own retries are on or off."""
+        """A file or folder of the store, with the store client's own retries on or off."""
         if patient:
             return UPath(uri, **self.options)
         path = UPath(uri, **self.options, config_kwargs={"retries": {"total_max_attempts": 1}})
@@ -97,13 +97,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a worker is told when it starts.
+    """A worker's settings.
 
     :param places: by store.
     :param cuts: the windows that cut across the planned ones, by store.
-    :param output: folder of what is written.
-    :param seed: of its death and its pauses.
-    :param patient: whether the store's client retries by itself; otherwise every fault reaches this package.
+    :param output: the folder for the output.
+    :param seed: for its death and its pauses.
+    :param patient: whether the store's client retries by itself. Otherwise every fault reaches this package.
     :param spark: the cluster that loads; None for librdkafka.
     """
 
@@ -118,12 +118,12 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a worker says.
+    """What a worker reports.
 
-    :param verdict: ``done``; ``again`` for a fault that may pass; ``wrong`` for one that must not be; ``dies``.
-    :param window: the window that an increment is, or that refused a cut.
-    :param revision: which one of a window is pinned.
-    :param ranges: what a cut has, or would have.
+    :param verdict: ``done``; ``again`` for a fault that may pass; ``wrong`` for one that must not happen; ``dies``.
+    :param window: the increment's window, or the window because of which a cut was refused.
+    :param revision: the window's pinned revision.
+    :param ranges: the ranges that a cut has, or would have.
     """
 
     verdict: str
@@ -134,7 +134,7 @@ class Said:
 
 
 def work(connection: Any, settings: Settings) -> None:
-    """Do tasks until nobody is there to give more."""
+    """Do tasks until the crew is gone."""
     rng, chance = random.Random(settings.seed), DRIVERS_CHANCE if settings.spark else CHANCE
     become_mortal(rng, lambda words: connection.send(Said("dies", words)), chance)
     if settings.spark is not None:
@@ -146,8 +146,8 @@ def work(connection: Any, settings: Settings) -> None:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether a task that fails so is worth another try."""
-    if isinstance(error, DataLossError):  # while it was read: the next try loads the rest, as Airflow's does
+    """Whether a task that fails with this error is worth another try."""
+    if isinstance(error, DataLossError):  # during the read: the next try loads the rest, like Airflow's retry
         return POLICIES.on_data_loss == "load_rest"
     if isinstance(error, KafkaOffsetsError):
         return error.retriable
@@ -157,27 +157,27 @@ def may_pass(error: Exception) -> bool:
 
 
 def _is_between(error: Exception) -> bool:
-    """Whether an error may be of a topic that is deleted, and not there again."""
+    """Whether the error may come from a topic that was deleted and isn't re-created yet."""
     return isinstance(error, OffsetsError) or type(error).__name__ == "Py4JJavaError"
 
 
 class Loader(Protocol):
-    """Reads windows, writes and counts them."""
+    """Reads, writes and counts windows."""
 
     def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> None:
-        """Read and write a window, and leave in the ledger what was counted; nothing where it is published by now.
+        """Read and write a window, and write the counts to the ledger. Does nothing if it is already published.
 
-        :param meanwhile: called when the window's records are about to be read.
+        :param meanwhile: called just before the window's records are read.
         """
 
     def again(self, store: str, pinned: PinnedManifest, publication: Publication) -> str:
-        """Load a window that is published once more, and say how it ended."""
+        """Load a published window again, and say how it ended."""
 
     def close(self) -> None: ...
 
 
 def _loader(settings: Settings, client: OffsetsClient, ledgers: Mapping[str, Ledger]) -> Loader:
-    """By Spark where there is a cluster. What it is made of is imported there alone: it takes a second."""
+    """A loader that uses Spark if there is a cluster. Spark is imported only then, because that takes a second."""
     if settings.spark is not None:
         from tests.chaos.spark_load import SparkLoader
 
@@ -186,9 +186,9 @@ def _loader(settings: Settings, client: OffsetsClient, ledgers: Mapping[str, Led
 
 
 class Worker:
-    """Does one task after the other, with clients that it keeps.
+    """Does one task after another, with the same clients.
 
-    :param pauses: what makes it slow to publish.
+    :param pauses: the pauses of its publishers.
     """
 
     def __init__(self, settings: Settings, pauses: Pauses) -> None:
@@ -242,7 +242,7 @@ class Worker:
             remake(self._settings.bootstrap_servers, task.store)
 
     def _cut(self, task: Task) -> Said:
-        """Ask for a window that others cut, as somebody does by hand."""
+        """Request a window that cuts across others, as somebody might do by hand."""
         try:
             pinned = self._pinned(task)
         except WindowOverlapError as error:
@@ -257,7 +257,7 @@ class Worker:
         return Said("done", "cut pinned first", ranges=ranges)
 
     def _would_have(self, task: Task) -> Ranges:
-        """What a refused cut would have had; nothing when its instants were forgotten meanwhile."""
+        """The ranges that a refused cut would have had; empty if its instants have been forgotten since."""
         stored = self._ledgers[task.store].snapshots.at_instants([task.start_ms, task.end_ms])
         if len(stored) < 2:
             return ()
@@ -268,7 +268,7 @@ class Worker:
         )
 
     def _clear_the_way(self, task: Task, error: WindowOverlapError) -> Said:
-        """Do what the message of a planned window's refusal says, if it is a cut that was pinned first."""
+        """If a planned window was refused because of a cut, do what the message says: forget the cut."""
         found = _TAKEN.search(str(error))
         if found is None or window_extent(found[1]) not in self._settings.cuts[task.store]:
             return Said("wrong", traceback.format_exc())
@@ -280,7 +280,7 @@ class Worker:
         return Said("again", f"{type(error).__name__} of a cut: {error}")
 
     def _load(self, task: Task, pinned: PinnedManifest) -> str:
-        """As the task that loads, and the one after it, which makes the list of files anew where it must."""
+        """Do what the load task does, and the task after it, which rewrites the list of files if necessary."""
         words = self._loaded(task, pinned)
         self._ledgers[task.store].file_lists.refresh(pinned.manifest.window)
         return words
@@ -305,7 +305,7 @@ class Worker:
     def _counted(self, task: Task, ledger: Ledger, pinned: PinnedManifest) -> CountedAttempt | None:
         """Load a window.
 
-        :returns: None where another attempt was published meanwhile, and nothing was loaded.
+        :returns: None if another attempt has been published meanwhile, so that nothing was loaded.
         """
         attempt = uuid4().hex[:8]
         ledger.folder_of(pinned).record_attempt(attempt, {})
@@ -313,7 +313,7 @@ class Worker:
         try:
             self._loader.load(task.store, pinned, attempt, partial(self._remake, task, READING))
         except DataLossError:
-            readable(self._client, ledger, pinned)  # the ledger notes what is lost, as after a Spark run that failed
+            readable(self._client, ledger, pinned)  # the ledger records what is lost, as after a failed Spark run
             raise
         counted = counted_attempt(ledger, pinned, attempt)
         standing = ledger.window_folders.publication(pinned.manifest.window)
@@ -333,16 +333,16 @@ class Worker:
 
 
 def _counts_over(standing: PinnedManifest, pinned: PinnedManifest) -> bool:
-    """Whether a published revision goes on counting beside another one: it is that or a newer one, or the whole of what
-    is left in that."""
+    """Whether a published revision still counts after another one was pinned: if it is the same or newer, or if it is
+    the whole window of which the other has only what was left."""
     published, ours = standing.manifest, pinned.manifest
     return published.revision >= ours.revision or published.snapshots == ours.snapshots
 
 
 def _left_behind(ledger: Ledger, pinned: PinnedManifest) -> CountedAttempt | None:
-    """What somebody has loaded and counted of a window, and hasn't published: of the oldest revision that would count
-    beside the one that is asked for, as that has most."""
-    # One whose manifest isn't there yet, or that was taken back, has none.
+    """An attempt that was loaded and counted, but not published. It is from the oldest revision that would still count
+    beside the given one, because that revision has most."""
+    # A revision whose manifest isn't there yet, or that was withdrawn, has no attempt.
     revisions = filter(None, (each.pinned() for each in ledger.window_folders.live(pinned.manifest.window)))
     found = (proved_attempts(ledger, each) for each in revisions if _counts_over(each, pinned))
     return next((each[-1] for each in found if each), None)
