@@ -2,5 +2,5 @@
 
 import os
 
-# Before anything imports Airflow, which would tell of each request.
+# Before anything imports Airflow, which would log each request.
 os.environ.setdefault("AIRFLOW__LOGGING__LOGGING_LEVEL", "WARNING")

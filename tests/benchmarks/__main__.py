@@ -1,6 +1,7 @@
-"""Run benchmarks and print one table: all of them, or those that are named.
+"""Run all benchmarks, or those that are named, and print one table.
 
-A missed target is a word in the table and no failure; what breaks is: two clients that answer differently, for one.
+A missed target is noted in the table, and isn't a failure. A failure is, for example, when two clients answer
+differently.
 """
 
 from __future__ import annotations

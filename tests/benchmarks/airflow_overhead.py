@@ -1,7 +1,7 @@
-"""What Airflow's side of a window takes: resolve, pre-flight, submit, verify and commit, run as their tasks run them.
+"""How long Airflow's side of a window takes: resolve, pre-flight, submit, verify and commit, run as in their tasks.
 
-Taken out is ``spark-submit``, from its start to its end: Java's start, the read, the write and the proof are Spark's.
-Also not in it is what Airflow takes to start a task, whatever that does.
+The time of ``spark-submit``, from start to end, is subtracted: Java's start, the read, the write and the proof are
+Spark's. The time that Airflow takes to start any task isn't included either.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from tests.benchmarks.timing import timed
 _TOPIC = "loaded"
 _PARTITIONS = 12
 _RECORDS = 1_400
-"""Of each partition and window."""
+"""Records of each partition and window."""
 _WINDOWS = 3
 _LIMIT_S = 5.0
 
 
 class _StateStore(dict[str, Any]):
-    """What Airflow gives a task to keep its state in."""
+    """Stands in for the store in which Airflow keeps a task's state."""
 
     def set(self, key: str, value: Any) -> None:
         self[key] = value
@@ -51,7 +51,7 @@ class _StateStore(dict[str, Any]):
 
 
 def airflow_overhead(clusters: Clusters) -> Iterator[Row]:
-    """Some windows, of which the first one isn't counted: what a worker imports once is no window's own."""
+    """Several windows. The first one isn't counted, because it includes imports that a worker does only once."""
     counts = dict.fromkeys(range(_PARTITIONS), clusters.sizes.part(_RECORDS))
     written(clusters, _TOPIC, counts)
     for hour in range(1, _WINDOWS + 2):
@@ -72,7 +72,7 @@ def airflow_overhead(clusters: Clusters) -> Iterator[Row]:
 
 
 def _window(folder: Path, number: int) -> dict[str, float]:
-    """Seconds of each step."""
+    """The seconds of each step."""
     start_ms = INSTANT_MS + number * HOUR_MS
     context: Any = {
         "ti": SimpleNamespace(dag_id="bench", run_id=f"r{number}", task_id="t", try_number=1, max_tries=0, task=None),
@@ -111,7 +111,7 @@ def _window(folder: Path, number: int) -> dict[str, float]:
 
 @contextmanager
 def _spark_timed() -> Iterator[list[float]]:
-    """Seconds that ``spark-submit`` runs, as the provider's hook starts it and waits for it."""
+    """The seconds that ``spark-submit`` runs, measured around the provider's hook, which starts it and waits for it."""
     seconds: list[float] = []
     submit = SparkSubmitHook.submit
 

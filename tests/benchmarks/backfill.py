@@ -1,7 +1,7 @@
-"""A backfill: all boundaries of 720 hourly windows on 1,000 partitions, with a record in each of them and each hour.
+"""A backfill: all boundaries of 720 hourly windows on 1,000 partitions, each with one record per hour.
 
-First the client's part alone, one survey and the look-ups of 721 instants, beside a peer's; then all of it, with
-snapshots and windows stored in a ledger on this machine's disk.
+First, the client's part alone, one survey and the look-ups of 721 instants, is compared with a peer's. Then everything
+is measured, including storing snapshots and windows in a ledger on this machine's disk.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ HOURS = Topic("hours", 1_000)
 INSTANTS = [INSTANT_MS + hour * HOUR_MS for hour in range(721)]
 _EVERY = 90
 SAMPLE = INSTANTS[::_EVERY]
-"""So many are asked of the peer: all of them would take it some minutes."""
+"""The instants that the peer looks up: all of them would take it minutes."""
 
 _DENSE_INDEX = {"index.interval.bytes": "64", "segment.index.bytes": "16384"}
-"""An entry for each hour, as where an hour holds more than 4 KiB; else a look-up reads two days of tiny batches."""
+"""An index entry for each hour, as if an hour had over 4 KiB. Otherwise a look-up reads two days of tiny batches."""
 _TOGETHER = 48
-"""Instants in one call."""
+"""How many instants are in one call."""
 _LIMIT_S = 45.0
 _CPU_S = 10.0
 _WHOLE_LIMIT_S = 60.0
@@ -55,7 +55,7 @@ _TIMEOUT_S = 60
 
 
 def backfill(clusters: Clusters) -> Iterator[Row]:
-    """All instants of ours, a sample of theirs, one after the other as that client offers it."""
+    """All instants with our client, and a sample with theirs, one after another, because it can't do more at once."""
     broker = clusters.proxied
     clusters.say(f"writing {len(INSTANTS) - 1} records into each of {HOURS.partitions:,} partitions")
     create(broker.bootstrap_servers, HOURS, _DENSE_INDEX)
@@ -87,7 +87,7 @@ def backfill(clusters: Clusters) -> Iterator[Row]:
 
 
 def _resolved(ours: OffsetsClient) -> int:
-    """How many windows were resolved into a new ledger."""
+    """Resolve windows into a new ledger. Returns their number."""
     with tempfile.TemporaryDirectory() as folder:
         pinner = WindowPinner(
             ours, Ledger(ObjectStoragePath(Path(folder).as_uri()), "hours"), [HOURS.name], IsolationLevel.READ_COMMITTED
@@ -96,7 +96,7 @@ def _resolved(ours: OffsetsClient) -> int:
 
 
 def matched(ours: OffsetsClient, topic: Topic, instants: Sequence[int]) -> list[int]:
-    """In how many partitions a record is at or after each instant."""
+    """For each instant, the number of partitions with a record at or after it."""
     survey = ours.survey([topic.name])
     survey.extents.raise_for_errors()
     counts = []
@@ -107,7 +107,7 @@ def matched(ours: OffsetsClient, topic: Topic, instants: Sequence[int]) -> list[
 
 
 def write_hourly(address: str, topic: Topic, instants: Sequence[int]) -> None:
-    """Write a record half an hour after each instant but the last, in a batch of its own, by one request an hour."""
+    """Write a record half an hour after each instant except the last, in its own batch, with a request per hour."""
     topic_class = ProduceRequest.TopicProduceData
     with raw_client.connected(address, timeout_s=_TIMEOUT_S) as connection:
         for instant in instants[:-1]:

@@ -1,7 +1,7 @@
-"""The brokers that benchmarks measure on, with their topics, records and groups; each made when first asked for.
+"""The brokers that benchmarks use, with their topics, records and groups; each is created when it is first needed.
 
-Set-up isn't measured. KRaft refuses to create more than some thousand partitions in one request, so that a large topic
-grows in steps; and a topic of 10,000 partitions has small indexes, which Kafka allocates ahead.
+Set-up isn't measured. KRaft refuses to create more than a few thousand partitions in one request, so a large topic
+grows in steps; and a topic of 10,000 partitions has small indexes, because Kafka preallocates them.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
 
 LATENCY_MS = 5.0
-"""Each way, where a network is between client and cluster."""
+"""Latency in each direction, if there is a network between client and cluster."""
 GROUPS = [f"group-{number:04}" for number in range(1_000)]
 INSTANT_MS = 1_700_000_000_000
 """The instant of snapshots: half of the records are older."""
 HOUR_MS = 3_600_000
 USUAL_RECORDS = 4_000_000
-"""In a window of Spark's benchmarks."""
+"""How many records the windows of Spark's benchmarks have."""
 
 _STEP = 4_000
-"""Partitions in one request."""
+"""How many partitions are created in one request."""
 _COMMITTERS = 8
 _COMMITS = 2_000
-"""Commits in one request: a coordinator writes them as one batch of at most 1 MB."""
+"""How many commits are in one request: a coordinator writes them as one batch of at most 1 MB."""
 _DEADLINE_S = 120
 _PATIENT = {
     "log.index.size.max.bytes": "4096",
-    # Brokers that create 10,000 partitions on a busy machine are late, and not dead.
+    # Brokers that create 10,000 partitions on a busy machine are late, not dead.
     "broker.session.timeout.ms": "20000",
     "controller.quorum.fetch.timeout.ms": "10000",
     "controller.quorum.election.timeout.ms": "5000",
@@ -57,10 +57,10 @@ class Topic:
 
     :param name: topic name.
     :param partitions: how many.
-    :param records: in each partition that has any; each two are an hour apart, the first half an hour before or after
-        :data:`INSTANT_MS`, in turn.
-    :param every: only each so-many-th partition has records.
-    :param groups: who committed, on every partition: the offsets 0 and 1 in turn, or 0 where there is no record.
+    :param records: in each partition that has any, an hour apart. In every other one, all are before
+        :data:`INSTANT_MS` (the nearest by half an hour), and in the rest all are after it.
+    :param every: only every n-th partition has records.
+    :param groups: these groups have committed on every partition: offsets 0 and 1 in turn, or 0 if there is no record.
     """
 
     name: str
@@ -79,31 +79,31 @@ class Topic:
 
 
 POLLED = Topic("polled", 100, records=4, groups=GROUPS)
-"""What a poll of very many groups looks at."""
+"""The topic for polls of very many groups."""
 WAITED = Topic("waited", 20, records=4, groups=GROUPS[:50])
-"""What deferred tasks wait for."""
+"""The topic that deferred tasks wait for."""
 THOUSAND = Topic("thousand", 1_000, groups=("reader-of-thousand",))
 WIDE = Topic("wide", 10_000, every=4, groups=("reader-of-wide",))
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much Spark's benchmarks do.
+    """The size of Spark's benchmarks.
 
-    :param records: of the windows that they read and load.
-    :param rounds: how often each side's turn is counted.
+    :param records: how many records the windows have.
+    :param rounds: how many rounds are counted.
     """
 
     records: int = USUAL_RECORDS
     rounds: int = 7
 
     def part(self, usual: int) -> int:
-        """So many where there are as many records as usual, and in proportion else; at least one."""
+        """``usual``, scaled to the number of records; at least 1."""
         return max(1, usual * self.records // USUAL_RECORDS)
 
 
 class Clusters:
-    """Brokers alone and behind proxies; a context manager, which ends those that were started.
+    """Brokers, alone and behind proxies: a context manager, which ends those that were started.
 
     :param say: shows progress.
     """
@@ -163,7 +163,7 @@ class Clusters:
 
 
 def client(bootstrap_servers: str, timeout_s: float = 60.0) -> OffsetsClient:
-    """A client of ours."""
+    """One of our clients."""
     return OffsetsClient(ClientSettings(tuple(bootstrap_servers.split(","))), timeout_s=timeout_s)
 
 
@@ -181,9 +181,9 @@ def create(bootstrap_servers: str, topic: Topic, configs: Mapping[str, str] | No
 
 
 def wait_for_leaders(bootstrap_servers: str, topics: Iterable[Topic]) -> None:
-    """Wait until every partition answers: one that was just created has a leader, which may not know it yet.
+    """Wait until every partition answers: the leader of a new partition may not know yet that it is the leader.
 
-    :raises TimeoutError: when some still don't.
+    :raises TimeoutError: when some partitions don't answer in time.
     """
     give_up = time.monotonic() + _DEADLINE_S
     with client(bootstrap_servers, timeout_s=30.0) as ours:
@@ -203,7 +203,7 @@ def write(bootstrap_servers: str, topics: Iterable[Topic]) -> None:
         for turn, partition in enumerate(topic.with_records()):
             first_ms = INSTANT_MS + (HOUR_MS // 2 if turn % 2 else -HOUR_MS // 2)
             for number in range(topic.records):
-                # All records of the partitions that are older than the instant stay so.
+                # In these partitions, all records are older than the instant.
                 moment_ms = first_ms + number * HOUR_MS * (1 if turn % 2 else -1)
                 producer.send(topic.name, b"record", partition=partition, timestamp_ms=moment_ms)
     producer.flush(timeout=_DEADLINE_S)
@@ -211,7 +211,7 @@ def write(bootstrap_servers: str, topics: Iterable[Topic]) -> None:
 
 
 def commit(bootstrap_servers: str, topic: Topic) -> None:
-    """Commit for the groups of a topic, several at a time."""
+    """Commit for the groups of a topic, several groups at a time."""
     filled = set(topic.with_records())
     pieces = [CommittedOffset(*key, int(key.partition in filled) * (key.partition % 2)) for key in topic.pieces()]
     requests = [CommittedOffsets(pieces[start : start + _COMMITS]) for start in range(0, len(pieces), _COMMITS)]

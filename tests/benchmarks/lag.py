@@ -1,4 +1,4 @@
-"""Lag: a poll of a thousand groups, near and far, and of one group on very many partitions."""
+"""Lag: a poll of a thousand groups, with and without network latency, and of one group on very many partitions."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def poll(clusters: Clusters) -> Iterator[Row]:
 
 
 def _total_of_java_tool(broker: Broker) -> int:
-    """What ``kafka-consumer-groups.sh --describe --all-groups`` says, its JVM's start included."""
+    """What ``kafka-consumer-groups.sh --describe --all-groups`` prints. Its time includes the JVM's start."""
     table = broker.run_tool(_JAVA_TOOL, "--describe", "--all-groups", "--timeout", "120000")
     # GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG, and then the member.
     return sum(int(lag) for lag in re.findall(rf"^\S+\s+{POLLED.name}\s+\d+\s+\d+\s+\d+\s+(\d+)", table, re.MULTILINE))
 
 
 def far_poll(clusters: Clusters) -> Iterator[Row]:
-    """A thousand groups on three brokers, 5 ms away: what a call costs is how many rounds it takes."""
+    """A thousand groups on three brokers, 5 ms away, where the number of rounds determines how long a call takes."""
     cluster = clusters.three
     requests.set_latency(cluster, LATENCY_MS)
     work = f"{_POLL}, three brokers, {LATENCY_MS:.0f} ms each way"
@@ -74,13 +74,13 @@ def far_poll(clusters: Clusters) -> Iterator[Row]:
 
 
 def _connect(ours: OffsetsClient) -> None:
-    """Connect to all brokers without learning what the benchmark is about."""
+    """Connect to all brokers without caching anything that the benchmark needs."""
     ours.list_offsets(THOUSAND.pieces(), OffsetSpec.LATEST).raise_for_errors()
 
 
 def _first_call(cluster: KafkaCluster, first: Counter[int]) -> Row:
     brokers = len(cluster.brokers)
-    # One look-up for all groups and the topic's metadata; commits; ends and log starts.
+    # One look-up of all coordinators, and the topic's metadata; commits; ends and log starts.
     limit = 2 + brokers + 2 * brokers
     return Row.absolute(
         "… requests of the first call", sum(first.values()), "requests", limit=limit, requests=requests.words(first)
@@ -103,7 +103,7 @@ def many_partitions(clusters: Clusters) -> Iterator[Row]:
             )
         seconds[topic.name] = taken["ours"].s
         counted = requests.words(_proxied(cluster, partial(total_lag, topic=topic)))
-        # A thousand partitions take as long as six requests do: they are here for what ten thousand take.
+        # A thousand partitions take no longer than six requests; they are measured to compare with ten thousand.
         limit = 0.8 if topic is WIDE else None
         yield Row.compared(work, taken["ours"], _CONFLUENT, taken["theirs"], limit=limit, requests=counted)
     yield Row.ratio(
@@ -112,7 +112,7 @@ def many_partitions(clusters: Clusters) -> Iterator[Row]:
 
 
 def _proxied(cluster: KafkaCluster, call: Callable[[OffsetsClient], object]) -> Counter[int]:
-    """Requests of a call that was made before, which only proxies see."""
+    """The requests of a call that was measured before. Only proxies see them."""
     with client(cluster.proxied_bootstrap_servers) as ours:
         call(ours)
         return requests.count(cluster, lambda: call(ours))

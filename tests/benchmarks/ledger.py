@@ -1,4 +1,4 @@
-"""The ledger: a snapshot of very many partitions stored, and a year of hourly windows on S3 listed and verified."""
+"""The ledger: storing a snapshot of very many partitions; listing and verifying a year of hourly windows on S3."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEVEL = IsolationLevel.READ_COMMITTED
 _YEAR = range(-8_760, 0)
 """Hours before T0."""
 _SAMPLE = 200
-"""So many windows are read one by one: all of them would take minutes."""
+"""How many windows are read one by one: all of them would take minutes."""
 
 
 def ledger(clusters: Clusters) -> Iterator[Row]:

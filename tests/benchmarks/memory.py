@@ -1,5 +1,5 @@
-"""Memory: what a poll of a thousand groups takes at its highest, over what the process has before, in a process of its
-own. Run as a module with ``ours`` or ``theirs`` and the address of the broker, it measures and prints MiB.
+"""Memory: the peak of a poll of a thousand groups, above the memory that the process has before, in a separate process.
+Run as a module with ``ours`` or ``theirs`` and the address of the broker, it measures and prints MiB.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _measured_elsewhere(who: str, address: str) -> float:
 
 
 def measure(who: str, address: str) -> float:
-    """MiB that the call took at its highest, with its answer still held."""
+    """The call's peak memory, MiB, including its answer."""
     if who == "theirs":
         confluent = Confluent(address)
         confluent.ends(POLLED.pieces()[:1])
@@ -51,15 +51,15 @@ def measure(who: str, address: str) -> float:
 
 
 def resident_mib(name: str, process: int | str = "self") -> float:
-    """Resident memory now (VmRSS) or at its highest (VmHWM). ``getrusage`` would count the parent's before ``exec``.
+    """Resident memory now (VmRSS) or its peak (VmHWM), MiB. ``getrusage`` would include the parent's before ``exec``.
 
-    :param process: id of another one, on Linux.
+    :param process: the id of another process, on Linux only.
     """
     status = Path(f"/proc/{process}/status")
     if status.exists():
         (kib,) = re.findall(rf"^{name}:\s+(\d+) kB", status.read_text(), re.MULTILINE)
         return int(kib) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS: bytes, and the highest only
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS: in bytes, and only the peak
 
 
 if __name__ == "__main__":

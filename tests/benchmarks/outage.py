@@ -1,5 +1,5 @@
-"""Outages: one broker of three takes everything and answers nothing; the partitions of the others answer by the
-deadline, which is waited for once.
+"""Outages: one of three brokers accepts everything but answers nothing. The partitions of the others answer by the
+deadline, and the call waits for the deadline only once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _WORK = f"ends of 1,000 partitions, one broker of three unreachable, deadline {T
 
 
 def answered(ours: OffsetsClient) -> int:
-    """How many partitions tell their log's end by the deadline."""
+    """How many partitions answer with their log end by the deadline."""
     return len(ours.list_offsets(THOUSAND.pieces(), OffsetSpec.LATEST).ok())
 
 
 def outage(clusters: Clusters) -> Iterator[Row]:
-    """With connections that were open before, with new ones, and confluent-kafka with open ones."""
+    """With open connections, with new ones, and confluent-kafka with open ones."""
     cluster = clusters.three
     confluent = Confluent(cluster.proxied_bootstrap_servers)
     theirs = partial(confluent.answered, THOUSAND.pieces(), TIMEOUT_S)
@@ -36,7 +36,7 @@ def outage(clusters: Clusters) -> Iterator[Row]:
             _WORK: partial(answered, connected),
             "… with a new client": partial(answered, new),
         }
-        # Own time: the same call with all brokers there.
+        # The call's own time: the same call with all brokers answering.
         own_s = min(timed(works[_WORK])[1] for _ in range(3))
         theirs()
         cluster.proxies[0].black_hole()

@@ -1,4 +1,4 @@
-"""Peers: the same questions asked with other people's clients, each in the best way that it offers."""
+"""Peers: the same questions asked with other clients, each in the best way that it offers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Confluent:
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
     def total_lag(self, groups: Sequence[str], pieces: Iterable[ours.TopicPartition]) -> int:
-        """Sum of the lag of groups on partitions. One group a request is all that it offers: all are sent at once.
+        """Sum of the lag of groups on partitions. It can ask for only one group per request, so all are sent at once.
 
-        Everything committed is asked for, which here is every partition; to name them takes as long.
+        It asks for all commits, which are on every partition here. Naming the partitions takes as long.
         """
         asked = [
             self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=_TIMEOUT_S)[
@@ -40,14 +40,14 @@ class Confluent:
         return sum(ends[each.topic, each.partition] - each.offset for group in commits for each in group)
 
     def ends(self, pieces: Iterable[ours.TopicPartition]) -> dict[tuple[str, int], int]:
-        """Where logs end, by topic and partition."""
+        """Log ends, by topic and partition."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(*each): latest for each in pieces}
         found = self._admin.list_offsets(asked, request_timeout=_TIMEOUT_S)
         return {(key.topic, key.partition): each.result().offset for key, each in found.items()}
 
     def answered(self, pieces: Iterable[ours.TopicPartition], timeout_s: float) -> int:
-        """How many partitions tell their log's end by a deadline."""
+        """How many partitions answer with their log end by a deadline."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(*each): latest for each in pieces}
         found = self._admin.list_offsets(asked, request_timeout=timeout_s)
@@ -55,7 +55,7 @@ class Confluent:
 
 
 def _has_offset(future: Any) -> bool:
-    """Whether there is an answer. A partition whose leader is silent comes without an error, and with offset -1001."""
+    """Whether there is an answer. If a partition's leader doesn't answer, there is no error, but offset -1001."""
     try:
         return bool(future.result().offset >= 0)
     except KafkaException:
@@ -72,7 +72,7 @@ class KafkaPython:
         self._admin.close()
 
     def matched(self, topic: str, timestamp_ms: int) -> int:
-        """Ask all that a survey at an instant asks; in how many partitions a record is at or after it."""
+        """Ask everything that a survey at an instant asks. Returns how many partitions have a record at or after it."""
         (described,) = self._admin.describe_topics([topic])
         settings = dict.fromkeys(_TOPIC_SETTINGS)
         self._admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic, settings)], config_filter="all")

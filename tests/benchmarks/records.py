@@ -1,8 +1,8 @@
-"""Records for benchmarks of Spark: very many JSON values as an application writes them, no two alike.
+"""Records for benchmarks of Spark: very many JSON values as an application might write them, all different.
 
-A value is made from its place, so that each run writes the same ones. Two thirds of it are an order's fields, which
-Parquet's codec makes small, and the rest are hex digits, which it doesn't. librdkafka sends them, in batches as large
-as the Java producer's are by default.
+A value is computed from its position, so each run writes the same values. Two thirds of it are an order's fields, which
+Parquet's codec compresses well, and the rest are hex digits, which it can't. librdkafka sends them, in batches as large
+as the Java producer's defaults.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, client
 
 RECORD_BYTES = 300
-"""Of a value; its fields take some 200."""
+"""The size of a value; its fields take about 200 bytes."""
 
 _AT_ONCE = 10_000
 _WAITING = 100_000
-"""Records that the producer holds before it is waited for."""
+"""How many records the producer buffers before we wait for it."""
 _PATIENCE_S = 120.0
 _PRODUCER = {
     "batch.size": 16 * 1024,
     "linger.ms": 50,
     "enable.idempotence": True,
     "queue.buffering.max.messages": 2 * _WAITING,
-    "log_level": 3,  # a new broker's first answers are warnings
+    "log_level": 3,  # a new broker's first answers cause warnings
 }
 _MIXER = 0x9E37_79B9_7F4A_7C15
-"""An odd number, multiples of which fill 64 bits evenly."""
+"""An odd number whose multiples are spread evenly over 64 bits."""
 _STATUSES = ("placed", "paid", "packed", "shipped")
 
 
@@ -43,11 +43,11 @@ def write_records(
     *,
     record_bytes: int = RECORD_BYTES,
 ) -> None:
-    """Write records to a topic, to all partitions side by side, and wait until they are there.
+    """Write records to all partitions of a topic at the same time, and wait until they are there.
 
     :param counts: how many, by partition.
-    :param at_ms: timestamp of the first of each partition; the others are spread over the hour after it.
-    :raises AssertionError: when some didn't arrive.
+    :param at_ms: timestamp of each partition's first record; the others are spread over the hour after it.
+    :raises AssertionError: when some records didn't arrive.
     """
     before = _ends(address, topic, counts)
     producer = Producer({"bootstrap.servers": address} | _PRODUCER)
@@ -69,8 +69,8 @@ def write_records(
 def value(partition: int, number: int, moment_ms: int, record_bytes: int = RECORD_BYTES) -> str:
     """An order.
 
-    :param number: of the record in its partition.
-    :param record_bytes: how long it is.
+    :param number: the record's number in its partition.
+    :param record_bytes: its size.
     """
     mixed = ((partition << 40) + number) * _MIXER & 0xFFFF_FFFF_FFFF_FFFF
     fields = (

@@ -22,15 +22,15 @@ class Row:
     """One measurement.
 
     :param work: what was done.
-    :param ours: seconds that this package took; None where something else is measured.
-    :param peer: who else did it.
+    :param ours: seconds that this package took; None if something else is measured.
+    :param peer: the peer that did it too.
     :param theirs: seconds that the peer took.
-    :param result: what is held against ``limit``; None for a row that only tells.
-    :param unit: of both; ``x`` for our time over the peer's.
-    :param limit: the target: the result is to be no more.
+    :param result: the value that is compared with ``limit``; None for a row without a target.
+    :param unit: of both; ``x`` for our time divided by the peer's.
+    :param limit: the target: the result must not be greater.
     :param requests: what was sent, or another remark.
-    :param least: the ratio of the round that was best for us; None for what has no rounds.
-    :param greatest: of the worst one.
+    :param least: the ratio of the round that was best for us; None if there are no rounds.
+    :param greatest: the ratio of the worst round.
     """
 
     work: str
@@ -48,7 +48,7 @@ class Row:
     def compared(
         cls, work: str, ours: Taken, peer: str, theirs: Taken, *, limit: float | None, requests: str = ""
     ) -> Self:
-        """Our time over a peer's who took turns with us."""
+        """Our time divided by that of a peer, who took turns with us."""
         each = [mine / other for mine, other in zip(ours.rounds_s, theirs.rounds_s, strict=True)]
         result = ours.s / theirs.s
         return cls(work, ours.s, peer, theirs.s, result, "x", limit, requests, min(each), max(each))
@@ -57,22 +57,22 @@ class Row:
     def ratio(
         cls, work: str, ours: float, peer: str, theirs: float, *, limit: float | None, requests: str = ""
     ) -> Self:
-        """Our time over a peer's."""
+        """Our time divided by a peer's."""
         return cls(work, ours, peer, theirs, ours / theirs, "x", limit, requests)
 
     @classmethod
     def absolute(cls, work: str, result: float, unit: str, *, limit: float, requests: str = "") -> Self:
-        """A number of its own."""
+        """A number that isn't compared with a peer."""
         return cls(work, result if unit == "s" else None, result=result, unit=unit, limit=limit, requests=requests)
 
     @classmethod
     def noted(cls, work: str, requests: str, theirs: float | None = None) -> Self:
-        """Something to know beside the row before, without a target."""
+        """Additional information on the previous row, without a target."""
         return cls(work, theirs=theirs, requests=requests)
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met, as far as the table tells; None without one."""
+        """Whether the target is met, with the table's precision; None if there is no target."""
         if self.result is None or self.limit is None:
             return None
         digits = _digits(self.unit)
@@ -84,7 +84,7 @@ def _digits(unit: str) -> int:
 
 
 def machine() -> str:
-    """Where the numbers come from, in one line."""
+    """The machine and versions, in one line."""
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     python = f"Python {platform.python_version()}"
     return f"{os.cpu_count()} cores, {platform.machine()}, {python}, {packages}, Kafka {KAFKA_VERSION}"

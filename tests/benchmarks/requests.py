@@ -1,4 +1,4 @@
-"""Requests: how many of each kind a call sends, and in how many rounds, as the proxies before the brokers see it."""
+"""Requests: how many of each kind a call sends, and in how many rounds, according to the proxies before the brokers."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ NAMES = {
     32: "DescribeConfigs",
     69: "ConsumerGroupDescribe",
 }
-"""API keys that are seen here."""
+"""Names of the API keys that occur here."""
 _FAR_MS = 500.0
-"""Far enough that differences in what a call computes between its rounds are small beside it."""
+"""High enough that the time a call computes between rounds is small in comparison."""
 NOISE = 0.3
-"""By how much :func:`rounds` may be above the true number on a busy machine."""
+"""By how much :func:`rounds` may exceed the true number on a busy machine."""
 
 
 def set_latency(cluster: KafkaCluster, ms: float) -> None:
-    """Put every broker so far away, each way."""
+    """Set the latency to every broker, in each direction."""
     for each in cluster.proxies:
         each.latency(ms)
 
 
 def count(cluster: KafkaCluster, call: Callable[[], object]) -> Counter[int]:
-    """Requests of a call by API key, over all brokers."""
+    """The requests of a call by API key, over all brokers."""
     for each in cluster.proxies:
         each.reset_counts()
     call()
@@ -46,9 +46,9 @@ def words(counts: Counter[int]) -> str:
 
 
 def rounds(cluster: KafkaCluster, call: Callable[[], object], nearby_ms: float) -> float:
-    """How often a call waits for the network, one after another: how much longer it takes where brokers are farther.
+    """How many times in a row a call waits for the network, computed from how much longer it takes with more latency.
 
-    :param nearby_ms: the latency to compare with, and to leave behind.
+    :param nearby_ms: the latency to compare with, which is also set at the end.
     """
     near_s = min(timed(call)[1] for _ in range(3))
     set_latency(cluster, nearby_ms + _FAR_MS)

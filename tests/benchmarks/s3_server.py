@@ -1,4 +1,4 @@
-"""An S3 server in a process of its own, with a folder's files as its bucket: ``python -m … PORT BUCKET FOLDER``."""
+"""An S3 server in a separate process, whose bucket has a folder's files: ``python -m … PORT BUCKET FOLDER``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _START_S = 120.0
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """The endpoint of a server that holds the folder's files."""
+    """The endpoint of a server that has the folder's files."""
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "tests.benchmarks.s3_server", str(port), BUCKET, str(folder)]
     with subprocess.Popen(command) as server:

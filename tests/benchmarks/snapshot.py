@@ -1,4 +1,4 @@
-"""Snapshots: all that a snapshot at an instant is made from, on very many partitions, 5 ms away."""
+"""Snapshots: everything that a snapshot at an instant is made from, on very many partitions, 5 ms away."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.benchmarks.report import Row
 from tests.benchmarks.timing import shortest
 
 _ROUNDS = 4
-"""Metadata; ends and settings; the instant; the newest timestamp where there is no record."""
+"""Metadata; ends and settings; the instant; and if there is no record, the newest timestamp."""
 _LIMITS_S = {THOUSAND: 1.0, WIDE: 5.0}
 
 
 def matched(ours: OffsetsClient, topic: Topic) -> int:
-    """Make a survey; in how many partitions a record is at or after the instant."""
+    """Make a survey. Returns how many partitions have a record at or after the instant."""
     survey = ours.survey([topic.name])
     survey.extents.raise_for_errors()
     listed = ours.look_up(survey, [INSTANT_MS])[INSTANT_MS]

@@ -1,5 +1,5 @@
-"""Loading with Spark: a window read, written as Parquet and proved, beside what people write without this package: a
-batch read and write by Spark's connector, and a stream that ends where the topic ends (``Trigger.AvailableNow``)."""
+"""Loading with Spark: reads, writes (Parquet) and proves a window, compared with what people use without this package:
+a batch read and write with Spark's connector, and a stream that ends at the topic's end (``Trigger.AvailableNow``)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TABLE = "table"
 
 
 def spark_load(clusters: Clusters) -> Iterator[Row]:
-    """Each side in turn into a new folder, ours into a new ledger too."""
+    """Each side in turn, into a new folder; ours also into a new ledger."""
     manifest = even(clusters)
     address = clusters.records.bootstrap_servers
     folder = Path(tempfile.mkdtemp())
@@ -54,24 +54,24 @@ def spark_load(clusters: Clusters) -> Iterator[Row]:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what a side has written, and have the disk done with what the one before has: a gigabyte, which the system
-    would write while the next one works."""
+    """Remove a side's output, and flush the previous side's: a gigabyte that the system would otherwise write while the
+    next one works."""
     shutil.rmtree(folder, ignore_errors=True)
     os.sync()
 
 
 def load(window: PinnedWindow, folder: Path, files: int | None = None) -> int:
-    """Load a window as an application does; how many rows it wrote, which are proved.
+    """Load a window as an application does. Returns how many rows it wrote, which are proved.
 
-    :param folder: in which the table is to be.
-    :param files: as how many the rows are written; None for as many as Spark makes.
+    :param folder: the folder for the table.
+    :param files: the number of files; None for as many as Spark makes.
     """
     rows = window.read() if files is None else window.read().coalesce(files)
     return window.write(rows, FileSink(_table(folder))).rows_written
 
 
 def available_now(folder: Path, address: str, **options: str) -> None:
-    """Structured Streaming of a topic's records into Parquet, with a checkpoint, until all are there."""
+    """Structured Streaming of all of a topic's records into Parquet, with a checkpoint."""
     named = {"kafka.bootstrap.servers": address, "subscribe": EVEN, "startingOffsets": "earliest", **options}
     rows = session().readStream.format("kafka").options(**named).load()
     writer = rows.writeStream.format("parquet").option("checkpointLocation", (folder / "checkpoint").as_uri())
@@ -91,9 +91,9 @@ def _table(folder: Path) -> str:
 
 
 def _require_all(folder: Path, records: int) -> None:
-    """Refuse a comparison with a side that didn't write the same.
+    """Make sure that all sides have written the same number of rows.
 
-    :raises AssertionError: one has more rows, or fewer.
+    :raises AssertionError: a side has more rows, or fewer.
     """
     counts = {each.name: session().read.parquet(_table(each)).count() for each in folder.iterdir()}
     if set(counts.values()) != {records}:

@@ -1,7 +1,7 @@
-"""Memory of Spark: many windows, loaded one after the other by one session at its default heap.
+"""Memory of Spark: many windows, loaded one after another by one session with its default heap.
 
-Each side has a Java process of its own, in which driver and executor are one. A window ends inside its log, as those of
-the past do, so that each task's last fetch brings as much as it may. Run as a module, it loads and prints MiB:
+Each side has its own Java process, which is both driver and executor. A window ends inside its log, as past windows do,
+so that each task's last fetch returns as much as it may. Run as a module, it loads and prints MiB:
 
     python -m tests.benchmarks.spark_memory ours 127.0.0.1:9092 topic 12 5000 25 512m
 """
@@ -36,14 +36,14 @@ from tests.unit.spark.manifests import make_ledger, manifest_of
 _PARTITIONS = 12
 _RECORD_BYTES = 1_200
 _RECORDS = 4_000
-"""Of each partition and window: half of its log."""
+"""Records of each partition and window: half of its log."""
 _LOADS = 200
 _HEAP = "1g"
 _HELD_MIB = 256.0
 
 
 def spark_memory(clusters: Clusters) -> Iterator[Row]:
-    """Ours, and for comparison Spark's connector."""
+    """Ours, and Spark's connector for comparison."""
     address = clusters.records.bootstrap_servers
     write_large(address, "large")
     held = {}
@@ -59,7 +59,7 @@ def spark_memory(clusters: Clusters) -> Iterator[Row]:
 
 
 def write_large(address: str, topic: str) -> None:
-    """A topic of records of 1.2 KB, of which a window is to read the first half."""
+    """Write a topic with records of 1.2 KB. A window reads its first half."""
     made = Topic(topic, _PARTITIONS)
     create(address, made)
     wait_for_leaders(address, [made])
@@ -67,11 +67,11 @@ def write_large(address: str, topic: str) -> None:
 
 
 def held_mib(who: str, address: str, topic: str, partitions: int, records: int, loads: int, heap: str) -> float | None:
-    """MiB of heap that the session still held after its last load; None when it ran out of memory before.
+    """MiB of heap that the session still held after its last load; None if it ran out of memory.
 
     :param who: ``ours``, or ``stock`` for Spark's connector with its defaults.
-    :param records: of each partition, the first ones.
-    :param heap: as Spark takes it.
+    :param records: how many records of each partition are read, from the first one.
+    :param heap: in Spark's notation.
     """
     command = [sys.executable, "-m", "tests.benchmarks.spark_memory", who, address, topic]
     command += [str(partitions), str(records), str(loads), heap]
@@ -84,7 +84,7 @@ def held_mib(who: str, address: str, topic: str, partitions: int, records: int, 
 
 
 def measure(who: str, address: str, topic: str, partitions: int, records: int, loads: int, heap: str) -> float:
-    """Load in this process, whose Java starts now: each window to files of its own, which go with the next one."""
+    """Load in this process, whose Java starts now. Each window has its own files, which the next one removes."""
     builder = SparkSession.builder.master("local[2]").appName("memory").config("spark.jars", jars_of("connector"))
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")

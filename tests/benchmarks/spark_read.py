@@ -1,5 +1,5 @@
-"""Reading with Spark: a large window beside Spark's connector and Kafka's own consumer, what the audit costs, and a
-window of which one partition has nine tenths."""
+"""Reading with Spark: a large window compared with Spark's connector and Kafka's own consumer, the cost of the audit,
+and a window in which one partition has nine tenths of the records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.benchmarks.timing import medians
 
 
 def spark_read(clusters: Clusters) -> Iterator[Row]:
-    """Ours with and without a count, Spark's, and Kafka's, in turn."""
+    """Ours with and without the count, Spark's, and Kafka's, in turn."""
     manifest = even(clusters)
     address = clusters.records.bootstrap_servers
     window, counted = opened(clusters, manifest), opened(clusters, manifest, allow_gaps=True)
@@ -41,7 +41,7 @@ def spark_read(clusters: Clusters) -> Iterator[Row]:
 
 
 def spark_hot_partition(clusters: Clusters) -> Iterator[Row]:
-    """Ours with and without the split, and Spark's."""
+    """Ours with and without splitting, and Spark's."""
     tenth = clusters.sizes.records // 10
     manifest = written(clusters, "hot", {0: 9 * tenth} | dict.fromkeys(range(1, 12), tenth // 11))
     window = opened(clusters, manifest)
@@ -62,7 +62,7 @@ def spark_hot_partition(clusters: Clusters) -> Iterator[Row]:
 
 
 def consumer_perf_test(address: str, topic: str, records: int) -> float:
-    """Seconds that Kafka's own consumer took to fetch records, its start and joining a group not counted."""
+    """Seconds that Kafka's own consumer took to fetch records, without starting and joining a group."""
     program = "org.apache.kafka.tools.ConsumerPerformance"
     command = [java_command(), "-Xmx512m", "-cp", jars.classpath(jars.JARS / f"kafka-{KAFKA_VERSION}"), program]
     command += ["--bootstrap-server", address, "--topic", topic, "--num-records", str(records)]

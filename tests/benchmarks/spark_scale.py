@@ -1,4 +1,4 @@
-"""Scale: the manifest of a very wide window built, hashed, read and planned; and 10,000 partitions end to end."""
+"""Scale: builds, hashes, reads and plans the manifest of a very wide window; and loads 10,000 partitions end to end."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _WIDTHS = (1_000, 10_000, 100_000)
 _CORES = 200
 _MANIFEST_S = 30.0
 _LINEAR = 13.0
-"""Ten times the partitions may take a bit more than ten times as long: they don't fit into caches."""
+"""Ten times the partitions may take slightly more than ten times as long, because they don't fit into CPU caches."""
 _TOPICS, _PARTITIONS = 10, 1_000
-"""Each task opens a consumer, which asks for its whole topic's metadata: ten thousand partitions of one topic take six
-times as long."""
+"""Each task opens a consumer, which requests its whole topic's metadata: with ten thousand partitions in one topic, it
+would take six times as long."""
 _RECORDS = 140
-"""Of each partition."""
+"""Records of each partition."""
 _FILES = 64
 _END_TO_END_S = 600.0
 _SOURCE_S = 15.0
 
 
 def spark_scale(clusters: Clusters) -> Iterator[Row]:
-    """Without Kafka, then with it."""
+    """First without Kafka, then with it."""
     seconds = {}
     for width in _WIDTHS:
         seconds[width], remark = _manifest(width)
@@ -56,7 +56,7 @@ def spark_scale(clusters: Clusters) -> Iterator[Row]:
 
 
 def _manifest(width: int) -> tuple[float, str]:
-    """Seconds, and of which steps."""
+    """Seconds in total, and of each step in words."""
     start = snapshot(dict.fromkeys(range(width), 0), number=1, at_ms=INSTANT_MS)
     end = snapshot({n: 10_000 + n % 1_000 for n in range(width)}, number=2, at_ms=INSTANT_MS + HOUR_MS)
     built, build_s = timed(lambda: Manifest.of("wide", "0" * 32, window_between(start, end)))
@@ -107,7 +107,7 @@ def _end_to_end(clusters: Clusters) -> Iterator[Row]:
 
 
 def _resolved(address: str, folder: Path, topics: Sequence[Topic]) -> PinnedManifest:
-    """The window between two instants, around all records."""
+    """Resolve and pin the window between two instants that contains all records."""
     with client(address) as ours:
         ledger = Ledger(ObjectStoragePath((folder / "ledger").as_uri()), "wide")
         pinner = WindowPinner(ours, ledger, [each.name for each in topics], IsolationLevel.READ_COMMITTED)

@@ -23,7 +23,7 @@ EVEN = "even"
 
 @cache
 def session() -> SparkSession:
-    """The session that all benchmarks of this process share; PySpark ends it with the process."""
+    """The session that all benchmarks of this process share. PySpark ends it with the process."""
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("bench").config("spark.jars", jars_of("connector"))
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")
@@ -32,12 +32,12 @@ def session() -> SparkSession:
 
 @cache
 def even(clusters: Clusters) -> Manifest:
-    """The window over a topic of 8 partitions with as many records each, which several benchmarks read."""
+    """The window over a topic of 8 partitions with the same number of records each. Several benchmarks read it."""
     return written(clusters, EVEN, dict.fromkeys(range(8), clusters.sizes.records // 8))
 
 
 def written(clusters: Clusters, name: str, counts: Mapping[int, int]) -> Manifest:
-    """Write records into a new topic; the window that holds all of it.
+    """Write records into a new topic. Returns the window over all of them.
 
     :param counts: how many, by partition.
     """
@@ -56,9 +56,9 @@ def written(clusters: Clusters, name: str, counts: Mapping[int, int]) -> Manifes
 
 
 def opened(clusters: Clusters, manifest: Manifest, *, allow_gaps: bool = False) -> PinnedWindow:
-    """A window that need not be in a ledger, as long as it is only read.
+    """A window that is only read, so it needn't be in a ledger.
 
-    :param allow_gaps: what is read is counted then, as the proof of what is written needs it.
+    :param allow_gaps: if true, the read is counted, as the proof of the output needs it.
     """
     kafka = {"kafka.bootstrap.servers": clusters.records.bootstrap_servers}
     conf = RunConf("", "", "bench", kafka, allow_gaps=allow_gaps, bytes_per_record=RECORD_BYTES)
@@ -66,16 +66,16 @@ def opened(clusters: Clusters, manifest: Manifest, *, allow_gaps: bool = False) 
 
 
 def bare(window: PinnedWindow) -> DataFrame:
-    """The same read, with all that makes it fast, without the audit."""
+    """The same read, with all the fast settings, without the audit."""
     return window.frame({})
 
 
 def stock(address: str, topic: str, **options: str) -> DataFrame:
-    """Spark's connector as it comes, on the whole topic."""
+    """Spark's connector with its defaults, on the whole topic."""
     named = {"kafka.bootstrap.servers": address, "subscribe": topic, **options}
     return session().read.format("kafka").options(**named).load()
 
 
 def consume(rows: DataFrame) -> None:
-    """Read all rows and do nothing with them."""
+    """Read all rows and discard them."""
     rows.write.format("noop").mode("overwrite").save()

@@ -1,4 +1,4 @@
-"""Each of the fast settings turned off alone: what it is worth beside the others."""
+"""Each of the fast settings turned off on its own, to see what it adds to the others."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.benchmarks.spark_session import EVEN, consume, even, session, stock
 from tests.benchmarks.timing import medians
 
 _OLDER_SOURCES = "spark.sql.sources.useV1SourceList"
-"""Spark's conf with the sources that it reads by its older interface, version 1; Kafka is one unless told otherwise."""
+"""Spark's conf with the sources that it reads through its older interface, version 1. By default, Kafka is one."""
 _LARGER = {"kafka.max.partition.fetch.bytes": str(16 * 1024 * 1024)}
-"""Fetches that aren't among them."""
+"""Larger fetches, which aren't among the fast settings."""
 
 
 def spark_settings(clusters: Clusters) -> Iterator[Row]:

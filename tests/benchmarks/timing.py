@@ -1,5 +1,5 @@
-"""Timing: the shortest or the median of several rounds, in which ours and theirs take turns, so that what disturbs one
-disturbs the other too."""
+"""Timing: the shortest or the median of several rounds, in which ours and theirs take turns, so that a disturbance
+affects both."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Works = Mapping[str, Callable[[], object]]
-"""What to time, by name. All are to return the same: a fast wrong answer is none."""
+"""What to time, by name. All must return the same: a fast wrong answer doesn't count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """How long a work took.
+    """How long a task took.
 
-    :param s: seconds of the round that counts, or between two of them.
-    :param rounds_s: of all rounds, in order.
+    :param s: seconds of the round that counts, or the mean of two middle rounds.
+    :param rounds_s: seconds of all rounds, in order.
     """
 
     s: float
@@ -28,9 +28,9 @@ class Taken:
 
 
 def shortest(works: Works, runs: int = 5) -> dict[str, Taken]:
-    """Of each the shortest run. One run before them isn't counted: connections and caches are warm.
+    """The shortest run of each. One run before isn't counted, so that connections and caches are warm.
 
-    :raises AssertionError: when two works return different things.
+    :raises AssertionError: when two of them return different results.
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for run in range(runs + 1):
@@ -45,11 +45,11 @@ def shortest(works: Works, runs: int = 5) -> dict[str, Taken]:
 
 
 def medians(works: Works, rounds: int = 5, before: Callable[[str], object] | None = None) -> dict[str, Taken]:
-    """Of each the median of some rounds in which all take turns; one round before them isn't counted.
+    """The median of each, over rounds in which all take turns. One round before isn't counted.
 
-    Each round begins with another one: what comes before a work, such as another program's start, leaves its traces.
+    Each round begins with a different one, because what runs before, such as another program's start, has an effect.
 
-    :param before: what is done before each work, named by its argument, and not timed.
+    :param before: called before each one, with its name. It isn't timed.
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     turns = list(works.items())
@@ -59,14 +59,14 @@ def medians(works: Works, rounds: int = 5, before: Callable[[str], object] | Non
             if before is not None:
                 before(name)
             answer, taken_s = timed(work)
-            # What measures itself, as a program that has to start first, says its own seconds.
+            # Programs that measure themselves, because they have to start first, return their own seconds.
             if number:
                 seconds[name].append(answer if isinstance(answer, float) else taken_s)
     return {name: Taken(statistics.median(each), tuple(each)) for name, each in seconds.items()}
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """What it returns, and seconds."""
+    """The result, and the seconds."""
     gc.collect()
     started = time.perf_counter()
     answer = work()

@@ -1,4 +1,4 @@
-"""The trigger runner: what the process in whose event loop a triggerer's triggers run takes, over a while."""
+"""The trigger runner, the process in whose event loop a triggerer's triggers run: what it consumes over a time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _BLOCKED = re.compile(rb"async thread was blocked for ([\d.]+) seconds")
 
 @dataclass(slots=True)
 class Observed:
-    """What was seen over a while; complete when :func:`observed` is left.
+    """What was observed over a time; complete when :func:`observed` is left.
 
-    :param taken_s: how long it was.
+    :param taken_s: how long that was.
     :param cpu_s: CPU seconds of all threads.
-    :param starved_s: how long the event loop's thread was ready to run and got no core: others' work, not its own.
-    :param blocks_s: how long the event loop was blocked each time, as Airflow's watchdog says, from 0.2 s on.
-    :param requests: what the broker was asked, by API key.
+    :param starved_s: how long the event loop's thread was ready to run but got no core, because of other processes.
+    :param blocks_s: how long the event loop was blocked each time, according to Airflow's watchdog, from 0.2 s on.
+    :param requests: the number of requests to the broker, by API key.
     """
 
     taken_s: float = 0.0
@@ -42,13 +42,13 @@ class Observed:
 
     @property
     def longest_block_s(self) -> float:
-        """0 when there was none."""
+        """0 if there was none."""
         return max(self.blocks_s, default=0.0)
 
 
 @contextmanager
 def observed(airflow: AirflowServices, broker: Broker) -> Iterator[Observed]:
-    """Observe the runner, and the requests that pass the broker's proxy, until the block is left."""
+    """Observe the runner, and the requests through the broker's proxy, until the block is left."""
     found = Observed()
     pid, log = airflow.trigger_runner_pid, airflow.log_file("triggerer")
     broker.proxy.reset_counts()
@@ -71,6 +71,6 @@ def _cpu_s(pid: int) -> float:
 
 
 def _starved_s(pid: int) -> float:
-    """The main thread's, in whose time the loop runs; 0 where the kernel doesn't tell."""
+    """For the main thread, which runs the event loop; 0 if the kernel doesn't report it."""
     schedstat = Path(f"/proc/{pid}/task/{pid}/schedstat")
     return int(schedstat.read_text().split()[1]) / 1e9 if schedstat.exists() else 0.0

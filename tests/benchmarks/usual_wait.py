@@ -1,4 +1,4 @@
-"""The usual wait: a deferred task that waits for a consumer group, as it is written by hand with kafka-python."""
+"""The usual wait: a deferred task that waits for a consumer group, as people write it with kafka-python."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class UsualWait(BaseTrigger):
         return f"{__name__}.{type(self).__name__}", self._arguments | {"poll_interval_s": self._poll_interval_s}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event, once there is no lag."""
+        """Yields one event, once there is no lag."""
         while await asyncio.to_thread(lag, **self._arguments):
             await asyncio.sleep(self._poll_interval_s)
         yield TriggerEvent("caught up")
 
 
 def lag(bootstrap_servers: str, group: str, topic: str) -> int:
-    """Offsets that a group has still to read. ``committed`` asks for one partition a request."""
+    """The number of offsets that a group hasn't read yet. ``committed`` sends a request for each partition."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id=group, enable_auto_commit=False)
     try:
         pieces = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]

@@ -1,5 +1,5 @@
-"""Waits: a thousand deferred tasks over fifty groups on a real triggerer, beside a thousand of Airflow's own that wait
-for nothing but the clock, and beside what people write by hand, of which a sample is measured.
+"""Waits: a thousand deferred tasks for fifty groups on a real triggerer, compared with a thousand of Airflow's own that
+only wait for the clock, and with waits as people write them, of which a sample is measured.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from tests.benchmarks.trigger_runner import Observed, memory_kib, observed
 
 WAITS = 1_000
 SAMPLE = 50
-"""So many are written by hand: a thousand of them would take several cores."""
+"""How many hand-written waits are measured: a thousand of them would take several cores."""
 INTERVAL_S = 10
 POLLS = 3
-"""So many are observed."""
+"""How many polls are observed."""
 MOVING = WAITED.groups[:5]
 
 _WORK = f"{WAITS:,} deferred waits, {len(WAITED.groups)} groups x {WAITED.partitions} partitions, each {INTERVAL_S} s"
 _DEADLINE_S = 300.0
 _SETTLE_S = INTERVAL_S / 2
-"""What a triggerer does at once after it has taken up waits isn't measured with what it does all the time."""
+"""How long to wait after a triggerer has picked up waits, so that only its steady state is measured."""
 _CPU_PERCENT = 10.0
 _CPU_RATIO = 0.1
 _KIB_PER_WAIT = 20.0
 _SEEN_FROM_S = 0.2
-"""Airflow's watchdog tells of blocks that are longer."""
+"""Airflow's watchdog reports blocks that are longer than this."""
 _NOISE_S = 0.3
-"""By how much Airflow's own longest block, at which it reads what it is to take up, differs from time to time."""
+"""By how much Airflow's own longest block, during which it reads the triggers to pick up, varies."""
 _FIND_COORDINATOR = 10
 
 Arguments = Sequence[Mapping[str, Any]]
@@ -55,11 +55,11 @@ Arguments = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a thousand waits of a kind take.
+    """What a thousand waits of a kind consume.
 
-    :param kib_per_wait: memory of the runner for each, over one wait of the kind.
-    :param start: what was seen while they were taken up.
-    :param all_the_time: what was seen afterwards, over :data:`POLLS`.
+    :param kib_per_wait: memory of the runner per wait, beyond that for a single wait of the kind.
+    :param start: what was observed while they were picked up.
+    :param all_the_time: what was observed afterwards, over :data:`POLLS`.
     """
 
     kib_per_wait: float
@@ -71,7 +71,7 @@ def waits(clusters: Clusters) -> Iterator[Row]:
     """Requests, CPU, memory, and how long the event loop is blocked."""
     broker = clusters.proxied
     with tempfile.TemporaryDirectory(prefix="bench-airflow-") as folder:
-        # This process imports Airflow too, for its way to write a trigger's arguments.
+        # This process imports Airflow too, to serialize triggers' arguments its way.
         os.environ["AIRFLOW_HOME"] = f"{folder}/own"
         connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.proxied_bootstrap_servers}}
         clusters.say("starting Airflow")
@@ -107,7 +107,7 @@ def _clock() -> Arguments:
 
 
 def _take(airflow: AirflowServices, broker: Broker, name: str, class_path: str, arguments: Arguments) -> Taken:
-    """Have a triggerer of its own take up one wait, and then all."""
+    """Have a new triggerer pick up one wait, and then all."""
     _defer(airflow, f"{name}-first", class_path, arguments[:1])
     before_kib = memory_kib(airflow)
     with observed(airflow, broker) as start:
@@ -137,11 +137,11 @@ def _sample_usual(airflow: AirflowServices, broker: Broker) -> Observed:
 
 
 def _defer(airflow: AirflowServices, dag_id: str, class_path: str, arguments: Arguments) -> None:
-    """Insert waits, and wait until they are taken up and were polled once; then it is the middle of an interval."""
+    """Insert waits, and wait until they have been picked up and polled once; it is then the middle of an interval."""
     insert_waits(airflow, class_path, arguments, dag_id=dag_id)
     airflow.wait_until(lambda: waits_taken_up(airflow, dag_id) == len(arguments), _DEADLINE_S)
     time.sleep(_SETTLE_S)
-    # Ours are polled at the multiples of their interval by the clock that all processes of a machine share.
+    # Our waits are polled at multiples of their interval, by the clock that all processes of a machine share.
     time.sleep((INTERVAL_S / 2 - time.monotonic()) % INTERVAL_S)
 
 
@@ -156,13 +156,13 @@ def _forget(airflow: AirflowServices, *dag_ids: str) -> None:
 
 @contextmanager
 def _moving(broker: Broker) -> Iterator[None]:
-    """Some groups commit all the time, and are behind all the time."""
+    """Some groups commit continuously, and always lag."""
     over = threading.Event()
 
     def work() -> None:
         with client(broker.bootstrap_servers) as ours:
             offset = 0
-            while not over.wait(INTERVAL_S / 4):  # four steps of three from poll to poll, so that each sees another
+            while not over.wait(INTERVAL_S / 4):  # 4 steps modulo 3 between polls: each sees another offset
                 offset = (offset + 1) % (WAITED.records - 1)
                 commits = CommittedOffsets(CommittedOffset(*key, offset) for key in WAITED.pieces())
                 for group in MOVING:
@@ -178,7 +178,7 @@ def _moving(broker: Broker) -> Iterator[None]:
 
 
 def _requests_of_one_wait(broker: Broker) -> Counter[int]:
-    """A check of one condition about all groups, once coordinators are known."""
+    """The requests of a check of one condition on all groups, once coordinators are known."""
     union = GroupsCaughtUp(tuple(WAITED.groups))
     with client(broker.proxied_bootstrap_servers) as ours:
         union.check(ours)
@@ -188,7 +188,7 @@ def _requests_of_one_wait(broker: Broker) -> Counter[int]:
 
 
 def _requests(ours: Observed, union: Counter[int], usual: Observed) -> Iterator[Row]:
-    """A poll, beside one wait on all groups, and a thousand pokes. Groups that have moved are worth a Fetch."""
+    """A poll, compared with one wait on all groups and with a thousand pokes. Groups that moved need a Fetch."""
     a_poll, a_poke = ours.requests.total() / POLLS, usual.requests.total() / _pokes(usual)
     sent = f"{_each(ours.requests, POLLS)}; one wait on all groups: {requests.words(union)}"
     yield Row.absolute(f"requests a poll, {_WORK}", a_poll, "requests", limit=union.total() + 1, requests=sent)
@@ -197,7 +197,7 @@ def _requests(ours: Observed, union: Counter[int], usual: Observed) -> Iterator[
 
 
 def _cpu(ours: Observed, clock: Observed, usual: Observed) -> Iterator[Row]:
-    """Of the runner. What the clock's waits take is Airflow's own."""
+    """CPU of the runner. What the clock's waits take is Airflow's own share."""
     airflows = f"Airflow's own {clock.cpu_percent:.1f} %"
     yield Row.absolute("… CPU of the runner", ours.cpu_percent, "%", limit=_CPU_PERCENT, requests=airflows)
     ours_s, theirs_s = ours.cpu_s / POLLS, WAITS * usual.cpu_s / _pokes(usual)
@@ -214,7 +214,7 @@ def _memory(ours: Taken, clock: Taken) -> Iterator[Row]:
 
 
 def _blocks(ours: Taken, clock: Taken) -> Iterator[Row]:
-    """Of the event loop, from 0.2 s on, while waits are polled and while they are taken up."""
+    """Blocks of the event loop, from 0.2 s on, while waits are polled and while they are picked up."""
     for when, mine, airflows, limit_s in (
         ("", ours.all_the_time, clock.all_the_time, 0.0),
         (", while waits are taken up", ours.start, clock.start, _NOISE_S),
@@ -236,5 +236,5 @@ def _each(counts: Counter[int], times: float) -> str:
 
 
 def _pokes(usual: Observed) -> int:
-    """How often they made a consumer, each of which looks up its coordinator."""
+    """How many consumers they created, each of which looks up its coordinator."""
     return usual.requests[_FIND_COORDINATOR]
