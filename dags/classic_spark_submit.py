@@ -1,9 +1,9 @@
-"""Load a pinned window with Airflow's own ``SparkSubmitOperator``: three confs say what is to be read.
+"""Load a pinned window with Airflow's own ``SparkSubmitOperator``: three confs say what to read.
 
-The application is the ready-made load, which finds this package installed beside it: the driver runs on the worker
-(client deploy mode), and executors need none of it. Verify publishes what it has loaded. ``KafkaSparkSubmitOperator``
-does the same and more: it checks first that all records are still there, ships the package to a cluster, hands over
-credentials, tells progress, and publishes.
+The application is the ready-made load. The driver runs on the worker (client deploy mode), where this package is
+installed; executors don't need it. Verify publishes what was loaded. ``KafkaSparkSubmitOperator`` does the same and
+more: it first checks that all records are still there, ships the package to a cluster, passes credentials, reports
+progress, and publishes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ with DAG(
     schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
     start_date=datetime(2013, 1, 1, tzinfo=UTC),
     end_date=datetime(2013, 12, 31, tzinfo=UTC),
-    # Every day is meant: by default Airflow leaves out those that an outage skips, and they would be in no window.
+    # Without catchup, Airflow skips the days of an outage, and their records would be in no window.
     catchup=True,
     tags=["kafka-offsets"],
     user_defined_macros={"brokers": brokers},

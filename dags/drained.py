@@ -1,4 +1,4 @@
-"""Note where a topic ends, and wait until a consumer group has read that far: a target that a busy topic can't move."""
+"""Record where a topic ends, and wait until a consumer group has read up to there: a target that doesn't move."""
 
 from __future__ import annotations
 

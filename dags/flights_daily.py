@@ -1,4 +1,4 @@
-"""Load one day of Kafka into Parquet, exactly: the example that ``make demo`` runs.
+"""Load exactly one day of a topic into Parquet: the example that ``make demo`` runs.
 
 Needs a Kafka connection ``kafka_default``, a Spark connection ``spark_default``, the setting ``[kafka_offsets]
 ledger_root``, and a Variable ``flights_output`` with the folder of the table.
@@ -24,7 +24,7 @@ with DAG(
     schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
     start_date=datetime(2013, 1, 1, tzinfo=UTC),
     end_date=datetime(2013, 12, 31, tzinfo=UTC),
-    # Every day is meant: by default Airflow leaves out those that an outage skips, and they would be in no window.
+    # Without catchup, Airflow skips the days of an outage, and their records would be in no window.
     catchup=True,
     default_args={"retries": 2},
     tags=["kafka-offsets"],

@@ -1,8 +1,8 @@
-"""Count each day's flights by hour and carrier, and publish the records that can't be read beside them.
+"""Count each day's flights by hour and carrier, and publish unreadable records to a second output.
 
-The Spark job is ``jobs/flights_per_hour.py``. Both outputs are published together, once it is proved that every record
-of the day went into them once. Needs a Kafka connection ``kafka_default``, a Spark connection ``spark_default``, the
-setting ``[kafka_offsets] ledger_root``, and a Variable ``flights_output``: the folders are
+The Spark job is ``jobs/flights_per_hour.py``. Both outputs are published together, after the proof that the job used
+every record of the day exactly once. Needs a Kafka connection ``kafka_default``, a Spark connection ``spark_default``,
+the setting ``[kafka_offsets] ledger_root``, and a Variable ``flights_output``: the folders are
 ``<flights_output>_per_hour`` and ``<flights_output>_unreadable``.
 """
 

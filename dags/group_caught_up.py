@@ -1,4 +1,4 @@
-"""Wait until a consumer group has read everything, then keep where it stands."""
+"""Wait until a consumer group has read everything, then store a snapshot of its commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wait until a hundred records have arrived since the last window that was published, and pin them as an increment."""
+"""Wait until a hundred records have arrived since the last published window, and pin them as an increment."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Alert when a consumer group is too far behind, stuck, or rewound, by the rules of Burrow.
 
-Every five minutes a sample is kept in the state of an asset; the last ten tell whether the group gets on. What the
-alert is made of is the callback: replace ``alert`` by one of Airflow's notifiers.
+Every five minutes, a sample is stored in the state of an asset; the last ten tell whether the group makes progress. The
+callback sends the alert: replace ``alert`` with one of Airflow's notifiers.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 GROUP = "flights-reader"
 MOST_LAG = 1_000_000
 SAMPLES, LEAST = 10, 3
-"""How many samples are kept of each partition, and from how many on it is judged."""
+"""How many samples of each partition to keep, and how many are needed to judge it."""
 
 history = Asset("flights_reader_lag")
 
 
 def samples_of(lag: GroupLag) -> dict[TopicPartition, Sample]:
-    """Commit and log end of each partition; where nothing was ever committed beside records, that commit stays at 0."""
+    """Commit and log end of each partition; the commit counts as 0 if there are records but nothing was committed."""
     return {
         TopicPartition(each.topic, each.partition): Sample(each.committed_offset or 0, each.last_stable_offset)
         for each in lag.partitions.raise_for_errors()
@@ -39,13 +39,13 @@ def samples_of(lag: GroupLag) -> dict[TopicPartition, Sample]:
 
 
 def judge(samples: list[Sample]) -> ConsumerStatus:
-    """How the group gets on with a partition; a few samples only tell that it was rewound."""
+    """The group's status on a partition; too few samples only tell whether it was rewound."""
     status = judge_partition(samples)
     return status if len(samples) >= LEAST or status is ConsumerStatus.REWOUND else ConsumerStatus.OK
 
 
 def alert(context: Context) -> None:
-    """Tell somebody."""
+    """Send the alert; here, log it."""
     logging.getLogger(__name__).error("Kafka: %s", context.get("exception"))
 
 
@@ -60,9 +60,9 @@ with DAG(
 
     @task(outlets=[history], on_failure_callback=alert)
     def check_group(asset_state_store: Any = None) -> dict[str, Any]:
-        """Measure, remember, judge; fail with what is wrong."""
+        """Measure the lag, store the samples, and judge them; fail if something is wrong."""
         with KafkaOffsetsHook().get_conn() as client:
-            # What a consumer can't read (transaction markers, aborted records) is no lag here.
+            # Offsets that a consumer can't read (transaction markers, aborted records) don't count as lag here.
             progress = GroupsCaughtUp(groups=(GROUP,), max_lag=0).check(client)
             (lag,) = client.group_lags([GROUP]).raise_for_errors()
         kept = asset_state_store[history].get("samples") or {}

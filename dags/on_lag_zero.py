@@ -1,4 +1,4 @@
-"""Run whenever a consumer group has caught up after it was behind."""
+"""Run whenever a consumer group has caught up after being behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ with DAG(dag_id="on_lag_zero", schedule=[caught_up], catchup=False, tags=["kafka
 
     @task
     def report(triggering_asset_events: Any = None) -> list[Any]:
-        """What the watcher saw."""
+        """The payloads of the watcher's events."""
         return [each.extra["payload"] for each in triggering_asset_events[caught_up]]
 
     report()

@@ -1,4 +1,4 @@
-"""Run whenever a hundred records have arrived on a topic."""
+"""Run whenever another hundred records have arrived on a topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ with DAG(dag_id="on_new_data", schedule=[arrived], catchup=False, tags=["kafka-o
 
     @task
     def report(triggering_asset_events: Any = None) -> list[Any]:
-        """How many records on each topic."""
+        """The number of new records, by topic."""
         return [each.extra["payload"] for each in triggering_asset_events[arrived]]
 
     report()

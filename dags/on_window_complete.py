@@ -1,4 +1,4 @@
-"""Run for each hour that has become complete on a topic."""
+"""Run for each hour of a topic when it is complete."""
 
 from __future__ import annotations
 

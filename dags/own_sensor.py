@@ -1,4 +1,4 @@
-"""A condition in a sensor of one's own: any rule that a function can tell."""
+"""Use a condition in your own sensor, with any rule that a function can express."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ with DAG(dag_id="own_sensor", schedule=None, tags=["kafka-offsets"]):
 
     @task.sensor(poke_interval=2, timeout=600)
     def one_of_two_caught_up() -> PokeReturnValue:
-        """Passes as soon as the first of two groups has caught up."""
+        """Pass as soon as one of two groups has caught up."""
         groups = [GroupsCaughtUp(groups=(each,), unknown_group="wait") for each in ("flights-reader", "flights-copy")]
         with KafkaOffsetsHook().get_conn() as client:
             progress = [each.check(client) for each in groups]

@@ -1,4 +1,4 @@
-"""Alert a day before Kafka deletes records that the pipeline hasn't loaded: Airflow reports the task that fails."""
+"""Fail a task a day before Kafka deletes records that the pipeline hasn't loaded, so that Airflow alerts."""
 
 from __future__ import annotations
 

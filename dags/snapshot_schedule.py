@@ -1,9 +1,9 @@
-"""Keep where a topic stands, every ten minutes.
+"""Store a topic's offsets as a snapshot, every ten minutes.
 
-Windows between any two of the snapshots can be loaded later, however long ago they were taken, as long as Kafka keeps
-the records (``snapshots_load``); and ``retention_watch`` tells by them how fast the logs grow. Each is as of its
-run's tick and not as of the moment in which the task came to run: a task that runs late or again stores the same. A run
-that was skipped leaves no hole, as the next window is between the snapshots on either side.
+Windows between any two of the snapshots can be loaded later, as long as Kafka keeps the records (``snapshots_load``);
+and ``retention_watch`` uses the snapshots to measure how fast the logs grow. Each snapshot is as of its run's tick, not
+of the moment when the task runs: a late task or a rerun stores the same offsets. A skipped run leaves no hole, because
+the next window is between the snapshots on either side.
 """
 
 from __future__ import annotations

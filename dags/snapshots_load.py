@@ -1,8 +1,8 @@
-"""Have Spark read again exactly what a consumer group reads from now on until it has caught up.
+"""Have Spark read exactly the records that a consumer group reads from now until it has caught up.
 
-A snapshot of the group's commits is the start. When the lag sensor has passed, its XCom says which group has caught up,
-and a snapshot of that group's commits is the end. The window between the two is loaded and proved: for an audit of what
-the group made of those records, for example. Needs what ``flights_daily`` needs.
+A snapshot of the group's commits is the start. When the lag sensor has passed, its XCom names the group that has caught
+up, and a snapshot of that group's commits is the end. The window between the two is loaded and proved, for example to
+audit what the group did with those records. Needs the same connections and settings as ``flights_daily``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ with DAG(dag_id="snapshots_load", schedule=None, tags=["kafka-offsets"]):
         application_args=["--output", "{{ var.value.flights_output }}_read_again", "--json-schema", "at BIGINT"],
         retries=2,
     )
-    # What the group reads between two runs of this Dag is in no window, by intention.
+    # The records that the group reads between two runs of this Dag are intentionally in no window.
     verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output, on_hole="warn")
 
     start >> caught_up >> end >> window >> load >> verify

@@ -1,6 +1,6 @@
 """Load a pinned window in a ``@task.pyspark``: the task's own Spark session reads, parses, writes and counts it.
 
-Verify publishes it then. No attempt is named here: the driver makes one up, another one for each try, and only one of
+Verify then publishes the window. No attempt is named here: the driver creates a new one for each try, and only one of
 them is published.
 """
 
@@ -22,7 +22,7 @@ with DAG(
     schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
     start_date=datetime(2013, 1, 1, tzinfo=UTC),
     end_date=datetime(2013, 12, 31, tzinfo=UTC),
-    # Every day is meant: by default Airflow leaves out those that an outage skips, and they would be in no window.
+    # Without catchup, Airflow skips the days of an outage, and their records would be in no window.
     catchup=True,
     tags=["kafka-offsets"],
 ):
@@ -36,7 +36,7 @@ with DAG(
         from airflow_kafka_offsets.spark import FileSink, pinned_window
 
         pinned = pinned_window(spark, window["manifest"], window["sha256"])
-        kafka = KafkaOffsetsHook("kafka_default").java_settings()  # of either type of connection, credentials too
+        kafka = KafkaOffsetsHook("kafka_default").java_settings()  # from either connection type, with credentials
         rows = pinned.read(**kafka.plain, **kafka.secret)
         flight = F.from_json(rows["value"].cast("string"), "carrier STRING, dest STRING, at BIGINT")
         return pinned.write(rows.withColumn("flight", flight).drop("value"), FileSink(output)).to_json()

@@ -1,6 +1,6 @@
 """Load each day of a topic with one call: wait until it is complete, pin it, load it, prove it.
 
-Needs what ``flights_daily`` needs.
+Needs the same connections and settings as ``flights_daily``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ with DAG(
     schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
     start_date=datetime(2013, 1, 1, tzinfo=UTC),
     end_date=datetime(2013, 12, 31, tzinfo=UTC),
-    # Every day is meant: by default Airflow leaves out those that an outage skips, and they would be in no window.
+    # Without catchup, Airflow skips the days of an outage, and their records would be in no window.
     catchup=True,
     default_args={"retries": 2},
     tags=["kafka-offsets"],

@@ -1,1 +1,1 @@
-"""Commands: ``kafka-offsets …``."""
+"""The commands of ``kafka-offsets``."""

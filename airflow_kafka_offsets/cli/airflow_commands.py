@@ -1,6 +1,6 @@
-"""``airflow kafka-offsets``: the commands as Airflow's command line takes them (Airflow 3.2).
+"""``airflow kafka-offsets``: the commands in the form that Airflow's command line expects (Airflow 3.2).
 
-Imports nothing heavy: it always runs.
+Imports nothing heavy, because every ``airflow`` command loads it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from airflow_kafka_offsets.cli.definition import COMMANDS, Command, Group
 
 
 def get_cli_commands() -> list[CLICommand]:
-    """What Airflow adds to its commands."""
+    """The commands that Airflow adds to its own."""
     return [_made_of(COMMANDS)]
 
 

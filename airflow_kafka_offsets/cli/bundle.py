@@ -1,4 +1,4 @@
-"""``kafka-offsets bundle``: the files that a Spark driver needs where somebody else submits it."""
+"""``kafka-offsets bundle``: writes the files that a Spark driver needs when something else submits it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLUMNS = (Column("file", folds=True), Column("used_as"), Column("bytes"), Colu
 
 @command
 def write_files(args: Any) -> int:
-    """A row a file."""
+    """Write the files, and print one row per file."""
     folder, application = Path(args.folder), Path(LOAD_APPLICATION)
     folder.mkdir(parents=True, exist_ok=True)
     rows = []

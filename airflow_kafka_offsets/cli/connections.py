@@ -1,10 +1,10 @@
-"""Connections as commands find them: those of Airflow's UI too, which are in its metadata database.
+"""How commands find connections, including those of Airflow's UI, which are in its metadata database.
 
-Airflow's SDK looks there in its servers' processes alone, and takes a place that can't be asked for one that has no
-such connection. Airflow's own ``connections`` commands declare themselves a server, and so do ours.
+Airflow's SDK looks into the database only in server processes, and treats a place that can't be asked as one without
+the connection. Airflow's own ``connections`` commands declare themselves a server, and so do these.
 
-Airflow itself, which takes seconds to import, is asked only where a connection is neither in the arguments nor in the
-environment, and for ledgers.
+Airflow takes seconds to import. It is used only for ledgers, and for connections that are neither in the arguments nor
+in the environment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
 _TIMEOUT = "AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S"
 _LONGEST = 200
-"""Characters of another library's error that are shown."""
+"""Most characters shown of another library's error."""
 _STORE = "airflow_kafka_offsets.ledger.storage"
 """The module that asks stores for files."""
 _CHECK = "the connection that the root names (s3://<connection id>@<bucket>/…), its endpoint and its credentials"
@@ -37,7 +37,7 @@ _CHECK = "the connection that the root names (s3://<connection id>@<bucket>/…)
 
 @contextmanager
 def as_server() -> Iterator[None]:
-    """Look connections up where Airflow's servers do: secrets backend, environment, metadata database."""
+    """Look up connections where Airflow's servers do: secrets backend, environment, metadata database."""
     before = os.environ.get(_PROCESS)
     os.environ[_PROCESS] = "server"
     try:
@@ -50,14 +50,14 @@ def as_server() -> Iterator[None]:
 
 
 def asks_airflow(args: Any) -> bool:
-    """Whether a command has to ask Airflow for something: its arguments and the environment don't say it."""
+    """Whether a command needs Airflow, because its arguments and the environment don't tell it everything."""
     asks_for_ledger = "pipeline" in args or getattr(args, "to_snapshot", None) is not None
     asks_for_cluster = "conn_id" in args and not (args.bootstrap_servers or args.config or _variable(args))
     return asks_for_ledger or asks_for_cluster
 
 
 def kafka_client(args: Any) -> OffsetsClient:
-    """The client of ``--bootstrap-servers``, else of ``--conn-id``; use it as a context manager.
+    """A client for ``--bootstrap-servers``, else for ``--conn-id``; use it as a context manager.
 
     :raises ConfigurationError: when there is no such connection, or it can't be read.
     """
@@ -66,7 +66,7 @@ def kafka_client(args: Any) -> OffsetsClient:
         return _client(config | ({"bootstrap.servers": args.bootstrap_servers} if args.bootstrap_servers else {}))
     variable = _variable(args)
     keys = {} if variable is None else connection_in(variable, os.environ[variable]).keys()
-    if variable is not None and not isinstance(keys.get("oauth_cb"), str):  # Airflow says which function may be called
+    if variable is not None and not isinstance(keys.get("oauth_cb"), str):  # Airflow's settings allow callbacks
         return _client(keys)
     _require(args.conn_id)
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
@@ -75,8 +75,8 @@ def kafka_client(args: Any) -> OffsetsClient:
 
 
 def _variable(args: Any) -> str | None:
-    """The variable that defines ``--conn-id``, where Airflow would take it too; None where there is none, a secrets
-    backend comes before it, or Airflow is loaded and can be asked."""
+    """The environment variable that defines ``--conn-id``, if Airflow would use it too. None when there is none, when a
+    secrets backend comes before it, or when Airflow is loaded anyway and can be asked."""
     variable = variable_of(args.conn_id)
     asks = "airflow.configuration" in sys.modules or variable not in os.environ or _has_secrets_backend()
     return None if asks else variable
@@ -93,21 +93,21 @@ def _has_secrets_backend() -> bool:
 
 
 def _client(config: dict[str, Any]) -> OffsetsClient:
-    given = os.environ.get(_TIMEOUT) or "30"  # as the setting is by default
+    given = os.environ.get(_TIMEOUT) or "30"  # the setting's default
     if not given.isdecimal():
-        raise ConfigurationError(f"{_TIMEOUT} is {given!r}, which is no whole number of seconds.")
+        raise ConfigurationError(f"{_TIMEOUT} is {given!r}, which isn't a whole number of seconds.")
     return OffsetsClient(ClientSettings.from_config(config), timeout_s=float(given))
 
 
 def _config(given: Sequence[str]) -> dict[str, str]:
-    """Keys and values of ``--config``, which is one of them or a file with one a line."""
+    """Keys and values of ``--config``, each of which is one pair, or a file with one pair per line."""
     found: dict[str, str] = {}
     for each in given:
         lines = [each] if "=" in each else _lines(each)
         for line in lines:
             key, equals, value = line.partition("=")
             if not equals:
-                raise ConfigurationError(f"{each} has a line without a =; each is to be KEY=VALUE.")
+                raise ConfigurationError(f"{each} has a line without a =; each line must be KEY=VALUE.")
             found[key.strip()] = value.strip()
     return found
 
@@ -121,11 +121,11 @@ def _lines(path: str) -> list[str]:
 
 
 def new_ledger(root: str | None, pipeline: str) -> Ledger:
-    """A pipeline's ledger, which needn't be there yet.
+    """A pipeline's ledger, which needn't exist yet.
 
     :param root: ``--ledger``; None for the setting.
-    :raises ConfigurationError: as :func:`kafka_client`, for the connection that the root names; the Amazon provider
-        would go on without one.
+    :raises ConfigurationError: as :func:`kafka_client`, for the connection that the root names; without this check, the
+        Amazon provider would continue without a connection.
     """
     from airflow_kafka_offsets.hooks.ledger import open_ledger
 
@@ -134,9 +134,9 @@ def new_ledger(root: str | None, pipeline: str) -> Ledger:
 
 
 def stored_ledger(args: Any) -> Ledger:
-    """The ledger of ``--ledger`` and the pipeline, which must be there.
+    """The pipeline's ledger in ``--ledger``, which must exist.
 
-    :raises ConfigurationError: when it isn't, and as :func:`new_ledger`.
+    :raises ConfigurationError: when it doesn't, and as :func:`new_ledger`.
     """
     from airflow_kafka_offsets.hooks.ledger import existing_ledger
 
@@ -163,7 +163,7 @@ def _require(conn_id: str) -> None:
 
 
 def _why_not(conn_id: str) -> ConfigurationError:
-    """Ask each place again, and hear what it says."""
+    """Why a connection wasn't found: ask each place again for its error."""
     from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
 
     from airflow_kafka_offsets.hooks.kafka_offsets import undefined
@@ -173,7 +173,7 @@ def _why_not(conn_id: str) -> ConfigurationError:
             found = place.get_connection(conn_id)
             if found is not None:
                 found.get_uri()  # decrypts
-        except Exception as error:  # each place has its own
+        except Exception as error:  # each place raises errors of its own
             said = _first_line(error)
             return ConfigurationError(
                 f"Connection {conn_id} can't be read: {type(place).__name__} says {said}. The command needs the "
@@ -184,10 +184,10 @@ def _why_not(conn_id: str) -> ConfigurationError:
 
 
 def store_failure(error: Exception, root: str | None) -> StoreFailedError | None:
-    """What the ledger's store said, in a line; None where something else went wrong.
+    """An error of the ledger's store, as one line; None when something else failed.
 
-    Stores have errors of their own, of no common class: it is the store that failed where our code had asked it for
-    files when the error came.
+    Stores raise errors of their own, without a common class. The store failed if the last module of this package in the
+    traceback is the one that accesses files.
 
     :param root: ``--ledger``; None for the setting.
     """

@@ -13,7 +13,7 @@ class Argument:
     """One argument.
 
     :param flags: its name, or its flags.
-    :param options: as ``ArgumentParser.add_argument`` takes them.
+    :param options: keyword arguments of ``ArgumentParser.add_argument``.
     """
 
     flags: tuple[str, ...]
@@ -25,7 +25,7 @@ class Command:
     """One command.
 
     :param name: its name.
-    :param function: what does it: module and function of this folder.
+    :param function: its implementation, as module and function in this folder.
     :param help: what it does.
     :param arguments: its arguments.
     """
@@ -38,11 +38,11 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Commands of one name.
+    """A group of commands.
 
-    :param name: what stands before theirs.
+    :param name: its name, which precedes theirs.
     :param help: what they are for.
-    :param commands: the commands, and groups of them.
+    :param commands: the commands, and nested groups.
     """
 
     name: str
@@ -58,12 +58,12 @@ _SHOWN = (
     _arg(
         "-o",
         "--output",
-        help="How to print: table (default), json, yaml, or plain, a table without a terminal's width",
+        help="Output format: table (default), json, yaml, or plain: a table as wide as it needs",
         choices=("table", "json", "yaml", "plain"),
         default="table",
     ),
-    _arg("--wide", help="All fields in the table; JSON and YAML have them anyway", action="store_true"),
-    _arg("-v", "--verbose", help="Show what libraries log", action="store_true"),
+    _arg("--wide", help="Show all fields in the table; JSON and YAML always have them", action="store_true"),
+    _arg("-v", "--verbose", help="Show the log messages of libraries", action="store_true"),
 )
 _CONN_ID = (
     _arg(
@@ -71,18 +71,19 @@ _CONN_ID = (
         help="Airflow connection id, of type kafka or kafka_offsets; default: kafka_default",
         default="kafka_default",
     ),
-    _arg("--bootstrap-servers", help="Brokers to ask first, host:port,host:port, instead of a connection"),
+    _arg("--bootstrap-servers", help="Bootstrap brokers, host:port,host:port, instead of a connection"),
     _arg(
         "--config",
-        help="With --bootstrap-servers: a key of librdkafka's with its value, or a file with one such line for each "
-        "(passwords belong there)",
+        help="With --bootstrap-servers: a librdkafka key and its value, or a file with one such pair per line (put "
+        "passwords there)",
         action="append",
         metavar="KEY=VALUE|FILE",
     ),
 )
 _ISOLATION = _arg(
     "--isolation",
-    help="Where the log ends: before the first open transaction (read_committed, the default), or at its last record",
+    help="Where the log ends: before the first open transaction (read_committed, the default), or after the last "
+    "record (read_uncommitted)",
     choices=("read_committed", "read_uncommitted"),
     default="read_committed",
 )
@@ -92,7 +93,7 @@ _PIPELINE = _arg("pipeline", help="The pipeline's name")
 
 
 def _policy(flag: str, other: str, what: str) -> Argument:
-    """An argument that is ``fail``, by default, or another word."""
+    """An argument that is ``fail`` (default) or another word."""
     return _arg(flag, help=what, choices=("fail", other), default="fail")
 
 
@@ -100,29 +101,29 @@ _POLICIES = (
     _policy(
         "--on-data-loss",
         "load_rest",
-        "Records of a window are gone: fail (default), or load_rest: pin the rest and note the loss",
+        "If records of a window are deleted: fail (default), or load_rest: pin the rest and record the loss",
     ),
-    _policy("--on-future-record", "warn", "A record from the future is at a boundary: fail (default) or warn"),
+    _policy("--on-future-record", "warn", "If a record from the future is at a boundary: fail (default), or warn"),
     _policy(
         "--on-overlap",
         "allow",
-        "Another window has some of a window's offsets: fail (default), or allow: pin it anyway",
+        "If another window has some of a window's offsets: fail (default), or allow: pin it anyway",
     ),
 )
 
 
 def partition_numbers(text: str) -> list[int]:
-    """Read ``0,2-5``."""
+    """Parse partition numbers such as ``0,2-5``."""
     numbers: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdigit() or (dash and not last.isdigit()):
-            raise argparse.ArgumentTypeError(f"partitions look like 0,2-5; not {text!r}")
+            raise argparse.ArgumentTypeError(f"give partitions like 0,2-5, not {text!r}")
         numbers.update(range(int(first), int(last or first) + 1))
     return sorted(numbers)
 
 
-_PARTITIONS = _arg("--partitions", help="Only these, for example 0,2-5", type=partition_numbers)
+_PARTITIONS = _arg("--partitions", help="Only these partitions, for example 0,2-5", type=partition_numbers)
 
 
 def _command(name: str, function: str, what: str, *args: Argument) -> Command:
@@ -132,7 +133,7 @@ def _command(name: str, function: str, what: str, *args: Argument) -> Command:
 _LIST = _command(
     "list",
     "offsets.list_offsets",
-    "List offsets of topics, a row a partition",
+    "List offsets of topics, one row per partition",
     _arg("topics", help="Topic names", nargs="+", metavar="TOPIC"),
     _arg(
         "--at",
@@ -143,8 +144,8 @@ _LIST = _command(
     _PARTITIONS,
     _arg(
         "--segments",
-        help="Where log segments start that were written before --at, newest first (ListOffsets version 0: brokers "
-        "before Kafka 4.0)",
+        help="Show the start offsets of the log segments written before --at, newest first (ListOffsets version 0: "
+        "brokers before Kafka 4.0)",
         action="store_true",
     ),
     _ISOLATION,
@@ -153,10 +154,10 @@ _LIST = _command(
 _LAG = _command(
     "lag",
     "offsets.measure_lag",
-    "Measure the lag of consumer groups, a row a partition",
+    "Measure the lag of consumer groups, one row per partition",
     _arg("groups", help="Group ids", nargs="*", metavar="GROUP"),
     _arg("--all-groups", help="Every group of the cluster", action="store_true"),
-    _arg("--topics", help="Judge only these topics; write them after the groups", nargs="+", metavar="TOPIC"),
+    _arg("--topics", help="Only these topics; give them after the groups", nargs="+", metavar="TOPIC"),
     _arg(
         "--zookeeper",
         help="Use the commits that the groups keep in ZooKeeper, on --topics (OffsetFetch version 0: "
@@ -165,8 +166,8 @@ _LAG = _command(
     ),
     _arg(
         "--pace",
-        help="Measure again after so many seconds, and show how fast partitions are written and read; "
-        "more than the groups take between two commits",
+        help="Measure again after this many seconds, and show how fast partitions are written and read; must be longer "
+        "than the groups take between two commits",
         type=float,
         metavar="SECONDS",
     ),
@@ -193,29 +194,29 @@ _RESET = _command(
         help="A snapshot of a pipeline's ledger, by its number; see --ledger",
         metavar="PIPELINE:NUMBER",
     ),
-    _arg("--forget", help="Forget the commits", action="store_true"),
-    _arg("--execute", help="Write it; without this nothing is changed", action="store_true"),
-    _arg("--new-group", help="Create the group if there is none with that name", action="store_true"),
+    _arg("--forget", help="Delete the commits", action="store_true"),
+    _arg("--execute", help="Write the commits; without it, nothing is changed", action="store_true"),
+    _arg("--new-group", help="Create the group if it doesn't exist", action="store_true"),
     _LEDGER,
     _ISOLATION,
     *_CONN_ID,
 )
 _LEDGER_GROUP = Group(
     "ledger",
-    "Look into a pipeline's ledger, and keep it in order",
+    "Inspect and maintain a pipeline's ledger",
     (
-        _command("list", "ledger.list_windows", "Windows with state and totals", _PIPELINE, _LEDGER),
+        _command("list", "ledger.list_windows", "List windows with state and totals", _PIPELINE, _LEDGER),
         _command(
             "show",
             "ledger.show_window",
-            "One window's ranges and their evidence",
+            "Show one window's ranges and their evidence",
             _PIPELINE,
-            _arg("window", help="The window's name; the newest by default", nargs="?"),
-            _arg("--revision", help="Which revision; the newest by default", type=int),
+            _arg("window", help="The window's name; default: the newest", nargs="?"),
+            _arg("--revision", help="The revision's number; default: the newest", type=int),
             _arg(
                 "--html",
-                help="Also write this window and the pipeline's newest ones to a file for a browser, such as a "
-                "ticket's attachment",
+                help="Also write this window and the pipeline's newest ones to a file for a browser, for example to "
+                "attach to a ticket",
                 metavar="FILE",
             ),
             _LEDGER,
@@ -223,35 +224,35 @@ _LEDGER_GROUP = Group(
         _command(
             "verify",
             "ledger.verify_ledger",
-            "Hashes, states, counts and tiling over all windows",
+            "Check hashes, states, counts and tiling of all windows",
             _PIPELINE,
-            _arg("--full", help="Also read again what was proved before", action="store_true"),
+            _arg("--full", help="Also read windows again that were verified before", action="store_true"),
             _policy(
                 "--on-hole",
                 "warn",
-                "Offsets between published windows that are in none: fail (default), or warn: report them and exit "
-                "0, for example while a backfill is half done",
+                "If offsets between published windows are in none: fail (default), or warn: report them but exit with "
+                "0, for example during a backfill",
             ),
             _LEDGER,
         ),
         _command(
             "find",
             "find.find_record",
-            "Which window, run and output a record is in, by its offset, its key, or an instant",
+            "Find the window, run and output of a record, by its offset, its key, or an instant",
             _PIPELINE,
             _arg("topic", help="Topic name"),
             _arg("partition", help="Partition number; without it, see --key and --at", type=int, nargs="?"),
             _arg("offset", help="The record's offset", type=int, nargs="?"),
             _arg(
                 "--key",
-                help="The record's key, instead of a partition: where Kafka's default partitioner, murmur2, puts it. "
+                help="The record's key, instead of a partition, which Kafka's default partitioner, murmur2, computes. "
                 "Alone, it shows the partition",
             ),
-            _arg("--key-hex", help="The same, as bytes in hex, for keys that aren't text", metavar="HEX"),
+            _arg("--key-hex", help="The key as bytes in hex, for keys that aren't text", metavar="HEX"),
             _arg("--offset", help="With a key: the record's offset", type=int, dest="offset_of_key", metavar="OFFSET"),
             _arg(
                 "--at",
-                help="Instead of an offset: the windows that have this instant, ISO-8601 with a zone; on all "
+                help="Instead of an offset: show the windows that contain this instant, ISO-8601 with a zone; on all "
                 "partitions, or on the given one",
                 metavar="INSTANT",
             ),
@@ -260,7 +261,7 @@ _LEDGER_GROUP = Group(
         _command(
             "files",
             "ledger.list_files",
-            "Files of the published windows, for engines that don't know the ledger",
+            "List the files of published windows, for engines that can't read the ledger",
             _PIPELINE,
             _arg("--start", help="Only windows from this instant on, ISO-8601 with a zone"),
             _arg("--end", help="Only windows up to this instant, ISO-8601 with a zone"),
@@ -272,7 +273,7 @@ _LEDGER_GROUP = Group(
             "Pin all windows of a schedule between two instants, before a backfill; asks Kafka",
             _PIPELINE,
             _arg("--topics", help="The pipeline's topics", nargs="+", metavar="TOPIC"),
-            _arg("--topic-pattern", help="Instead: a regular expression that whole names of topics match"),
+            _arg("--topic-pattern", help="Instead of --topics: a regular expression that whole topic names must match"),
             _arg("--start", help="First tick, ISO-8601 with a zone", required=True),
             _arg("--end", help="Last tick, ISO-8601 with a zone", required=True),
             _arg("--cron", help="The schedule that cuts the time into windows", required=True),
@@ -295,14 +296,14 @@ _LEDGER_GROUP = Group(
         _command(
             "publish",
             "windows.publish_window",
-            "Publish a window that a driver has loaded and counted, and nobody has published; asks Kafka",
+            "Publish a window that a driver has loaded and counted, but that isn't published; asks Kafka",
             _PIPELINE,
             _arg("window", help="The window's name, as ledger list shows it"),
-            _arg("--attempt", help="Which attempt; default: the one that counted last and is proved"),
+            _arg("--attempt", help="The attempt to publish; default: the last one that counted and is proved"),
             _arg(
                 "--result",
-                help="File with the JSON that PinnedWindow.write(...).to_json() gave, where the driver doesn't "
-                "reach the ledger; - for standard input",
+                help="File with the JSON that PinnedWindow.write(...).to_json() returned, if the driver can't reach "
+                "the ledger; - for standard input",
                 metavar="FILE",
             ),
             _LEDGER,
@@ -311,20 +312,24 @@ _LEDGER_GROUP = Group(
         _command(
             "forget",
             "ledger.forget_windows",
-            "Stop windows from counting, so that the next run resolves them again",
+            "Forget windows, so that they no longer count and the next run resolves them again",
             _PIPELINE,
             _WINDOWS,
-            _arg("--force", help="Published ones too, and those that a Spark run may be loading", action="store_true"),
+            _arg(
+                "--force",
+                help="Also windows that are published, or that a Spark run may be loading",
+                action="store_true",
+            ),
             _LEDGER,
         ),
         _command(
             "forget-snapshots",
             "ledger.forget_snapshots",
-            "Take back what a machine whose clock was ahead stored; refused if windows were made from it",
+            "Forget snapshots that a machine stored with its clock ahead; refused if windows were made from them",
             _PIPELINE,
             _arg(
                 "--after",
-                help="Snapshots that stand after this time, ISO-8601 with a zone",
+                help="Forget the snapshots after this time, ISO-8601 with a zone",
                 required=True,
                 metavar="INSTANT",
             ),
@@ -335,11 +340,11 @@ _LEDGER_GROUP = Group(
 _BUNDLE = _command(
     "bundle",
     "bundle.write_files",
-    "Write what a Spark driver needs of this package, and the ready-made application, for jobs that others submit",
-    _arg("folder", help="Where to write them; made if it isn't there"),
+    "Write the driver's part of this package, and the ready-made application, for jobs that something else submits",
+    _arg("folder", help="Folder to write to; created if it doesn't exist"),
 )
 COMMANDS = Group(
     "kafka-offsets",
-    "List Kafka offsets and lag, reset groups, look into ledgers, and write the driver's files",
+    "List Kafka offsets and lag, reset groups, inspect ledgers, and write the driver's files",
     (_LIST, _LAG, _RESET, _LEDGER_GROUP, _BUNDLE),
 )

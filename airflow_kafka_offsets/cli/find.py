@@ -1,4 +1,4 @@
-"""``kafka-offsets ledger find``: where a record is, by its offset, its key, or an instant."""
+"""``kafka-offsets ledger find``: finds a record by its offset, its key, or an instant."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ _OF_A_WINDOW = (
     "start_evidence",
     "end_evidence",
 )
-"""What is unknown where no window is found."""
+"""Fields that are null when no window is found."""
 
 
 @command
 def find_record(args: Any) -> int:
-    """By an offset, a row for each partition that the record may be in; by an instant, a row for each window that has
-    it, and partition; by a key alone, a row for each partition count. What the answer leaves open is said beside it.
+    """By offset, print one row for each partition that the record may be in; by instant, one for each window that
+    contains it and each partition; by key alone, one for each partition count. Remarks say what remains unknown.
     """
     query = _query(args)
     found = find_records(stored_ledger(args), query)
@@ -80,7 +80,7 @@ def _print(found: Findings, query: RecordQuery, asked: Row, args: Any) -> int:
         ]
         _print_found(rows, _PLACE_COLUMNS, args)
         return 0 if found.windows() else 1
-    assert found.key is not None, "a query is of an offset, an instant or a key"
+    assert found.key is not None, "a query has an offset, an instant or a key"
     _print_key(found.key, asked, args)
     return 0
 
@@ -104,7 +104,7 @@ def _window_rows(window: WindowAt) -> list[Row]:
 
 
 def _print_found(rows: list[Row], columns: tuple[Column, ...], args: Any) -> None:
-    """A single row has all its fields."""
+    """Print the rows; a single row with all its fields."""
     single = len(rows) == 1
     print_rows(rows, args, every_column(rows) if single else columns, single=single)
 
@@ -121,7 +121,7 @@ def _query(args: Any) -> RecordQuery:
     if args.offset is not None and args.offset_of_key is not None:
         raise ConfigurationError(
             f"The offset is given twice: {args.offset}, and --offset {args.offset_of_key}. Leave --offset out: it is "
-            "for a key."
+            "only for use with a key."
         )
     return RecordQuery(
         topic=args.topic,
@@ -133,9 +133,9 @@ def _query(args: Any) -> RecordQuery:
 
 
 def _key(args: Any) -> bytes | None:
-    """The bytes of the key; None where none is given.
+    """The bytes of the key; None when none is given.
 
-    :raises ConfigurationError: when there are two of them, or one isn't what it should be.
+    :raises ConfigurationError: when both options are given, or one is invalid.
     """
     if args.key is not None and args.key_hex is not None:
         raise ConfigurationError("Give --key or --key-hex, not both.")
@@ -147,5 +147,5 @@ def _key(args: Any) -> bytes | None:
         raise ConfigurationError("--key isn't UTF-8. Give its bytes with --key-hex.") from None
     except ValueError:
         raise ConfigurationError(
-            f"--key-hex {args.key_hex!r} isn't bytes in hex: give two digits a byte, such as 00ff1b."
+            f"--key-hex {args.key_hex!r} isn't bytes in hex: give two digits per byte, such as 00ff1b."
         ) from None

@@ -1,4 +1,4 @@
-"""``kafka-offsets ledger …``: what a pipeline's ledger says, and what keeps it in order."""
+"""``kafka-offsets ledger …``: inspects and maintains a pipeline's ledger."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SNAPSHOTS = (Column("forgotten"), Column("at"), Column("as_of", "as of"))
 
 @command
 def list_windows(args: Any) -> int:
-    """A row a window."""
+    """Print one row per window."""
     ledger = stored_ledger(args)
     print_rows([_summary_row(ledger, window) for window in ledger.summaries()], args, _WINDOWS, drawn="rows")
     return 0
@@ -49,7 +49,7 @@ def list_windows(args: Any) -> int:
 
 @command
 def show_window(args: Any) -> int:
-    """A row a partition."""
+    """Print one row per partition."""
     ledger = stored_ledger(args)
     live = ledger.window_folders.index().live
     if not live:
@@ -72,12 +72,12 @@ def _write_page(ledger: Ledger, window: str, file: Path) -> None:
         file.write_text(page_file(ledger, window), encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"{file} can't be written: {error.strerror or error}.") from error
-    print(f"{file} has the newest windows of {ledger.pipeline}: open it in a browser.", file=sys.stderr)
+    print(f"Wrote the newest windows of {ledger.pipeline} to {file}: open it in a browser.", file=sys.stderr)
 
 
 @command
 def verify_ledger(args: Any) -> int:
-    """A row a claim."""
+    """Print one row per claim."""
     claims = verify(stored_ledger(args), full=args.full)
     print_rows([asdict(claim) for claim in claims], args, _CLAIMS)
     told = ("hole", "late") if args.on_hole == "warn" else ()
@@ -86,7 +86,7 @@ def verify_ledger(args: Any) -> int:
 
 @command
 def forget_windows(args: Any) -> int:
-    """A row a window that doesn't count any more."""
+    """Forget windows, and print one row for each."""
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows, revisions_of(ledger.window_folders.names()))
     if not args.force:
@@ -102,20 +102,20 @@ def _refuse_in_use(ledger: Ledger, window: str) -> None:
     if ledger.window_folders.publication(window) is not None:
         raise ConfigurationError(
             f"Window {window} is published: if you forget it, its rows no longer count, and the next run "
-            "loads it again. Pass --force if you mean that."
+            "loads it again. Pass --force to do that."
         )
     for folder in ledger.window_folders.live(window):
         if (loading := folder.loading()) is not None:
             raise ConfigurationError(
-                f"Window {window} may be loading at this moment: {loading}. Once it is forgotten, whatever "
-                "that run publishes won't count, though its rows may remain in a table. Clear or end that "
-                "run, and make sure that its Spark application has ended; --force then forgets the window."
+                f"Window {window} may be loading at this moment: {loading}. If you forget it, what that run "
+                "publishes won't count, though its rows may remain in a table. Clear or stop that run, make sure "
+                "that its Spark application has ended, and then pass --force."
             )
 
 
 @command
 def list_files(args: Any) -> int:
-    """A row a file of the published windows."""
+    """Print one row per file of the published windows."""
     start_ms, end_ms = (None if given is None else parse_instant(given) for given in (args.start, args.end))
     found = stored_ledger(args).file_lists.between(start_ms, end_ms)
     rows = [{"window": window, "file": file} for window, files in found.items() for file in files]
@@ -125,7 +125,7 @@ def list_files(args: Any) -> int:
 
 @command
 def forget_snapshots(args: Any) -> int:
-    """A row a snapshot that doesn't count any more."""
+    """Forget snapshots, and print one row for each."""
     forgotten = stored_ledger(args).forget_snapshots(parse_instant(args.after))
     rows = [
         {"forgotten": entry.number, "at": iso_instant(entry.timestamp_ms), "as_of": entry.kind} for entry in forgotten
@@ -135,15 +135,15 @@ def forget_snapshots(args: Any) -> int:
 
 
 def require_windows(ledger: Ledger, windows: list[str], known: Collection[str]) -> None:
-    """Make sure that windows exist.
+    """Refuse windows that don't exist.
 
-    :raises ConfigurationError: naming one that doesn't.
+    :raises ConfigurationError: naming the first one.
     """
     unknown = [window for window in windows if window not in known]
     if unknown:
         raise ConfigurationError(
-            f"{ledger.uri} has no window {unknown[0]}: kafka-offsets ledger list {ledger.pipeline} "
-            "shows those that it has."
+            f"{ledger.uri} has no window {unknown[0]}. kafka-offsets ledger list {ledger.pipeline} "
+            "shows the windows that it has."
         )
 
 

@@ -1,6 +1,7 @@
-"""The script ``kafka-offsets``: the commands of ``airflow kafka-offsets`` without Airflow's start, which takes seconds.
+"""The script ``kafka-offsets``: the commands of ``airflow kafka-offsets`` without Airflow's slow start.
 
-Airflow is asked where a connection or a setting is neither in the arguments nor in the environment, and for ledgers.
+Airflow is used only for ledgers, and for connections and settings that are neither in the arguments nor in the
+environment.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from airflow_kafka_offsets.cli.definition import COMMANDS, Command, Group
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Do one command.
+    """Run one command.
 
-    :param words: its arguments; None for those of this process.
+    :param words: its arguments; None for this process's arguments.
     """
     parser = argparse.ArgumentParser(COMMANDS.name, description=f"{COMMANDS.help}.")
     parser.add_argument("--version", action="version", version=__version__)

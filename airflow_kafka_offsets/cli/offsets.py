@@ -1,4 +1,4 @@
-"""``kafka-offsets list`` and ``lag``: what leaders answer to ListOffsets, and how far groups are behind."""
+"""``kafka-offsets list`` and ``lag``: partition leaders' answers to ListOffsets, and the lag of consumer groups."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _MEASURED = (
     *("topic", "partition", "committed_offset", "leader_epoch", "metadata"),
     *("log_start_offset", "high_watermark", "last_stable_offset", "lag", "status", "error"),
 )
-"""Fields of a partition's lag, as rows have them."""
+"""A row's fields for a partition's lag."""
 _PACE = ("written_per_s", "read_per_s", "trend", "caught_up_in_s")
-"""And of its pace."""
+"""A row's fields for a partition's pace."""
 _PACE_COLUMNS = (
     Column("written_per_s", "in/s"),
     Column("read_per_s", "out/s"),
@@ -41,7 +41,7 @@ Paces = dict[tuple[str, str, int], Pace | None]
 
 @command
 def list_offsets(args: Any) -> int:
-    """A row a partition."""
+    """Print one row per partition."""
     spec = OffsetSpec.parse(args.at)
     with kafka_client(args) as client:
         partitions = _only(client.partitions_of(args.topics), args.partitions)
@@ -68,21 +68,21 @@ def _only(partitions: list[TopicPartition], wanted: Sequence[int] | None) -> lis
     chosen = [key for key in partitions if key.partition in wanted]
     missing = set(wanted) - {key.partition for key in chosen}
     if missing:
-        raise ConfigurationError(f"There is no partition {', '.join(map(str, sorted(missing)))} in the topics named.")
+        raise ConfigurationError(f"None of these topics has a partition {', '.join(map(str, sorted(missing)))}.")
     return chosen
 
 
 @command
 def measure_lag(args: Any) -> int:
-    """A row a partition. What is wrong with a group and with none of its partitions gets a row of its own; so does a
-    group without a partition to judge.
+    """Print one row per partition. A group without partitions, or with an error that none of its partitions has, gets a
+    row of its own.
     """
     if bool(args.groups) == args.all_groups:
-        raise ConfigurationError("Name groups or pass --all-groups, not both. Write --topics after the groups.")
+        raise ConfigurationError("Either name groups or pass --all-groups. Give --topics after the groups.")
     if args.zookeeper and (args.all_groups or not args.topics):
-        raise ConfigurationError("--zookeeper takes groups and --topics by name: ZooKeeper's commits can't be listed.")
+        raise ConfigurationError("--zookeeper needs groups and --topics by name: ZooKeeper's commits can't be listed.")
     if args.pace is not None and not 0 < args.pace <= _LONGEST_PACE_S:
-        raise ConfigurationError(f"--pace takes seconds above 0, up to {_LONGEST_PACE_S}: {args.pace:g} isn't.")
+        raise ConfigurationError(f"--pace takes seconds above 0, up to {_LONGEST_PACE_S}, not {args.pace:g}.")
     level, paces = IsolationLevel.of(args.isolation), None
     with kafka_client(args) as client:
         lags, seen_at_s = _lags(client, args, level), time.monotonic()
@@ -121,7 +121,7 @@ def _zookeeper_lags(client: OffsetsClient, args: Any, level: IsolationLevel) -> 
 
 
 def _lag_columns(level: IsolationLevel) -> tuple[Column, ...]:
-    """The end is that by which the lag is measured."""
+    """The columns, with the log end that the lag is measured by."""
     end = "last_stable_offset" if level is IsolationLevel.READ_COMMITTED else "high_watermark"
     return (
         Column("group", folds=True),
@@ -150,7 +150,7 @@ def _pace_fields(pace: Pace | None) -> Row:
 
 
 def _status(lag: GroupLag) -> LagStatus:
-    """Of a group as a whole."""
+    """The status of a group as a whole."""
     if lag.unknown:
         return LagStatus.UNKNOWN_GROUP
     return LagStatus.NO_COMMIT if lag.never_committed else LagStatus.ERROR

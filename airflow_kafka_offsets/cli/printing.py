@@ -1,7 +1,7 @@
-"""Printing rows, and turning errors into one line and an exit code. Tables have few short columns that fit a terminal;
-records are upright where they don't, and without a terminal one line a row.
+"""Printing rows, and turning errors into one line and an exit code. Tables have a few short columns, to fit a terminal.
+If they don't fit, each record is printed with one field per line; without a terminal, every row is one line.
 
-0: fine. 1: some partition, group or window is in error. 2: wrong usage.
+Exit codes: 0 for success, 1 if a partition, group or window is in error, 2 for wrong usage.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ T = TypeVar("T")
 Row = dict[str, Any]
 
 _GAP = 2
-"""Blanks between two columns."""
+"""Spaces between two columns."""
 _NARROWEST = 12
-"""A column of long texts is folded to no less."""
+"""Least width of a folded column."""
 _WIDEST = 100
-"""Bars end here, however wide the terminal is."""
+"""Bars end at this column, even on wider terminals."""
 _BLOCKS = " ▏▎▍▌▋▊▉█"
-"""Bars of no eighth to eight eighths of a letter."""
+"""Bars of zero to eight eighths of a character."""
 _LONG = 40
-"""From so many characters on a text of a wide table may be folded."""
+"""With ``--wide``, columns with texts longer than this may be folded."""
 
 
 def command(function: Command) -> Callable[[Any], None]:
-    """Make a function that returns an exit code a command of Airflow's."""
+    """Turn a function that returns an exit code into a command for Airflow."""
 
     @wraps(function)
     def run(args: Any) -> None:
@@ -59,7 +59,7 @@ def command(function: Command) -> Callable[[Any], None]:
 
 
 def _alone(function: Command, args: Any) -> int:
-    """Without what libraries log and warn of; ``--verbose`` shows it."""
+    """Run a command without the log messages and warnings of libraries, which ``--verbose`` shows."""
     if args.verbose:
         return function(args)
     with warnings.catch_warnings():
@@ -72,7 +72,7 @@ def _alone(function: Command, args: Any) -> int:
 
 
 def _with_airflow(function: Command, args: Any) -> int:
-    """The same where Airflow's own log goes to stdout, among the rows."""
+    """The same when Airflow is loaded, whose log would go to stdout, among the rows."""
     from airflow.utils.cli import suppress_logs_and_warning
 
     codes: list[int] = []
@@ -86,19 +86,19 @@ def _end_with(error: KafkaOffsetsError) -> NoReturn:
 
 
 def print_remark(text: str) -> None:
-    """Say beside the answer what it leaves open."""
+    """Print a remark on the answer, to stderr."""
     print(f"kafka-offsets: {printable(text)}", file=sys.stderr)
 
 
 def print_rows(
     rows: Sequence[Row], args: Any, columns: Sequence[Column], *, single: bool = False, drawn: str | None = None
 ) -> None:
-    """Print rows as ``--output`` asks. In JSON and YAML all fields are there, numbers are numbers and unknown is null;
-    tables have the columns, or all fields with ``--wide``.
+    """Print rows in the format of ``--output``. JSON and YAML have all fields; numbers are numbers, and unknown values
+    are null. Tables have the given columns, or all fields with ``--wide``.
 
-    :param columns: of a table that fits 80 columns.
-    :param single: there is one record, which a terminal gets upright.
-    :param drawn: the field that a terminal gets a bar of, beside the table, where there is room.
+    :param columns: the table's columns, which fit 80 characters.
+    :param single: there is one record, which a terminal shows with one field per line.
+    :param drawn: the field that a terminal shows as a bar beside the table, if there is room.
     """
     if args.output == "json":
         print(json.dumps(rows, indent=2))
@@ -127,7 +127,7 @@ def _print_table(rows: Sequence[Row], columns: Sequence[Column], output: str, si
 
 
 def with_progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """The items as they come, with a bar on stderr where that is a terminal."""
+    """Yield the items, with a progress bar if stderr is a terminal."""
     from rich.console import Console
     from rich.progress import track
 
@@ -139,9 +139,9 @@ class Column:
     """A column of a narrow table.
 
     :param name: the row's key.
-    :param label: what stands above it; None for the key.
-    :param folds: its texts may take several lines, as names of any length do. Others are never cut.
-    :param unless: values that say nothing: where all rows have one of them, the column is left out.
+    :param label: its heading; None for the key.
+    :param folds: whether its texts, such as names of any length, may take several lines. Others are never cut.
+    :param unless: values that say nothing: if all rows have one of them, the column is left out.
     """
 
     name: str
@@ -155,12 +155,12 @@ class Column:
 
 
 def row_of(element: Any, *names: str) -> Row:
-    """Fields of something, as JSON has them: errors and outcomes are texts."""
+    """Fields of an object as JSON values: errors and outcomes become strings."""
     return {name: _plain(getattr(element, name)) for name in names}
 
 
 def range_row(pinned: OffsetRange) -> Row:
-    """A range, as every row with one has it."""
+    """A row's fields for a range."""
     return (
         row_of(pinned, "partition", "start_offset", "end_offset")
         | {"offsets": pinned.span, "lost": pinned.lost_offsets}
@@ -175,22 +175,22 @@ def _plain(value: Any) -> Any:
 
 
 def telling(columns: Iterable[Column], rows: Sequence[Row]) -> list[Column]:
-    """The columns that say something of these rows."""
+    """The columns that say something about these rows."""
     return [
         column for column in columns if not column.unless or any(row[column.name] not in column.unless for row in rows)
     ]
 
 
 def every_column(rows: Sequence[Row]) -> list[Column]:
-    """All that the rows have, for ``--wide``."""
+    """All fields of the rows as columns, for ``--wide``."""
     return [Column(name, folds=any(len(_text(row[name])) > _LONG for row in rows)) for name in rows[0]]
 
 
 def table(rows: Sequence[Row], columns: Sequence[Column], width: int | None) -> str:
-    """A table, a line a row; where a terminal is too narrow for that, texts that fold are folded, and where that isn't
-    enough each record is upright.
+    """A table with one line per row. If the terminal is too narrow, texts that may fold are folded; if that isn't
+    enough, each record is printed with one field per line.
 
-    :param width: columns of the terminal; None where there is none.
+    :param width: the terminal's width in characters; None when there is no terminal.
     """
     widths = [max(len(column.title), *(len(_text(row[column.name])) for row in rows)) for column in columns]
     if width is None:
@@ -204,10 +204,10 @@ def table(rows: Sequence[Row], columns: Sequence[Column], width: int | None) -> 
 
 
 def with_bars(text: str, values: Sequence[int | None], width: int) -> str:
-    """A table with a bar at the end of each line, as long as the line's value is of the greatest one; the table alone
-    where there is no room, or nothing to compare.
+    """A table with a bar at the end of each line, in proportion to the greatest value; the table alone if there is no
+    room, or nothing to compare.
 
-    :param values: what each row is to be drawn by; None has no bar.
+    :param values: the value of each row; None for no bar.
     """
     title, *lines = text.splitlines()
     start = max(map(len, (title, *lines))) + _GAP
@@ -219,7 +219,7 @@ def with_bars(text: str, values: Sequence[int | None], width: int) -> str:
 
 
 def _has_blocks() -> bool:
-    """Whether the terminal's letters are those that bars are made of."""
+    """Whether the terminal's encoding has the block characters of bars."""
     try:
         _BLOCKS.encode(sys.stdout.encoding or "ascii")
     except (LookupError, UnicodeEncodeError):
@@ -228,7 +228,7 @@ def _has_blocks() -> bool:
 
 
 def _bar(value: int | None, most: int, room: int) -> str:
-    """Whole blocks, and one of an eighth or more for the rest: what isn't 0 is seen."""
+    """Whole blocks, and a partial one for the rest: any value above 0 is visible."""
     if not value or value < 0:
         return ""
     whole, rest = divmod(max(1, round(value / most * room * 8)), 8)
@@ -236,13 +236,13 @@ def _bar(value: int | None, most: int, room: int) -> str:
 
 
 def upright(row: Row, columns: Sequence[Column]) -> str:
-    """One record, a field a line."""
+    """One record, with one field per line."""
     indent = max(len(column.title) for column in columns) + len(":") + _GAP
     return "".join(f"{column.title + ':':<{indent}}{_text(row[column.name])}\n" for column in columns)
 
 
 def _lines(rows: Sequence[Row], columns: Sequence[Column], widths: Sequence[int]) -> str:
-    """What rich's table would print, in a twentieth of the time: there may be ten thousand rows."""
+    """The same as rich's table prints, in a twentieth of the time: there may be ten thousand rows."""
     pads = [
         f">{width}" if _is_number(column, rows) else f"<{width}" for column, width in zip(columns, widths, strict=True)
     ]
@@ -272,8 +272,8 @@ def _is_number(column: Column, rows: Sequence[Row]) -> bool:
 
 
 def printable(text: str) -> str:
-    """A text that others wrote, as a terminal may show it: whoever names a group, or writes to a ledger, decides on its
-    letters, and not on colours, links, the cursor, or where a line ends."""
+    """A text that others wrote, made safe for a terminal. Anyone who names a group, or writes to a ledger, chooses its
+    letters, but must not control colors, links, the cursor or line ends."""
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 

@@ -1,4 +1,4 @@
-"""``kafka-offsets reset``: where a group's commits would go, and with ``--execute``, where they went."""
+"""``kafka-offsets reset``: shows where a group's commits would go, and writes them with ``--execute``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMNS = (
 
 @command
 def reset(args: Any) -> int:
-    """A row a partition, and a line on stderr that says what was done."""
+    """Print one row per partition, and a line on stderr that says what was done."""
     destination = Destination(
         spec=None if args.to is None else OffsetSpec.parse(args.to),
         shift_by=args.shift_by,
@@ -60,7 +60,7 @@ def _dry_run(resetter: Resetter, plan: ResetPlan) -> str:
     if described.may_have_members:
         return f"Nothing was changed. The {described.kind} group is {described.state}: stop its members first."
     if len(plan.errors()):
-        return "Nothing was changed, nor would it be: some partitions are in error."
+        return "Nothing was changed, and --execute would change nothing: some partitions are in error."
     if described.is_unknown:
         return "Nothing was changed. There is no such group; --execute with --new-group would create it."
     return "Nothing was changed: add --execute to write this."
@@ -69,12 +69,12 @@ def _dry_run(resetter: Resetter, plan: ResetPlan) -> str:
 def _snapshot(ledger_root: str | None, name: str) -> OffsetSnapshot:
     pipeline, colon, number = name.rpartition(":")
     if not colon or not number.isdecimal():
-        raise ConfigurationError(f"--to-snapshot is PIPELINE:NUMBER, not {name!r}.")
+        raise ConfigurationError(f"--to-snapshot takes PIPELINE:NUMBER, not {name!r}.")
     ledger = new_ledger(ledger_root, pipeline)
     if not ledger.exists():
         raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
     snapshot = ledger.snapshots.read(int(number))
-    ledger.snapshots.require_counting([snapshot], "Name another one.")
+    ledger.snapshots.require_counting([snapshot], "Give another snapshot.")
     return snapshot
 
 

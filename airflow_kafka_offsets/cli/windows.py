@@ -1,4 +1,4 @@
-"""``kafka-offsets ledger resolve``, ``re-resolve`` and ``publish``: the commands on windows that ask Kafka."""
+"""``kafka-offsets ledger resolve``, ``re-resolve`` and ``publish``: the ledger commands that ask Kafka."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _ANOTHER_PIPELINE = "name another PIPELINE in this command, and as the Dag's pip
 
 @command
 def resolve_windows(args: Any) -> int:
-    """A row a window, from a start to an end, as a schedule cuts it."""
+    """Pin the windows of a schedule from a start to an end, and print one row per window."""
     interval = RunInterval(parse_instant(args.start), parse_instant(args.end))
-    refuse_future(interval.end_ms, now_ms(), "Give --end a tick that has passed.")
+    refuse_future(interval.end_ms, now_ms(), "Give a past tick as --end.")
     instants = ticks(args.cron, args.timezone, interval.start_ms, interval.end_ms)
     topics = as_topics(args.topics, args.topic_pattern)
     level, policies = IsolationLevel.of(args.isolation), _policies(args)
@@ -71,7 +71,7 @@ def resolve_windows(args: Any) -> int:
 
 @command
 def re_resolve_windows(args: Any) -> int:
-    """A row a window, resolved anew."""
+    """Resolve windows again, and print one row per window."""
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows, ledger.window_folders.index().live)
     manifests = [ledger.pinned(window).manifest for window in args.windows]
@@ -89,7 +89,7 @@ def _policies(args: Any) -> Policies:
 
 
 def _pin(pinner: WindowPinner, ledger: Ledger, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:
-    """A window that can't be pinned doesn't sink the others; a cluster that can't be asked concerns all of them."""
+    """Pin one window. An error of this window alone becomes its row; an error of the cluster ends the command."""
     try:
         with telling_leftovers(ledger, _ANOTHER_PIPELINE):
             return _row(pinner.window_between(start, end, pinning))
@@ -104,10 +104,10 @@ def _refused(window: str, error: KafkaOffsetsError) -> Row:
 
 
 def _row(resolved: ResolvedWindow, before: int = 0) -> Row:
-    """A row; ``before`` is the window's revision until now."""
+    """A window's row; ``before`` is the revision that it had before."""
     manifest, remarks = resolved.pinned.manifest, resolved.warnings
     if manifest.revision == before:
-        remarks = ("unchanged: other windows share its instants, or nothing else was found", *remarks)
+        remarks = ("unchanged: other windows share its instants, or Kafka's answer is the same", *remarks)
     return {
         "window": manifest.window,
         "revision": manifest.revision,
@@ -120,7 +120,7 @@ def _row(resolved: ResolvedWindow, before: int = 0) -> Row:
 
 @command
 def publish_window(args: Any) -> int:
-    """One row: what counts of the window."""
+    """Publish a window, and print the publication that counts."""
     ledger = stored_ledger(args)
     require_windows(ledger, [args.window], ledger.window_folders.index().live)
     with kafka_client(args) as client:
@@ -155,13 +155,13 @@ def _nothing_to_publish(ledger: Ledger, pinned: PinnedManifest) -> LedgerError:
     if not counted:
         return LedgerError(f"Nothing has loaded {window} yet: no attempt has counted it. Run its load first.")
     return LedgerError(
-        f"Of {window}, no attempt has counted what proves it ({shorten(counted)}): load it, or name one with --attempt "
-        "to see what it lacks."
+        f"No attempt at {window} is proved by its counts ({shorten(counted)}). Load it again, or name an attempt with "
+        "--attempt to see what it lacks."
     )
 
 
 def _named(ledger: Ledger, window: str, attempt: str) -> CountedAttempt:
-    """An attempt at any revision of a window that counts."""
+    """A named attempt, at any revision of a window that counts."""
     revisions = ledger.revisions(window)
     for revision in revisions:
         found = counted_attempt(ledger, revision, attempt)
@@ -169,7 +169,7 @@ def _named(ledger: Ledger, window: str, attempt: str) -> CountedAttempt:
             return found
     counted = [name for revision in revisions for name in ledger.folder_of(revision).listing().results]
     raise ConfigurationError(
-        f"Attempt {attempt} has counted nothing of window {window}. Those that have: {shorten(counted) or 'none'}."
+        f"Attempt {attempt} at window {window} has no result. Attempts with a result: {shorten(counted) or 'none'}."
     )
 
 

@@ -1,6 +1,6 @@
-"""Flights per hour and carrier. Records that lack either, or aren't JSON, go to an output of their own.
+"""Count flights per hour and carrier. Records that lack either field, or aren't JSON, go to a second output.
 
-The example ``flights_per_hour`` submits it, with the folders of both outputs as arguments. Kafka is read once for both.
+The Dag ``flights_per_hour`` submits this job, with the folders of both outputs as arguments. Kafka is read only once.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ READABLE = "flight.time_hour IS NOT NULL AND flight.carrier IS NOT NULL"
 
 
 def parsed(records: DataFrame) -> DataFrame:
-    """The records, with the fields of their JSON in ``flight``; a field is null where the JSON lacks it."""
+    """The records, with their JSON fields in ``flight``; a field is null if the JSON lacks it."""
     return records.withColumn(
         "flight", F.from_json(F.col("value").cast("string"), "time_hour STRING, carrier STRING, distance INT")
     )
 
 
 def per_hour(records: DataFrame) -> DataFrame:
-    """A row for each hour and carrier."""
+    """One row for each hour and carrier."""
     flights = parsed(records).where(READABLE).groupBy("flight.time_hour", "flight.carrier")
     return flights.agg(F.count("*").alias("flights"), F.sum("flight.distance").alias("miles"))
 
 
 def unreadable(records: DataFrame) -> DataFrame:
-    """The other records, as they are."""
+    """The other records, unchanged."""
     return parsed(records).where(f"NOT ({READABLE})").drop("flight")
 
 

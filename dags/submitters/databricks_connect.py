@@ -1,11 +1,11 @@
 """Load a topic every hour through Databricks Connect, on a cluster with standard access.
 
-The task is a client of the cluster, which reads Kafka and the ledger's manifest and writes the table. What the task has
-counted is handed over to verify, which asks Kafka and publishes. See docs/guides/loads.md, Spark Connect.
+The task is a client of the cluster; the cluster reads Kafka and the ledger's manifest, and writes the table. The task
+passes its counts to verify, which asks Kafka and publishes. See docs/guides/loads.md, Spark Connect.
 
-databricks-connect brings a PySpark of its own, and Airflow's Spark provider another one, in the same folder: so the
-task runs in an environment that has databricks-connect, with the driver's part of this package on its PYTHONPATH
-(``kafka-offsets bundle`` writes it), and is given the Kafka connection's options.
+databricks-connect and Airflow's Spark provider each install a PySpark, in the same folder. So the task runs in a
+separate environment with databricks-connect, with the driver's part of this package on its PYTHONPATH (``kafka-offsets
+bundle`` writes it), and gets the Kafka connection's options as an argument.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ with DAG(
         window=window.output,
         cluster="{{ var.value.databricks_cluster }}",
         table="lake.orders",
-        # Options of Spark's reader. With credentials, name Databricks' own classes: kafkashaded.org.apache.kafka…
+        # Options of Spark's Kafka reader. For credentials, use Databricks' own classes: kafkashaded.org.apache.kafka…
         kafka={"kafka.bootstrap.servers": "{{ var.value.kafka_brokers }}"},
     )
     verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output, result=loaded)

@@ -103,7 +103,7 @@ class TestVariables:
         code, _, err = script(
             "list", "t", "--bootstrap-servers", "x:1", AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S="soon"
         )
-        assert (code, "CLIENT_TIMEOUT_S is 'soon', which is no whole number of seconds" in err) == (2, True)
+        assert (code, "CLIENT_TIMEOUT_S is 'soon', which isn't a whole number of seconds" in err) == (2, True)
 
     @pytest.mark.parametrize("by", ["environment", "file"])
     def test_a_secrets_backend_comes_first(

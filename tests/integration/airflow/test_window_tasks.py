@@ -156,7 +156,7 @@ class TestPreflight:
         self, ten: str, resolve: Resolve, context: Context
     ) -> None:
         packages = "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.1"
-        with pytest.raises(AirflowFailException, match=r"for Spark 3\.5 with Scala 2\.12, and the load") as failed:
+        with pytest.raises(AirflowFailException, match=r"for Spark 3\.5 with Scala 2\.12, but the load") as failed:
             self.load(resolve(ten, at(2), at(7)), packages=packages).execute(context)
         assert fails_with(ConfigurationError, failed)
         with pytest.raises(AirflowFailException, match="connector must be 'auto'"):

@@ -85,7 +85,7 @@ class TestResolve:
         code, _, err = run("ledger", "resolve", "loads", "--topics", hourly, *ends)
         assert code == 2
         assert "lies in the future" in err
-        assert "Give --end a tick that has passed." in err
+        assert "Give a past tick as --end." in err
         assert "Sensor" not in err
 
     def test_refuses_what_the_schedule_does_not_cut(self, run: Run, hourly: str) -> None:

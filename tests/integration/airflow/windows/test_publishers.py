@@ -125,7 +125,7 @@ class TestTheCommand:
         folder = Path(pinned.uri.removeprefix("file://")).parent
         folder.with_name(f"{folder.name}.r2").mkdir()
         code, _, err = run("ledger", "publish", "loads", window["window"], "--attempt", "a-9")
-        assert (code, "Those that have: a-1" in err) == (2, True)
+        assert (code, "Attempts with a result: a-1" in err) == (2, True)
         assert run("ledger", "publish", "loads", window["window"], "--attempt", "a-1")[0] == 0
 
     def test_it_names_the_file_that_is_no_result(
@@ -142,7 +142,7 @@ class TestTheCommand:
         count(pinned, read=Tally())
         code, _, err = run("ledger", "publish", "loads", window["window"])
         assert code == 1
-        assert "no attempt has counted what proves it (a-1)" in err
+        assert "is proved by its counts (a-1)" in err
 
     def test_it_says_what_is_missing(self, window: XCom, pinned: PinnedManifest, run: Run) -> None:
         code, _, err = run("ledger", "publish", "loads", window["window"])
