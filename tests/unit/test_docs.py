@@ -24,7 +24,7 @@ PAGES = sorted(DOCS.rglob("*.md"))
 BESIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
 REQUESTS = sorted((DOCS / "development" / "requests").glob("*.md"))
 ASKED_OF_ANY_BROKER = ("find_coordinator.md", "metadata.md")
-"""There is no place to look up anew."""
+"""There is no place to look up again."""
 FINAL = {
     **dict.fromkeys(
         ("offset_commit.md", "offset_delete.md", "offset_fetch.md"), ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
@@ -174,9 +174,9 @@ class TestErrorTables:
         wrong = [each for each in error_rows(page) if each.asked_again != (each.retriable and each.name not in final)]
         assert wrong == []
 
-    def test_a_place_is_looked_up_anew_when_it_may_be_the_wrong_one(self, page: Path) -> None:
+    def test_a_place_is_looked_up_again_when_it_may_be_the_wrong_one(self, page: Path) -> None:
         asked_again = [each for each in error_rows(page) if each.asked_again and page.name not in ASKED_OF_ANY_BROKER]
-        assert [each for each in asked_again if ("anew" in each.how) != is_stale(each.error)] == []
+        assert [each for each in asked_again if ("looked up again" in each.how) != is_stale(each.error)] == []
 
 
 def test_each_request_has_a_table_of_its_errors() -> None:
