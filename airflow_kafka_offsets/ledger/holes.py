@@ -244,7 +244,7 @@ class Surroundings:
             inside = since <= start_ms and end_ms <= stretch.end_ms
             if not inside and self._is_published(window):
                 published.append(window)
-            elif self._newest(window).is_pinned:  # not while a task is pinning it, or after a crash did so
+            elif self._newest(window).is_pinned:  # else a task is about to pin it, or a crash interrupted one
                 pinned.append(window)
         return pinned, published
 

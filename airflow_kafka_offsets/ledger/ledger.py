@@ -397,10 +397,10 @@ class Ledger:
     def append(
         self, snapshots: Sequence[OffsetSnapshot], revising: Collection[str] = (), known: int | None = None
     ) -> list[OffsetSnapshot]:
-        """Store snapshots, as :meth:`SnapshotLog.append_all` does, beside those that were forgotten though a window
-        goes on counting that was made from them.
+        """Store snapshots, as :meth:`SnapshotLog.append_all` does. Forgotten snapshots that a window which still counts
+        was made from are in use, and are taken into account.
 
-        :param revising: windows that are being resolved anew, and don't hold their instants.
+        :param revising: windows that are being resolved again, and don't keep their instants from changing.
         :param known: the newest snapshot's number before Kafka was asked for them.
         """
 

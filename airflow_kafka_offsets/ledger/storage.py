@@ -248,7 +248,7 @@ def to_json_bytes(fields: Mapping[str, Any]) -> bytes:
 
 
 def names(folder: StoragePath) -> list[str]:
-    """Names in a folder, in order; empty when there is no such folder. Drafts are left out, as in all listings."""
+    """Names in a folder, in order; empty when there is no such folder. Drafts are left out."""
     folder.fs.invalidate_cache(folder.path)
     try:
         paths = folder.fs.ls(folder.path, detail=False)

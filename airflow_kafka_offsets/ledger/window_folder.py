@@ -35,7 +35,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 _TAKEN_BACK = b"taken back"
 """How ``manifest.sha256`` begins, instead of with a hash, if the window was taken back before it was settled."""
 UNKNOWN_MS = sys.maxsize
-"""Start time of an attempt whose note doesn't tell it: treated as after all others."""
+"""Start time of an attempt whose note doesn't tell it: it counts as later than all others."""
 
 
 @dataclass(frozen=True, slots=True)

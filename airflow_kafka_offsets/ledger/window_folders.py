@@ -85,8 +85,8 @@ class WindowFolders:
         return self.revision(window, _FIRST).publications.counting(live)
 
     def current(self, names: Iterable[str] | None = None) -> list[WindowFolder]:
-        """For every window, in order of time, the published revision, followed by the newest one if that is another one
-        or nothing is published.
+        """The published revision of every window, in order of time, each followed by the newest one if that is another
+        one; only the newest if nothing is published.
 
         :param names: names in the months' folders, if known.
         """

@@ -86,7 +86,7 @@ class WindowListing:
 
     @property
     def verified(self) -> list[str]:
-        """Names of the attempts that have a verdict."""
+        """Names of the attempts that verify has proved."""
         return self._named(VERDICTS)
 
     @property

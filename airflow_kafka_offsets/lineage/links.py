@@ -45,10 +45,10 @@ class SparkUILink(BaseOperatorLink):
 
 class WindowLink(BaseOperatorLink):
     """The window on the page "Kafka windows", if ``[api] base_url`` is set and the page shows the window's ledger.
-    Otherwise the window's folder in the ledger: on S3 and GCS its page on the console, like other providers' links to
-    objects. On local disks without ``base_url``, it is the page at ``localhost``, like Airflow's own links. Other
-    stores have no page for browsers, and Airflow shows only ``http``, ``https`` and ``mailto`` links: the folder's URI
-    is then in the log, and in resolve's XCom (``manifest``)."""
+    Otherwise, on S3 and GCS, the window's folder on the store's console, like other providers' links to objects. For a
+    ledger on a local disk without ``base_url``, the page at ``localhost``, like Airflow's own links. Otherwise there is
+    no link, because Airflow shows only ``http``, ``https`` and ``mailto`` links: the folder's URI is in the log, and in
+    resolve's XCom (``manifest``)."""
 
     name = "Window"
 

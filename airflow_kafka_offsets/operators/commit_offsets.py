@@ -47,8 +47,8 @@ class KafkaCommitOffsetsOperator(BaseOperator):
     and the group must have no active members. If windows run in parallel, give the task a pool with one slot: reading
     and writing the group's commits are two requests.
 
-    The group is never moved past offsets that no published window covers, because they would never be read. A group
-    without commits starts at the first pinned window, but not while an earlier run of the Dag is still active.
+    By default, the group isn't moved past offsets that no published window covers, because they would never be read. A
+    group without commits starts at the first pinned window, but not while an earlier run of the Dag is still active.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param group: group id. (templated)

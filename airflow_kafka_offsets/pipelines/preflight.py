@@ -187,7 +187,7 @@ def check_ranges(manifest: Manifest, extents: LogExtents) -> None:
     """Refuse a window whose records aren't all there.
 
     :param extents: where the logs of the window's non-empty ranges start and end now.
-    :raises OffsetsError: when a partition can't be asked, or its answer came from a leader before the one at the
+    :raises OffsetsError: when a partition can't be asked, or the leader that answered is older than the one at the
         window's end.
     :raises DataLossError: when a log start offset is past a range's start; names partitions and exact counts (S12).
     :raises LogTruncatedError: when a range ends past the end of the log (S15).

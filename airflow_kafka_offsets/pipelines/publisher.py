@@ -56,7 +56,7 @@ class CountedAttempt:
 
     @property
     def written_ms(self) -> int | None:
-        """When the attempt started, if its rows replaced those of others; None if they are apart from all others."""
+        """When the attempt started, if its rows replaced other attempts' rows; None if they are stored apart."""
         return None if self.result.apart else self.result.started_ms
 
     def publication(self, number: int, replaces: Publication | None) -> Publication:
@@ -98,8 +98,8 @@ def counted_attempt(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> Cou
 
 
 def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttempt]:
-    """The attempts at a revision that may be published, newest last. Each is proved and hasn't been refused by a
-    driver, and no later attempt has started to replace its rows."""
+    """The attempts at a revision that may be published, newest last. Each is proved, isn't known to have failed since,
+    and wasn't refused by another driver, and no later attempt has started to replace its rows."""
     folder = ledger.folder_of(pinned)
     found = (counted_attempt(ledger, pinned, attempt) for attempt in folder.listing().counted)
     proved = (
