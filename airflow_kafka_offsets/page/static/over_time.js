@@ -19,7 +19,7 @@ function paceFacts(points) {
   const instants = points.filter((point) => point.as_of_instant).sort((one, other) => one.at_ms - other.at_ms);
   const delays = instants.map((point) => point.resolved_at_ms - point.at_ms), newest = delays.pop();
   const ten = delays.slice(-10).sort((one, other) => one - other), usual = ten[Math.floor(ten.length / 2)];
-  return [["Written lately", perSecond(BigInt(last.log_end) - BigInt(before.log_end), ms)],
+  return [["Recent write rate", perSecond(BigInt(last.log_end) - BigInt(before.log_end), ms)],
     ["Newest instant", ten.length ? `resolved ${duration(newest)} later; for earlier ones, usually ${duration(usual)}` : null]];
 }
 

@@ -187,7 +187,7 @@ async function showPipeline(pipeline, rest, question) {
       make("a", { href: hash("p", pipeline, "t", topic) }, topic)].filter(Boolean)))]]));
   parts.push(...overview.losses.map((words) => make("p", { className: "bad", title: words }, "Lost before it was loaded: ", ...linked(pipeline, words))));
   const failed = [...new Set(answer.rows.filter((row) => row.state === "failed").map((row) => row.window))];
-  if (failed.length) parts.push(make("p", { className: "bad" }, "Every load failed, clear the run: ",
+  if (failed.length) parts.push(make("p", { className: "bad" }, "Every load failed; clear the run: ",
     ...failed.flatMap((each, place) => (place ? [", ", windowLink(pipeline, each)] : [windowLink(pipeline, each)]))));
   for (const words of [...overview.problems, ...overview.holes]) parts.push(make("p", { className: "bad", title: words }, ...linked(pipeline, words)));
   if (answer.asks_kafka) parts.push(kafkaNow(pipeline));
@@ -198,7 +198,7 @@ async function showPipeline(pipeline, rest, question) {
   if (!answer.rows.length) return [...parts, note(
     before ? "There is no earlier window." : "No window is pinned yet. The first run of the Dag pins one.")];
   const last = answer.rows.find((row) => row.window);
-  parts.push(make("h3", {}, "Windows in UTC, the newest first"), legend(), ...gridOf(answer, pipeline, window));
+  parts.push(make("h3", {}, "Windows in UTC, newest first"), legend(), ...gridOf(answer, pipeline, window));
   if (answer.more && last) parts.push(make("a", { href: `${hash("p", pipeline)}?before=${last.window}` }, "Earlier windows"));
   return parts;
 }
@@ -250,11 +250,11 @@ async function windowPanel(pipeline, window) {
   const answer = await ask(`pipelines/${encodeURIComponent(pipeline)}/windows/${encodeURIComponent(window)}`);
   const close = make("a", { href: hash("p", pipeline) }, "Close");
   const published = answer.publications.map((each) => [String(each.number), time(each.published_at), String(each.revision),
-    each.attempt, number(each.rows), each.sink, each.counts ? "yes" : "no, a later one is"]);
+    each.attempt, number(each.rows), each.sink, each.counts ? "yes" : "no"]);
   return make("section", { className: "panel", tabIndex: -1 }, make("h2", {}, `Window ${timeOf(answer.window)}`), close,
     ...answer.revisions.toReversed().flatMap((revision) => revisionPart(revision, answer)),
     ...(published.length ? [make("h3", {}, "Publications"),
-      table(["Number", "At", "Revision", "Attempt", "Rows", "Sink", "Read by readers"], published)] : []));
+      table(["Number", "At", "Revision", "Attempt", "Rows", "Sink", "Counts"], published)] : []));
 }
 
 // ---- what the hash asks for
