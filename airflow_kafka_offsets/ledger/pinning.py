@@ -247,8 +247,10 @@ class Pinning:
                 "the window is forgotten won't count, though its rows may remain in a table"
             )
         force = " --force" if overlap.state in _PUBLISHED else ""
-        command = f"kafka-offsets ledger forget {self._pipeline} {overlap.window}"
-        return f"if {overlap.window} isn't wanted, run {command}{force}"
+        return (
+            f"if {overlap.window} isn't wanted, run kafka-offsets ledger forget "
+            f"{self._pipeline} {overlap.window}{force}"
+        )
 
 
 def _overlap_with(look: _Look, folder: WindowFolder) -> Overlap | None:
