@@ -180,7 +180,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         given = dict(self.conf or {})
         own = window_confs(pinned, {driver.LOAD: load}, allow_gaps=self.allow_gaps)
         if taken := sorted(given.keys() & {*own, driver.ATTEMPT, driver.NOTE_KEY}):
-            raise ConfigurationError(f"conf= can't set {', '.join(taken)}: this task sets them.")
+            raise ConfigurationError(f"conf= can't set {', '.join(taken)}: this task sets that itself.")
         if secret := sorted(name for name, value in given.items() if _holds_a_secret(name, str(value))):
             raise ConfigurationError(
                 f"conf= can't set {', '.join(secret)}: this task's XCom would show the secret. Have the cluster's "

@@ -175,7 +175,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            ({"conf": {"spark.kafkaOffsets.attempt": "mine"}}, "can't have spark.kafkaOffsets.attempt"),
+            ({"conf": {"spark.kafkaOffsets.attempt": "mine"}}, "can't set spark.kafkaOffsets.attempt"),
             ({"conf": {"spark.kafkaOffsets.kafka.sasl.jaas.config": "x"}}, "sasl.jaas.config: this task's XCom would"),
             ({"conf": {"spark.kafkaOffsets.kafka.ssl.truststore.password": "x"}}, "in KAFKA_OFFSETS_SECRETS"),
             ({"conf": {"spark.kafkaOffsets.secrets": "x"}}, "in KAFKA_OFFSETS_SECRETS"),

@@ -51,7 +51,7 @@ class TestIdentity:
         (tmp_path / "one" / "loads" / "pipeline.json").unlink()
         ledger = opened((tmp_path / "one").as_uri())
         for asked in (lambda: ledger.pinned(window), lambda: resolve(ledger, 0), ledger.last_pinned):
-            with pytest.raises(LedgerConflictError, match=r"was pinned in ledger .* moved or restored as a whole"):
+            with pytest.raises(LedgerConflictError, match=r"was pinned in ledger .* only as a whole folder"):
                 asked()
         assert "pinned in another ledger" in verify(ledger)[0].found
 

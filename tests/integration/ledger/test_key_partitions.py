@@ -76,7 +76,7 @@ def test_between_two_snapshots_that_know_of_one_count_none_is_read(ledger: Ledge
 
 
 def test_without_a_snapshot_nothing_is_known(ledger: Ledger) -> None:
-    with pytest.raises(ConfigurationError, match=r"has no snapshot yet.*Give the partition\."):
+    with pytest.raises(ConfigurationError, match=r"has no snapshot yet.*Give the partition instead of the key\."):
         partitions_of_key(ledger, "t", KEY)
 
 

@@ -90,5 +90,5 @@ def test_what_was_lost_is_unknown_where_its_note_is_none(ledger: Ledger, pinned:
     assert folder.lost_since() == {TopicPartition("t", 0): 5}
     place = Path(pinned.uri.removeprefix("file://")).parent / "losses"
     (place / "20261126T000000.000Z.json").write_text(note)
-    with pytest.raises(LedgerCorruptError, match=r"20261126T000000\.000Z\.json is not a note of lost records"):
+    with pytest.raises(LedgerCorruptError, match=r"20261126T000000\.000Z\.json isn't a record of lost offsets"):
         ledger.folder_of(pinned).lost_since()

@@ -90,13 +90,13 @@ class TestVerify:
             ("manifest.json", b"{}", "changed after it was pinned"),
             ("manifest.sha256", None, "manifest.sha256 is missing"),
             ("manifest.json", None, "there is no manifest"),
-            ("publications/00000001.json", None, "a verdict on a-1 but no publication"),
+            ("publications/00000001.json", None, "a verdict on a-1, but no publication"),
             ("publications/00000001.json", publication(attempt="a-1", manifest_sha256="x").to_bytes(), "another"),
             ("publications/00000001.json", publication(number=2).to_bytes(), "contains publication 2"),
             ("publications/00000001.json", b"{", "This is not a publication"),
             ("results/a-1.json", b"{", "is not JSON"),
             ("results/a-1.json", None, "the result of a-1 is missing"),
-            ("attempts/a-1.json", None, "results of a-1, which was never recorded"),
+            ("attempts/a-1.json", None, "a result of a-1, which was never recorded"),
         ],
     )
     def test_each_kind_of_damage_is_named(self, local: Ledger, name: str, content: bytes | None, found: str) -> None:

@@ -88,7 +88,7 @@ class TestAReadThatIsStoppedEarly:
             load(window, table, lambda rows: rows.limit(10), strict_time=True)
         assert "allow_gaps" not in str(stopped.value)
         window = open_window(manifest_of([(transactional, 0, 0, 17)]), "try-3")
-        with pytest.raises(UnprovenError, match=r"10 records for 17 offsets .* transactions .*allow_gaps=True"):
+        with pytest.raises(UnprovenError, match=r"10 records for 17 offsets .* transactions.*allow_gaps=True"):
             load(window, table, strict_time=True)
 
     def test_by_a_limit_over_many_tasks_is_not_tried_again(
