@@ -151,7 +151,8 @@ class TestTheCommand:
         assert "--attempt" not in err, "there is none to name"
         code, _, err = run("ledger", "publish", "loads", window["window"], "--attempt", "a-9")
         assert code == 2
-        assert "Attempt a-9 at window" in err and "has no result" in err
+        assert "Attempt a-9 at window" in err
+        assert "has no result" in err
         code, _, err = run("ledger", "publish", "loads", window["window"], "--result", "/nowhere.json")
         assert code == 2
         assert "can't be read as JSON" in err
