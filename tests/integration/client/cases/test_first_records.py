@@ -126,7 +126,7 @@ class TestPosition:
         assert first_of(client, key, 0) == FirstRecord(*key, 0, searched_to=3)
 
     def test_below_zero_is_refused(self, client: OffsetsClient, key: TopicPartition) -> None:
-        with pytest.raises(ConfigurationError, match="must be 0 or more"):
+        with pytest.raises(ConfigurationError, match="must have offsets of 0 or more"):
             first_of(client, key, -1)
 
 
