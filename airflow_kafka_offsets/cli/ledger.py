@@ -12,6 +12,7 @@ from typing import Any
 from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, range_row, row_of
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger import forgetting
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import verify
@@ -92,7 +93,7 @@ def forget_windows(args: Any) -> int:
     if not args.force:
         for window in args.windows:
             _refuse_in_use(ledger, window)
-    instants = ledger.forget(args.windows, f"{getpass.getuser()} at {iso_instant(now_ms())}")
+    instants = forgetting.forget_windows(ledger, args.windows, f"{getpass.getuser()} at {iso_instant(now_ms())}")
     forgotten = ", ".join(map(iso_instant, instants)) or "none: other windows share them"
     print_rows([{"forgotten": window, "instants": forgotten} for window in args.windows], args, _FORGOTTEN)
     return 0
@@ -126,7 +127,7 @@ def list_files(args: Any) -> int:
 @command
 def forget_snapshots(args: Any) -> int:
     """Forget snapshots, and print one row for each."""
-    forgotten = stored_ledger(args).forget_snapshots(parse_instant(args.after))
+    forgotten = forgetting.forget_snapshots(stored_ledger(args), parse_instant(args.after))
     rows = [
         {"forgotten": entry.number, "at": iso_instant(entry.timestamp_ms), "as_of": entry.kind} for entry in forgotten
     ]

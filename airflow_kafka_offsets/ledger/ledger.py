@@ -13,24 +13,20 @@ Layout; files are created and never changed::
 from __future__ import annotations
 
 import random
-import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
-    LedgerConflictError,
     LedgerCorruptError,
     LedgerError,
     TopicChangedError,
     WindowOverlapError,
-    shorten,
 )
 from airflow_kafka_offsets.ledger.file_lists import FileLists
 from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
-from airflow_kafka_offsets.ledger.snapshot_index import Entry
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
 from airflow_kafka_offsets.ledger.storage import (
     LedgerPath,
@@ -46,7 +42,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFol
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.ledger.window_index import WindowIndex
 from airflow_kafka_offsets.ledger.window_listing import WindowState
-from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
+from airflow_kafka_offsets.offsets.instants import compact_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
@@ -59,16 +55,12 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import (
 )
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 FORMAT = 3
 """Formats 1 and 2 predate the first release, and had no ledger identity."""
 _FIELDS = frozenset({"format", "pipeline", "ledger_id", "topics", "cluster_id", "isolation_level"})
 
-_FORCE = (
-    " --force. Windows with other names would load the same records again: delete the rows of the forgotten "
-    "windows from tables and plain paths."
-)
 _WAITS_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 """Longest waits, of which a task waits a random part, before it pins again a window that another task pinned too."""
 
@@ -323,76 +315,6 @@ class Ledger:
         day = [self.window_folders.newest(name, live[name]) for name in whole_day(window, live)]
         if day and all(listing.state is WindowState.VERIFIED for listing in in_parallel(WindowFolder.listing, day)):
             self.checkpoints.write(filter(None, in_parallel(summarise, day)))
-
-    def forget(self, windows: Collection[str], why: str) -> list[int]:
-        """Forget windows, so that they no longer count, and forget their instants that no other window shares, so that
-        Kafka is asked again when these are next resolved. Nothing is deleted; the windows' file lists become empty.
-        Calling it again finishes what a crash interrupted.
-
-        :param why: who asked for it, stored with the windows.
-        :returns: the forgotten instants, Unix milliseconds; shared instants stay, so that the other windows still tile.
-        """
-        # Forget the instants first: while a window still counts, its instants can be told from others'.
-        counting = [window for window in windows if self.window_folders.live(window)]
-        instants = self.forget_instants(self.between_instants(counting))
-        for window in windows:
-            self.window_folders.forget(window, why)
-            self.file_lists.refresh(window)
-        return instants
-
-    def between_instants(self, windows: Collection[str]) -> list[str]:
-        """The given windows that run from one instant to another. Snapshots of other kinds can't be resolved again, so
-        that increments and other windows between them keep their ends."""
-        others = {entry.timestamp_ms for entry in self.snapshots.entries() if entry.kind != AsOfKind.INSTANT}
-        return [window for window in windows if others.isdisjoint(window_extent(window))]
-
-    def forget_instants(self, windows: Collection[str]) -> list[int]:
-        """Forget the instants of the given windows, except those that another window shares."""
-        instants = {instant for window in windows for instant in window_extent(window)}
-        others = live_revisions(self.window_folders.names()).keys() - set(windows)
-        instants -= {instant for window in others for instant in window_extent(window)}
-        known = sorted(self.snapshots.at_instants(instants))
-        for instant in known:
-            self.snapshots.forget(instant)
-        return known
-
-    def forget_snapshots(self, after_ms: int) -> list[Entry]:
-        """Forget all snapshots after a time, so that they no longer count. Nothing is deleted.
-
-        :param after_ms: Unix milliseconds.
-        :returns: the snapshots that counted, in order of time.
-        :raises ConfigurationError: naming windows that were made from one of them; nothing is forgotten then.
-        :raises LedgerConflictError: naming windows that were made from one of them meanwhile.
-        """
-        entries = [entry for entry in self.snapshots.entries() if entry.timestamp_ms > after_ms]
-        numbers = {entry.number for entry in entries}
-        made = list(self._made_from(numbers, after_ms))
-        if made:
-            published = any(self.window_folders.publication(window) is not None for window in made)
-            raise ConfigurationError(
-                f"Windows were made from snapshots after {iso_instant(after_ms)}: {shorten(made)}. Nothing was "
-                f"forgotten. Forget them first: {self._forget_command(made)}{_FORCE if published else ''}"
-            )
-        # Latest first, so that an increment that counts never starts at a forgotten snapshot.
-        for entry in reversed(entries):
-            self.snapshots.forget_entry(entry)
-        meanwhile = list(self._made_from(numbers, after_ms))
-        if meanwhile:
-            raise LedgerConflictError(
-                "The snapshots are forgotten, but windows were made from them in the meantime: "
-                f"{shorten(meanwhile)}. Forget them too: {self._forget_command(meanwhile)}"
-            )
-        return entries
-
-    def _made_from(self, numbers: Collection[int], after_ms: int) -> Iterator[str]:
-        index = self.window_folders.index()
-        for window in index.crossing(after_ms, sys.maxsize):
-            revisions = (self.window_folders.revision(window, number).pinned() for number in index.live[window])
-            if any(not set(stored.manifest.snapshots).isdisjoint(numbers) for stored in filter(None, revisions)):
-                yield window
-
-    def _forget_command(self, windows: Collection[str]) -> str:
-        return f"kafka-offsets ledger forget {self.pipeline} {' '.join(windows)}"
 
     def append(
         self, snapshots: Sequence[OffsetSnapshot], revising: Collection[str] = (), known: int | None = None

@@ -13,6 +13,7 @@ from airflow_kafka_offsets.errors import (
     InstantForgottenError,
     shorten,
 )
+from airflow_kafka_offsets.ledger.forgetting import between_instants, forget_instants
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -132,14 +133,14 @@ class WindowPinner:
         :raises ConfigurationError: when a window isn't between two instants.
         """
         names = [window_id(*window) for window in windows]
-        others = sorted(set(names) - set(self.ledger.between_instants(names)))
+        others = sorted(set(names) - set(between_instants(self.ledger, names)))
         if others:
             # Looking up the time of a snapshot of another kind would give an offset within the next window.
             raise ConfigurationError(
                 f"Window {others[0]} is an increment, or a window between snapshots that a task made. Only windows "
                 "between two instants can be resolved again."
             )
-        self.ledger.forget_instants(names)
+        forget_instants(self.ledger, names)
         return [self.window(*window, names) for window in windows]
 
     def increment(self, run: str, since: AsOf) -> ResolvedWindow:

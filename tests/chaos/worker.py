@@ -40,6 +40,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     WindowOverlapError,
 )
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.publication import Publication
@@ -273,7 +274,7 @@ class Worker:
         if found is None or window_extent(found[1]) not in self._settings.cuts[task.store]:
             return Said("wrong", traceback.format_exc())
         try:
-            self._ledgers[task.store].forget([found[1]], "cuts across the schedule's windows")
+            forget_windows(self._ledgers[task.store], [found[1]], "cuts across the schedule's windows")
         except Exception as another:
             if not may_pass(another):
                 return Said("wrong", traceback.format_exc())

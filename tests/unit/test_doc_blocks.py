@@ -20,6 +20,7 @@ from rich.console import Console
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.get_provider_info import get_provider_info
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.offsets.instants import parse_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
@@ -190,7 +191,7 @@ def test_a_ledger_has_no_file_that_the_page_does_not_show(tmp_path: Path) -> Non
     ledger = loads.open_ledger(tmp_path)
     for hour in range(2):
         loads.load(ledger, hour)
-    ledger.forget([loads.window(1)], "somebody")
+    forget_windows(ledger, [loads.window(1)], "somebody")
     loads.resolve(ledger, 1)
     found = {shape(str(path.relative_to(tmp_path / "loads"))) for path in tmp_path.rglob("*") if path.is_file()}
     assert len(found) > 10

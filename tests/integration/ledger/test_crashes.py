@@ -17,6 +17,7 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger import storage
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import verify
@@ -145,7 +146,7 @@ def test_forgetting(tmp_path: Path) -> None:
 def resolve_anew(ledger: Ledger) -> None:
     first = ledger.windows()[0].id if ledger.windows() else ""
     if first.startswith("20261121T06"):
-        ledger.forget([first], "test")
+        forget_windows(ledger, [first], "test")
     fresh = [snapshot({0: 1003}, at_ms=T0), snapshot({0: 9999}, at_ms=T0 + HOUR_MS)]
     ledger.pin_window(*ledger.snapshots.append_all(fresh))
 

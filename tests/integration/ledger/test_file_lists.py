@@ -16,6 +16,7 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError
 from airflow_kafka_offsets.ledger import file_lists
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import StoragePath, read
 from airflow_kafka_offsets.ledger.verification import verify
@@ -73,7 +74,7 @@ def test_a_newer_revision_replaces_the_list_and_a_forgotten_window_has_an_empty_
     publish(ledger, newer, "file:/out/2", "a-2")
     lists.refresh(pinned.manifest.window)
     assert listed(ledger, pinned) == [f"file:///out/2/{each}" for each in FILES]
-    ledger.forget([pinned.manifest.window], "test")
+    forget_windows(ledger, [pinned.manifest.window], "test")
     assert listed(ledger, pinned) == []
 
 
@@ -120,7 +121,7 @@ def test_a_list_that_a_crash_left_as_it_was_is_found_and_made_by_ledger_verify(
     for each in windows[1:]:
         publish(ledger, each, "file:/out")
         with never_made():
-            ledger.forget([each.manifest.window], "test")
+            forget_windows(ledger, [each.manifest.window], "test")
     ledger.window_folders.pin_again(windows[2].manifest)
 
     claims = [each for each in verify(ledger) if not each.holds]
@@ -138,10 +139,10 @@ def test_windows_that_are_forgotten_once_more_have_their_lists_emptied(
         publish(ledger, each, "file:/out")
     names = [each.manifest.window for each in windows]
     with never_made():
-        ledger.forget(names, "test")
+        forget_windows(ledger, names, "test")
     assert [listed(ledger, each) for each in windows] == [[f"file:///out/{each}" for each in FILES]] * 2
     assert [each.id for each in ledger.windows()] == names[1:]
-    ledger.forget(names, "test")
+    forget_windows(ledger, names, "test")
     assert [listed(ledger, each) for each in windows] == [[], []]
     assert ledger.windows() == []
 

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.findings import RecordQuery, find_records
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.keys import partition_of_key
 from tests.integration.ledger.added_topics import ADDED, add_topic, at_hour
@@ -50,7 +51,7 @@ def test_a_key_alone_has_partitions_and_no_window(ledger: Ledger) -> None:
 
 
 def test_a_forgotten_window_is_one_of_its_windows(ledger: Ledger) -> None:
-    ledger.forget([window(0)], "a test")
+    forget_windows(ledger, [window(0)], "a test")
     assert find_records(ledger, RecordQuery("t", at_ms=T0)).windows() == {window(0)}
 
 

@@ -11,6 +11,7 @@ import pytest
 from upath import UPath
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
+from airflow_kafka_offsets.ledger.forgetting import forget_instants, forget_windows
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
@@ -214,7 +215,7 @@ def resolved_anew(
     :param added: where it ends on a topic that it didn't have.
     """
     first = log.pin(0, 10, published=True).manifest.window
-    log.ledger.forget_instants([first])
+    forget_instants(log.ledger, [first])
     ends = [snapshot({0: offset}, at_ms=T0 + at * MINUTE_MS) for at, offset in ((0, 1000), (10, later), (20, 1020))]
     if added is not None:
         log.ledger.open(["t", "u"], "cluster-1", IsolationLevel.READ_COMMITTED)
@@ -248,7 +249,7 @@ def test_a_window_that_is_not_pinned_yet_or_was_taken_back_keeps_no_group_from_b
 def test_around_a_window_that_was_forgotten_meanwhile_that_is_the_error(log: Minutes) -> None:
     log.pin(0, 10, published=True)
     looked_at = log.pin(20, 30, published=True)
-    log.ledger.forget([looked_at.manifest.window], "for a test")
+    forget_windows(log.ledger, [looked_at.manifest.window], "for a test")
     with pytest.raises(LedgerCorruptError, match=f"has no window {looked_at.manifest.window}"):
         log.around(looked_at).before()
 

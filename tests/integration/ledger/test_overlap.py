@@ -14,6 +14,7 @@ from upath import UPath
 
 from airflow_kafka_offsets.errors import WindowOverlapError
 from airflow_kafka_offsets.ledger import storage
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive
 from airflow_kafka_offsets.ledger.verification import verify
@@ -120,7 +121,7 @@ class TestRefused:
 
     def test_a_forgotten_one_is_in_nobodys_way(self, local: Ledger) -> None:
         standing = local.pin_window(*at(local, 0, 60))
-        local.forget([standing.manifest.window], "test")
+        forget_windows(local, [standing.manifest.window], "test")
         local.pin_window(*at(local, 17, 77))
         assert len(names(local)) == 1
 

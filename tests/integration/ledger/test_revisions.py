@@ -10,6 +10,7 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, InstantForgottenError, LedgerError
 from airflow_kafka_offsets.ledger import window_folders
+from airflow_kafka_offsets.ledger.forgetting import forget_instants, forget_snapshots, forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, names
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -53,7 +54,7 @@ def publish(ledger: Ledger, pinned: PinnedManifest) -> None:
 class TestForget:
     def test_a_forgotten_window_is_resolved_anew_as_the_next_revision(self, ledger: Ledger) -> None:
         first = pin(ledger, 0, 10, 20)
-        assert ledger.forget([FIRST], "test") == [T0, T0 + HOUR_MS]
+        assert forget_windows(ledger, [FIRST], "test") == [T0, T0 + HOUR_MS]
         assert ledger.windows() == []
         assert ledger.snapshots.entries() == []
         again = pin(ledger, 0, 11, 25)
@@ -64,7 +65,7 @@ class TestForget:
 
     def test_what_was_pinned_stays_readable(self, ledger: Ledger) -> None:
         first = pin(ledger, 0, 10, 20)
-        ledger.forget([FIRST], "test")
+        forget_windows(ledger, [FIRST], "test")
         assert ledger.pinned(FIRST, 1) == first
         assert ledger.snapshots.read(first.manifest.start_snapshot).offsets()
 
@@ -72,14 +73,14 @@ class TestForget:
         """Or the two would no longer meet."""
         pin(ledger, 0, 10, 20)
         pin(ledger, 1, 20, 30)
-        assert ledger.forget([FIRST], "test") == [T0]
+        assert forget_windows(ledger, [FIRST], "test") == [T0]
         again = pin(ledger, 0, 12, 99)
         assert [(each.start_offset, each.end_offset) for each in again.manifest.ranges] == [(12, 20)]
 
     def test_forgetting_twice_is_forgetting_once(self, ledger: Ledger) -> None:
         pin(ledger, 0, 10, 20)
-        ledger.forget([FIRST], "test")
-        assert ledger.forget([FIRST], "test") == []
+        forget_windows(ledger, [FIRST], "test")
+        assert forget_windows(ledger, [FIRST], "test") == []
 
     def test_an_instant_can_be_forgotten_and_resolved_again_and_again(self, ledger: Ledger) -> None:
         for offset in (10, 11, 12):
@@ -118,7 +119,7 @@ class TestRaces:
         the moment before."""
         pin(ledger, 0, 10, 20)
         pin(ledger, 1, 20, 30)
-        ledger.forget_instants([FIRST, SECOND])
+        forget_instants(ledger, [FIRST, SECOND])
         assert ledger.snapshots.entries() == []
         fresh = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((11, 25, 35))]
         start, end = ledger.append(fresh[:2], [FIRST])
@@ -129,7 +130,7 @@ class TestRaces:
     def test_a_forgotten_instant_bounds_others_as_long_as_a_window_was_made_from_it(self, ledger: Ledger) -> None:
         """Found by the chaos run: a cut began behind the end that it brought back, and failed for good."""
         pin(ledger, 0, 10, 20)
-        ledger.forget_instants([FIRST])
+        forget_instants(ledger, [FIRST])
         cut = [snapshot({0: each}, at_ms=T0 + at_ms) for at_ms, each in ((HOUR_MS // 2, 25), (HOUR_MS, 26))]
         start, end = ledger.append(cut)
         assert [offset_of(each) for each in (start, end)] == [20, 20]
@@ -141,7 +142,7 @@ class TestRaces:
     def test_and_bounds_nobody_where_what_counts_contradicts_it(self, ledger: Ledger) -> None:
         """Three windows were resolved anew together, with late records, and the task died after the first."""
         windows = [pin(ledger, hour, 10, 10).manifest.window for hour in (0, 1, 2)]
-        ledger.forget_instants(windows)
+        forget_instants(ledger, windows)
         fresh = [snapshot({0: 25}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER) for hour in range(5)]
         ledger.append(fresh[:2], windows)
         assert [offset_of(each) for each in ledger.append(fresh[3:])] == [25, 25], "the third ends where they do"
@@ -153,7 +154,7 @@ class TestRaces:
     ) -> None:
         """A window that was forgotten for good made every later one list all months."""
         pin(ledger, 0, 10, 20)
-        ledger.forget([FIRST], "test")
+        forget_windows(ledger, [FIRST], "test")
         pin(ledger, 60 * 24, 30, 40)
         listed: list[str] = []
 
@@ -168,7 +169,7 @@ class TestRaces:
 
     def test_and_not_whom_it_is_resolved_anew_with(self, ledger: Ledger) -> None:
         pin(ledger, 0, 10, 20)
-        ledger.forget_instants([FIRST])
+        forget_instants(ledger, [FIRST])
         fresh = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((25, 26))]
         assert [offset_of(each) for each in ledger.append(fresh, [FIRST])] == [25, 26]
 
@@ -176,7 +177,7 @@ class TestRaces:
         """A window was pinned from it at the very moment, by a task that is told so; or resolved anew beside it."""
         pin(ledger, 0, 10, 20)
         pin(ledger, 1, 20, 30)
-        ledger.forget_instants([FIRST, SECOND])
+        forget_instants(ledger, [FIRST, SECOND])
         fresh = [
             snapshot({0: each}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER)
             for hour, each in enumerate((11, 25, 15))
@@ -188,7 +189,7 @@ class TestRaces:
     def test_and_both_move_where_both_are_being_resolved_anew(self, ledger: Ledger) -> None:
         pin(ledger, 0, 10, 20)
         pin(ledger, 1, 20, 30)
-        ledger.forget_instants([FIRST, SECOND])
+        forget_instants(ledger, [FIRST, SECOND])
         fresh = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((11, 25, 35))]
         stored = ledger.append(fresh, [FIRST, SECOND])
         assert [offset_of(each) for each in stored] == [11, 25, 35]
@@ -197,7 +198,7 @@ class TestRaces:
         """The look-up finds what is left; the window begins where it began."""
         first = pin(ledger, 0, 10, 20)
         publish(ledger, first)
-        ledger.forget_instants([FIRST])
+        forget_instants(ledger, [FIRST])
         gone = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS, log_start=15) for hour, each in enumerate((15, 25))]
         stored = ledger.append(gone, [FIRST])
         with pytest.raises(DataLossError, match="5 from 10 on"):
@@ -298,10 +299,10 @@ class TestClocks:
         assert list(between.offsets().values()) == [5]
 
     def test_taken_back_it_holds_nothing_down(self, ledger: Ledger, ahead: OffsetSnapshot) -> None:
-        (taken,) = ledger.forget_snapshots(T0 + HOUR_MS)
+        (taken,) = forget_snapshots(ledger, T0 + HOUR_MS)
         assert taken.number == ahead.number
         assert ledger.snapshots.forgotten([ahead]) == [ahead]
-        assert ledger.forget_snapshots(T0 + HOUR_MS) == []
+        assert forget_snapshots(ledger, T0 + HOUR_MS) == []
         later = ledger.snapshots.append(snapshot({0: 50}, at_ms=T0 + 2 * HOUR_MS))
         assert list(later.offsets().values()) == [50]
         assert [each.number for each in ledger.snapshots.entries()] == [1, later.number]
@@ -309,17 +310,17 @@ class TestClocks:
     def test_one_that_a_window_was_made_from_stays(self, ledger: Ledger, ahead: OffsetSnapshot) -> None:
         pinned = ledger.pin_window(ledger.snapshots.read(1), ahead)
         with pytest.raises(ConfigurationError, match=f"ledger forget loads {pinned.manifest.window}$"):
-            ledger.forget_snapshots(T0 + HOUR_MS)
+            forget_snapshots(ledger, T0 + HOUR_MS)
         publish(ledger, pinned)
         with pytest.raises(
             ConfigurationError, match=r"--force. Windows with other names would load the same records again"
         ):
-            ledger.forget_snapshots(T0 + HOUR_MS)
-        ledger.forget([pinned.manifest.window], "test")
-        assert len(ledger.forget_snapshots(T0 + HOUR_MS)) == 1
+            forget_snapshots(ledger, T0 + HOUR_MS)
+        forget_windows(ledger, [pinned.manifest.window], "test")
+        assert len(forget_snapshots(ledger, T0 + HOUR_MS)) == 1
 
     def test_a_window_is_not_pinned_with_one_that_was_taken_back(self, ledger: Ledger, ahead: OffsetSnapshot) -> None:
-        ledger.forget_snapshots(T0 + HOUR_MS)
+        forget_snapshots(ledger, T0 + HOUR_MS)
         with pytest.raises(InstantForgottenError):
             ledger.pin_window(ledger.snapshots.read(1), ahead)
 

@@ -11,6 +11,7 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.ledger.forgetting import forget_snapshots
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
@@ -54,7 +55,7 @@ def test_one_that_was_forgotten_is_refused(tmp_path: Path) -> None:
     """``ledger forget-snapshots`` has taken back what a wrong clock had stored."""
     ledger = made(tmp_path)
     xcom = stored(ledger, 1000)
-    ledger.forget_snapshots(T0)
+    forget_snapshots(ledger, T0)
     with pytest.raises(LedgerConflictError, match=r"Snapshot 1 as of latest, .* was forgotten") as failed:
         use(xcom, tmp_path)
     assert "Clear the task that stored it, and this one" in str(failed.value)

@@ -10,6 +10,7 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import create_exclusive, names, to_json_bytes
 from airflow_kafka_offsets.ledger.verification import Claim, verify
@@ -198,7 +199,7 @@ class TestCheckpoints:
 
     def test_nothing_is_kept_for_a_window_that_was_forgotten_meanwhile(self, local: Ledger) -> None:
         window = load(local, DAY[0]).manifest.window
-        local.forget([window], "for a test")
+        forget_windows(local, [window], "for a test")
         local.keep_day(window)
         assert names(local.folder / "checkpoints") == []
 
@@ -272,7 +273,7 @@ class TestCheckpoints:
     def test_a_window_of_a_kept_day_that_is_resolved_anew_is_seen(self, local: Ledger) -> None:
         for hour in DAY:
             load(local, hour)
-        local.forget([local.windows()[5].id], "test")
+        forget_windows(local, [local.windows()[5].id], "test")
         claims = verify(local)
         assert "no window from" in claims[-1].found
         assert len(local.summaries()) == 23

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions, partitions_of_key
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowState
@@ -171,14 +172,14 @@ class TestNowhere:
     def test_of_a_window_that_was_forgotten(self, ledger: Ledger) -> None:
         for hour in range(3):
             load(ledger, hour)
-        ledger.forget([window(1)], "a test")
+        forget_windows(ledger, [window(1)], "a test")
         found = ask(ledger, T0 + HOUR_MS)
         assert found.forgotten == (window(1),)
         assert (found.nowhere or "").endswith(f"; {window(1)} had it, but was forgotten")
 
     def test_one_that_was_resolved_again_is_not_forgotten(self, ledger: Ledger) -> None:
         load(ledger, 0)
-        ledger.forget([window(0)], "a test")
+        forget_windows(ledger, [window(0)], "a test")
         resolve(ledger, 0)
         assert only(ask(ledger, T0)).place.revision == 2
 
@@ -271,7 +272,7 @@ class TestWhatWasAddedLater:
 
     def test_at_one_that_was_forgotten_or_is_being_pinned_too(self, ledger: Ledger, tmp_path: Path) -> None:
         add_topic(ledger)
-        ledger.forget([window(1)], "a test")
+        forget_windows(ledger, [window(1)], "a test")
         assert find_at(ledger, ADDED, T0 + HOUR_MS).first == window(2)
         (tmp_path / "loads" / "windows" / window(-1)[:6] / window(-1)).mkdir()
         assert find_at(ledger, ADDED, T0 - HOUR_MS).first == window(2)
@@ -305,7 +306,7 @@ class TestWhatWasAddedLater:
     ) -> None:
         add_topic(ledger)
         pin(ledger, at_hour(3, AT_ADDED), at_hour(4, AT_ADDED + OFFSETS))
-        ledger.forget([window(2)], "a test")
+        forget_windows(ledger, [window(2)], "a test")
         found = find_at(ledger, ADDED, T0)
         assert found.first is None
         assert (found.nowhere or "").endswith("it was added later, or no such topic exists")

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.keys import partition_of_key
@@ -290,7 +291,7 @@ class TestWhose:
         self, get: Get, shared: Ledger
     ) -> None:
         shared.window(window(0)).record_attempt("b-1", OF_SECRET)
-        shared.forget([window(0), window(1)], "a test")
+        forget_windows(shared, [window(0), window(1)], "a test")
         assert get("viewer", "shared", at=AT[0]).status_code == 403
         assert f"{window(0)} had it, but was forgotten" in get("admin", "shared", at=AT[0]).json()["nowhere"]
         assert f"{window(1)} had it, but was forgotten" in get("viewer", "shared", at=AT[1]).json()["nowhere"]

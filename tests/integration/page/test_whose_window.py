@@ -13,6 +13,7 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 from starlette.testclient import TestClient
 
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
@@ -89,7 +90,7 @@ class TestAForgottenRevision:
         pinned = resolve(ledger, 11)
         ledger.folder_of(pinned).record_attempt("b-1", OF_SECRET)
         publish(ledger, pinned, "b-1")
-        ledger.forget([pinned.manifest.window], "a test")
+        forget_windows(ledger, [pinned.manifest.window], "a test")
         again = Ledger(ObjectStoragePath(ledger.uri.rpartition("/")[0]), ledger.pipeline)
         pinned = resolve(again, 11)
         assert pinned.manifest.revision == 2
@@ -105,7 +106,7 @@ class TestAForgottenRevision:
         folder.record_attempt("b-1", OF_SECRET)
         folder.record_attempt(f"b-1{OF_LOAD}app", {"handed_over": True})
         publish(ledger, pinned, f"b-1{OF_LOAD}app")
-        ledger.forget([pinned.manifest.window], "a test")
+        forget_windows(ledger, [pinned.manifest.window], "a test")
         again = Ledger(ObjectStoragePath(ledger.uri.rpartition("/")[0]), ledger.pipeline)
         pinned = resolve(again, 11)
         again.folder_of(pinned).record_attempt("c-1", OF_LOADS)

@@ -17,6 +17,7 @@ from airflow.models.trigger import TRIGGER_FAIL_REPR, TriggerFailureReason
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.triggers.base import BaseTrigger
 
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.ledger.window_listing import WindowState
@@ -122,7 +123,7 @@ class TestUnpublished:
     ) -> None:
         """S23: another one will have its name."""
         wait = deferred(verify, context)
-        ledger.forget([pinned.manifest.window], "resolved too early")
+        forget_windows(ledger, [pinned.manifest.window], "resolved too early")
         event = triggerer.event(triggerer.start(taken_up(wait.trigger)))
         with pytest.raises(AirflowFailException, match="has been forgotten since this run resolved it"):
             verify.resume_execution(wait.method_name, {"event": event}, context)

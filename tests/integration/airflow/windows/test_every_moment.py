@@ -19,6 +19,7 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError
 from airflow_kafka_offsets.ledger import storage
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
@@ -51,7 +52,7 @@ class TestEveryMoment:
         [
             (lambda ledger, pinned, of: publish_next(ledger, of(revised(ledger, pinned), "a-2")), [[2], [1, 2]]),
             (lambda ledger, pinned, of: publish_next(ledger, of(pinned, "a-2")), [[1], [1, 1]]),
-            (lambda ledger, pinned, _: ledger.forget([pinned.manifest.window], "test"), [[], [1]]),
+            (lambda ledger, pinned, _: forget_windows(ledger, [pinned.manifest.window], "test"), [[], [1]]),
         ],
         ids=["a newer revision", "the same one", "forgetting"],
     )

@@ -20,6 +20,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     UnprovenError,
 )
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.verification import verify
@@ -111,7 +112,7 @@ class TestOneAttempt:
         self, client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, count: Count
     ) -> None:
         counted = count(pinned)
-        ledger.forget([pinned.manifest.window], "test")
+        forget_windows(ledger, [pinned.manifest.window], "test")
         with pytest.raises(LedgerConflictError, match="has been forgotten since it was resolved"):
             publish(client, ledger, counted)
         assert published(ledger, pinned) == []
@@ -259,7 +260,7 @@ class TestAPause:
         moment: str,
     ) -> None:
         counted, window = count(pinned), pinned.manifest.window
-        meanwhile(moment, lambda: ledger.forget([window], "test"))
+        meanwhile(moment, lambda: forget_windows(ledger, [window], "test"))
         with pytest.raises(LedgerConflictError, match="has been forgotten since it was resolved"):
             publish(client, ledger, counted)
         assert ledger.window_folders.publication(window) is None

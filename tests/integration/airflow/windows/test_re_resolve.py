@@ -9,6 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LedgerConflictError, SparkFailedError
+from airflow_kafka_offsets.ledger.forgetting import forget_instants
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -142,7 +143,7 @@ class TestBesideAnother:
         resolve(ten, at(0), at(2))
         first = resolve(ten, at(2), at(7))
         delete_before(ten, 9)
-        ledger.forget_instants([first["window"]])
+        forget_instants(ledger, [first["window"]])
 
         beside = WindowPinner(client, ledger, [ten], IsolationLevel.READ_COMMITTED).window(T0_MS + 5000, T0_MS + 7000)
         assert [(each.start_offset, each.end_offset) for each in beside.pinned.manifest.ranges] == [(7, 7)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from airflow.sdk import ObjectStoragePath
 
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
@@ -72,7 +73,7 @@ def make_orders(
         elif hour != HOLE:
             _bring_on(ledger, _pin(ledger, topics, hour), hour)
     if trouble:
-        ledger.forget([window(REVISED)], "resolved anew")
+        forget_windows(ledger, [window(REVISED)], "resolved anew")
         _prove(ledger, _pin(ledger, topics, REVISED), REVISED)
         _overlap(ledger, topics)
     return ledger

@@ -7,6 +7,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
+from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -65,7 +66,7 @@ class TestUncleanElection:
         assert fails_with(LogTruncatedError, failed)
         with pytest.raises(LogTruncatedError, match=f"{topic}-0 was truncated at 3, below 7"):
             readable(client, ledger, ledger.pinned(window["window"]))
-        ledger.forget([window["window"]], "truncated")
+        forget_windows(ledger, [window["window"]], "truncated")
         assert ranges(resolve(topic, at(0), at(20))) == [(0, 0, 9)]
 
     def test_is_found_before_a_load_whose_end_was_clamped_though_the_log_has_grown_again(
