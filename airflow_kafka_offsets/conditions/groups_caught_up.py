@@ -24,7 +24,7 @@ from airflow_kafka_offsets.conditions.client_calls import (
     worst,
 )
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
-from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, number_of
+from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, number_of, shorten
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
@@ -207,8 +207,8 @@ class GroupsCaughtUp(Condition):
             if own.status is LagStatus.LOG_TRUNCATED:
                 return f"has a commit on {own.topic}-{own.partition}, whose log was truncated below it"
         if self.no_commit == "wait" and uncommitted:
-            first = uncommitted[0]
-            return f"has no commit on {len(uncommitted)} partitions, such as {first.topic}-{first.partition}"
+            on = shorten(f"{own.topic}-{own.partition}" for own in uncommitted)
+            return f"has no commit on {number_of(len(uncommitted), 'partition')} ({on})"
         return "has committed nothing yet" if self.no_commit == "ignore" and len(uncommitted) == len(partitions) else ""
 
     def _limit(self) -> int | None:

@@ -1,6 +1,7 @@
 """Forgetting: windows and snapshots that stop counting, by somebody's order or because they are resolved again.
 
-Nothing is deleted: a file beside what is forgotten says who asked for it.
+Nothing is deleted. A forgotten window gets a file beside its folder that says who asked for it; forgetting a snapshot is
+an entry in the log of snapshots, which says nothing of that.
 """
 
 from __future__ import annotations

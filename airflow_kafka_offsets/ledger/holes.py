@@ -211,7 +211,7 @@ class Surroundings:
         return self._ledger.checkpoints.read()
 
     def _between(self, earlier: Manifest, later: Manifest) -> Hole | None:
-        """The hole between two neighboring published windows. Two that meet in time leave offsets out when one was
+        """The hole between two neighbouring published windows. Two that meet in time leave offsets out when one was
         resolved again and its newest revision isn't loaded yet."""
         whole = self._stretch(earlier, later)
         if whole is None:

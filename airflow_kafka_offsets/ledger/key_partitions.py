@@ -102,7 +102,7 @@ def partitions_of_key(ledger: Ledger, topic: str, key: bytes) -> KeyPartitions:
 
 
 def refuse_unknown_topic(topic: str, known: Collection[str], uri: str) -> None:
-    """Refuse a topic that a ledger doesn't have, such as a misspelled one.
+    """Refuse a topic that a ledger doesn't have, such as a misspelt one.
 
     :param known: the ledger's topics.
     :param uri: the ledger's URI.

@@ -1,5 +1,5 @@
 """Entries of the log of snapshots, named in the index by time like ``20261121T060000000Z_00000042_instant``; and a
-writer's view of the log: the neighbors of a new snapshot, which it must not contradict."""
+writer's view of the log: the neighbours of a new snapshot, which it must not contradict."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class SnapshotIndex:
     def nearer(
         self, timestamp_ms: int, before: OffsetSnapshot | None, after: OffsetSnapshot | None
     ) -> tuple[list[int], list[int]]:
-        """Numbers of the forgotten snapshots in use that are nearer to an instant than its neighbors: the earlier ones
+        """Numbers of the forgotten snapshots in use that are nearer to an instant than its neighbours: the earlier ones
         and the later ones, each nearest first."""
         low = -math.inf if before is None else before.timestamp_ms
         high = math.inf if after is None else after.timestamp_ms
@@ -157,9 +157,9 @@ class SnapshotIndex:
         return replace(snapshot, as_of=replace(snapshot.as_of, follows=before[-1]))
 
     def refuse_ahead(self, fresh: OffsetSnapshot, pipeline: str) -> None:
-        """Refuse to store a snapshot whose next neighbor in time has a time in the future.
+        """Refuse to store a snapshot whose next neighbour in time has a time in the future.
 
-        :raises LedgerError: with the command that forgets that neighbor.
+        :raises LedgerError: with the command that forgets that neighbour.
         """
         at_instant = fresh.as_of.kind is AsOfKind.INSTANT
         last = self.entries[-1] if self.entries else None

@@ -1,6 +1,6 @@
 """The log of snapshots: numbered files, appended optimistically, as Delta Lake commits its log.
 
-A writer clamps its snapshot between the nearest stored neighbors in time, and creates the next number exclusively. If
+A writer clamps its snapshot between the nearest stored neighbours in time, and creates the next number exclusively. If
 another writer took that number, it reads the log and clamps again. So every entry takes all earlier ones into account,
 and the chain is monotone under any race.
 
@@ -137,10 +137,10 @@ class SnapshotLog:
         return {snapshot.timestamp_ms: snapshot for snapshot in found if snapshot is not None}
 
     def append(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
-        """Store a snapshot, clamped between its neighbors. First writer wins.
+        """Store a snapshot, clamped between its neighbours. First writer wins.
 
         :returns: the stored snapshot: the earlier writer's, if the instant or run already has one.
-        :raises TopicChangedError: when it contradicts its neighbors.
+        :raises TopicChangedError: when it contradicts its neighbours.
         """
         (stored,) = self.append_all([snapshot])
         return stored
@@ -154,8 +154,8 @@ class SnapshotLog:
         :param in_use: which forgotten snapshots are still in use, for example because the task that forgot them died
             before it forgot their windows. Called each time the log is listed.
         :returns: the stored snapshots, in the same order.
-        :raises WindowError: when one contradicts its neighbors, as :func:`.boundaries.clamp` says.
-        :raises OutdatedSurveyError: when the neighbor was stored after Kafka was asked.
+        :raises WindowError: when one contradicts its neighbours, as :func:`.boundaries.clamp` says.
+        :raises OutdatedSurveyError: when the neighbour was stored after Kafka was asked.
         """
         stored: list[OffsetSnapshot] = []
         for _ in range(_MOST_TRIES):

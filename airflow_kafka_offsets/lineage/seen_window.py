@@ -20,7 +20,7 @@ class SeenWindow:
     :param rows: number of published rows.
     :param further: a job's other outputs.
     :param verdict: the verdict on the rows; None when they weren't checked.
-    :param tiling: how the window meets its neighbors; None when that wasn't checked.
+    :param tiling: how the window meets its neighbours; None when that wasn't checked.
     """
 
     pinned: PinnedManifest

@@ -23,7 +23,7 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
     Pins the run's window: resolves its two instants to offsets, once, and writes the manifest.
 
     The window comes from ``start`` and ``end``, else from the run's partition date, else from its data interval.
-    Neighboring windows share their instants, so that windows tile in any order of runs; a rerun returns the same
+    Neighbouring windows share their instants, so that windows tile in any order of runs; a rerun returns the same
     manifest.
 
     :param start: explicit start, inclusive, ISO-8601 with a time zone; or what ``KafkaOffsetSnapshotOperator`` returned

@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     """
     Publishes a loaded window, unless it is published already; checks the published attempt against the manifest, and
-    the manifest against its neighbors.
+    the manifest against its neighbours.
 
     ``KafkaSparkSubmitOperator`` publishes what it loads. If something else submits Spark (the classic operator,
     ``@task.pyspark``, a notebook), this operator publishes: after the driver has counted, the counts are proved, and
     Kafka has confirmed that the topics are still those that were resolved.
 
     It proves three claims: the rows read fit the manifest; the rows written are the rows read; and the window meets
-    its neighbors without gap or overlap, both the windows that touch it and the nearest published ones on each side.
+    its neighbours without gap or overlap, both the windows that touch it and the nearest published ones on each side.
     The verdict is recorded in the ledger.
 
     Offsets between the nearest earlier published window and this one that no published window covers are a hole. The
@@ -347,5 +347,5 @@ def _outside(timed: bool, rows: int | None) -> str:
 
 
 def _describe(seen: SeenHoles) -> str:
-    """How the window meets its neighbors, for the log and XCom."""
+    """How the window meets its neighbours, for the log and XCom."""
     return "; ".join(seen.told()) or ("no neighbour yet" if seen.alone else "tiles")

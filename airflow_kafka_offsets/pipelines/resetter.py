@@ -225,5 +225,5 @@ class Resetter:
 
     def _refuse_unknown(self, described: GroupDescription) -> None:
         if described.is_unknown:
-            error = ResponseError("GROUP_ID_NOT_FOUND", 69, False, "no such group; is it misspelled, or a new one")
+            error = ResponseError("GROUP_ID_NOT_FOUND", 69, False, "no such group; is it misspelt, or a new one")
             raise OffsetsError("Resetting offsets", [(f"group {self._group}", error)])

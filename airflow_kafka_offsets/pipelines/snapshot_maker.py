@@ -169,7 +169,7 @@ class SnapshotMaker:
         matching = TopicsMetadata(topic for topic in found if self._wanted.fullmatch(topic.topic))
         if not len(matching):
             raise ConfigurationError(
-                f"None of the {len(found)} topics that this connection may describe matches {self._wanted.pattern!r}."
+                f"Of the topics that this connection may describe ({len(found)}), none matches {self._wanted.pattern!r}."
             )
         # Leaving out a topic that can't be described right now would make a snapshot of fewer topics.
         return [topic.topic for topic in matching.raise_for_errors()]
@@ -194,7 +194,7 @@ class SnapshotMaker:
         """
         for tries in range(1, _MOST_SURVEYS + 1):
             snapshots = made(asked.survey)
-            # Only after the survey: otherwise a misspelled topic would belong to the pipeline for good.
+            # Only after the survey: otherwise a misspelt topic would belong to the pipeline for good.
             self._ledger.open(asked.survey.facts, asked.survey.cluster_id, self._isolation_level)
             try:
                 return self._ledger.append(snapshots, revising, asked.known), asked

@@ -65,7 +65,8 @@ _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t\f]*")
 _CONF = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*(.*)")
 _ESCAPED, _CONTROLS = re.compile(r"\\(.)"), {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _EARLIER_WINDOWS = 3
-"""How many earlier windows are searched for the size of a record: the newest may be empty, or not loaded yet."""
+"""How many windows, this one among them, are searched for the size of a record: the newest may be empty, or not loaded
+yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +286,7 @@ def _loaded_size(ledger: Ledger, manifest: Manifest) -> float | None:
 
 def _windows_before(ledger: Ledger, manifest: Manifest) -> Iterator[WindowFolder]:
     """This window and earlier ones, latest first, of its own month and the month before. A backfill's windows resemble
-    their neighbors, not the newest windows, and listing a whole ledger takes long."""
+    their neighbours, not the newest windows, and listing a whole ledger takes long."""
     own = month_of(manifest.window)
     first_day = datetime.strptime(own, "%Y%m").replace(tzinfo=UTC)
     for month in (own, f"{first_day - timedelta(days=1):%Y%m}"):

@@ -101,7 +101,6 @@ def kafka_window_load(
     :param outlets: assets whose events the task ``verify`` emits, so that Dags that they start find the window proved.
     :param default_args: arguments of all four tasks, such as ``retries``, ``retry_delay`` and ``pool``.
     :param load: all other arguments of :class:`~airflow_kafka_offsets.operators.spark_submit.KafkaSparkSubmitOperator`.
-        :class:`~airflow_kafka_offsets.operators.spark_submit.KafkaSparkSubmitOperator`.
     :raises ConfigurationError: when ``topic_pattern`` is given and the group waits.
     """
     if wait and topic_pattern is not None:

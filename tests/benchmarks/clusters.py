@@ -203,7 +203,7 @@ def write(bootstrap_servers: str, topics: Iterable[Topic]) -> None:
         for turn, partition in enumerate(topic.with_records()):
             first_ms = INSTANT_MS + (HOUR_MS // 2 if turn % 2 else -HOUR_MS // 2)
             for number in range(topic.records):
-                # In these partitions, all records are older than the instant.
+                # Away from the instant: where the first record is older, all are.
                 moment_ms = first_ms + number * HOUR_MS * (1 if turn % 2 else -1)
                 producer.send(topic.name, b"record", partition=partition, timestamp_ms=moment_ms)
     producer.flush(timeout=_DEADLINE_S)

@@ -1,7 +1,7 @@
 """Client settings: how to reach a cluster, from the librdkafka keys in Airflow's Kafka connections.
 
 Consumers and producers share the connection, so keys that concern only them are accepted and have no effect here. Any
-other key is refused by name, so that a misspelled ``ssl.ca.loction`` isn't silently ignored.
+other key is refused by name, so that a misspelt ``ssl.ca.loction`` isn't silently ignored.
 """
 
 from __future__ import annotations

@@ -81,6 +81,7 @@ async def look_up(
 class Survey:
     """The state of some topics at one time.
 
+    :param cluster_id: of the cluster that answered.
     :param facts: id, partition count and settings by topic.
     :param extents: where the logs start and end; an element for every partition.
     """

@@ -47,7 +47,6 @@ class PartitionLag(NamedTuple):
     :param committed_offset: next offset the group will read; None without a commit.
     :param leader_epoch: epoch committed with it (KIP-320); None when there is none.
     :param metadata: the committer's own text; may be empty.
-    :param metadata: the committer's own words; may be empty.
     :param log_start_offset: first offset that still exists; None when unknown.
     :param high_watermark: end of the log under read_uncommitted; None when unknown or not requested.
     :param last_stable_offset: end of the log under read_committed; None when unknown or not requested.

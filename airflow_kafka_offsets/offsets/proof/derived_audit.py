@@ -42,7 +42,7 @@ def _misread(rows: DerivedRows, records: Tally, span: int, result: RunResult) ->
     read = rows.read.count
     if _read_again(rows.read, records, result.task_starts):
         yield (
-            f"{what} were made of {read} records, but the window has {records.count}: Spark read some more than "
+            f"{what} were made of {read} records, where the window has {records.count}: Spark read some more than "
             "once, for a sort, a repartitionByRange or a join without a condition whose other side isn't broadcast, or "
             "because an executor was lost. If one was lost, run the task again; otherwise sort only what was "
             "aggregated, or broadcast the other side"

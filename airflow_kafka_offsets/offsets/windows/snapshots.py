@@ -109,9 +109,9 @@ class TopicFacts:
     :param topic_id: distinguishes a re-created topic from the old one (KIP-516); None from brokers before 2.8.
     :param partition_count: number of partitions.
     :param cleanup_policy: ``delete``, ``compact`` or both, joined by a comma; None when it may not be described.
-    :param retention_ms: milliseconds; -1 means for ever, as in Kafka's own setting; None when unknown.
     :param retention_ms: milliseconds; -1 means forever, as in Kafka's own setting; None when unknown.
     :param retention_bytes: bytes per partition; -1 means no limit; None when unknown.
+    :param timestamp_type: ``CreateTime`` or ``LogAppendTime``; None when unknown.
     """
 
     topic: str
@@ -270,4 +270,4 @@ def future_warning(snapshot: OffsetSnapshot) -> str | None:
     ]
     if not worst:
         return None
-    return f"Records from the future were found, {shorten(worst)}: windows up to their time will be empty there."
+    return f"There are records from the future, at {shorten(worst)}: there, windows up to their time will be empty."

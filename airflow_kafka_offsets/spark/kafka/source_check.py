@@ -46,7 +46,7 @@ _CUT_SINCE = (
 )
 _CUT_BETWEEN = (
     f"Logs of window {{window}} were truncated below its start before its end was resolved: {{logs}}. {_ELECTION} "
-    f"Records below the start are in no window. Nothing is published. Forget this window. {FORGET_PAST}"
+    f"The new records below the start are in no window. Nothing is published. Forget this window. {FORGET_PAST}"
 )
 _TRUNCATED = "org.apache.kafka.clients.consumer.LogTruncationException"
 

@@ -117,7 +117,9 @@ class TestClient:
         self, keys: dict[str, str], kdc: Kdc, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("KRB5CCNAME", f"FILE:{kdc.ticket('loader')}")
-        with pytest.raises(AuthenticationError, match=r"login at .* failed: Server broker/localhost.* not found"):
+        with pytest.raises(
+            AuthenticationError, match=r"Kerberos login at .* failed: Server broker/localhost.* not found"
+        ):
             cluster_of(keys | {"sasl.kerberos.service.name": "broker"})
 
     def test_may_do_better_later_where_no_kdc_answers(
@@ -182,5 +184,5 @@ def test_a_missing_ticket_fails_a_task_for_good(
     monkeypatch.setenv("AIRFLOW_CONN_KERBEROS", json.dumps({"conn_type": "kafka", "extra": keys}))
     day = {"start": "2013-03-09T00:00:00Z", "end": "2013-03-10T00:00:00Z"}
     sensor = KafkaWindowCompleteSensor(task_id="c", topics="flights", kafka_conn_id="kerberos", **day)
-    with pytest.raises(AirflowFailException, match="Kerberos login at"):
+    with pytest.raises(AirflowFailException, match=r"Kerberos login at .* failed: "):
         sensor.execute(context)

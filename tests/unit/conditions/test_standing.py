@@ -62,7 +62,7 @@ class TestNoCommit:
     def test_it_is_waited_for_even_where_there_is_nothing_to_read(self) -> None:
         empty = lag(CommittedOffset("t", 0, 100), logs=[extent(0), extent(1, start=5, end=5)])
         standing = judge(empty, no_commit="wait")
-        assert (standing.total, standing.why_unknown) == (None, "has no commit on 1 partitions, such as t-1")
+        assert (standing.total, standing.why_unknown) == (None, "has no commit on 1 partition (t-1)")
         assert judge(empty).total == 0
 
     def test_where_nothing_was_ever_committed_there_is_nothing_to_ignore(self) -> None:

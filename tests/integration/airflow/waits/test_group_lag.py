@@ -208,7 +208,7 @@ class TestNoCommit:
         assert look(half).done, "from the log start there is nothing to read"
         found = look(half, no_commit="wait")
         assert not found.done
-        assert found.summary == f"{half} has no commit on 1 partitions, such as {name}-0"
+        assert found.summary == f"{half} has no commit on 1 partition ({name}-0)"
         commit(half, name, 0)
         assert look(half, no_commit="wait").done
 

@@ -142,7 +142,7 @@ class TestTheCommand:
         count(pinned, read=Tally())
         code, _, err = run("ledger", "publish", "loads", window["window"])
         assert code == 1
-        assert "is proved by its counts (a-1)" in err
+        assert f"None of the attempts at window {window['window']}, revision 1 that have counted (a-1) is proved" in err
 
     def test_it_says_what_is_missing(self, window: XCom, pinned: PinnedManifest, run: Run) -> None:
         code, _, err = run("ledger", "publish", "loads", window["window"])

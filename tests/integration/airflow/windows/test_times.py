@@ -71,15 +71,15 @@ class TestFutureRecord:
     ) -> None:
         """E5, S7"""
         first = resolve(ahead, at(0), at(20), on_future_record="warn")
-        assert f"Records from the future were found, {ahead}-0 at offset 1" in said()
+        assert f"There are records from the future, at {ahead}-0 at offset 1" in said()
         second = resolve(ahead, at(20), at(40), on_future_record="warn")
         assert (ranges(first), ranges(second)) == ([(0, 0, 1)], [(0, 1, 1)])
-        assert "Records from the future" in said()
+        assert "records from the future" in said()
 
     def test_is_refused_in_a_stored_snapshot_too(self, ahead: str, resolve: Resolve) -> None:
         """E5: who stored it has warned; who pins another window with it is to fail. What is pinned stays."""
         pinned = resolve(ahead, at(0), at(20), on_future_record="warn")
-        with pytest.raises(AirflowFailException, match="Records from the future"):
+        with pytest.raises(AirflowFailException, match="records from the future"):
             resolve(ahead, at(-5), at(20))
         assert resolve(ahead, at(0), at(20)) == pinned
 
@@ -103,7 +103,7 @@ class TestAnyTimestamp:
     def test_gives_a_window_all_the_same_where_the_user_goes_on(self, odd: str, resolve: Resolve, said: Said) -> None:
         """E5: resolving, retention, and what a lag sensor says of its age."""
         first = resolve(odd, at(0), at(20), on_future_record="warn")
-        assert f"Records from the future were found, {odd}-0 at offset 1 (+588" in said()
+        assert f"There are records from the future, at {odd}-0 at offset 1 (+588" in said()
         second = resolve(odd, at(20), at(40), on_future_record="warn")
         assert (ranges(first), ranges(second)) == ([(0, 0, 1)], [(0, 1, 1)])
         KafkaRetentionWatchOperator(task_id="w", pipeline="loads").execute({})

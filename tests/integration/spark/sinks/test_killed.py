@@ -197,7 +197,7 @@ def test_a_lost_executor_has_derived_rows_counted_twice_and_the_next_attempt_is_
     said, _ = process.communicate(timeout=240)
     assert process.returncode != 0
     assert "CountedTwiceError" in said, said[-5000:]
-    assert "the job's rows were made of 45 records, but the window has 30" in said
+    assert "the job's rows were made of 45 records, where the window has 30" in said
 
     window = PinnedWindow.open(spark, derived.told)
     result = window.write_derived(per_partition, derived.sink)

@@ -38,10 +38,10 @@ class TestVerdict:
         [
             (Tally(9, 1, starts=7), "made of 9 records, but the window has 10 offsets: the read was stopped", False),
             (Tally(0, 0, starts=0), "made of 0 records, but the window has 10 offsets: the read was stopped", False),
-            (Tally(11, 1, starts=7), "made of 11 records, but the window has 10: Spark read some more", True),
+            (Tally(11, 1, starts=7), "made of 11 records, where the window has 10: Spark read some more", True),
             (
                 replace(RECORDS.read, starts=14),
-                "made of 10 records, but the window has 10: Spark read some more",
+                "made of 10 records, where the window has 10: Spark read some more",
                 True,
             ),
             (Tally(10, 1, starts=7), "as many as the window has, but not the same ones", False),
