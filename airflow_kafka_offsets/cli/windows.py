@@ -155,8 +155,8 @@ def _nothing_to_publish(ledger: Ledger, pinned: PinnedManifest) -> LedgerError:
     if not counted:
         return LedgerError(f"Nothing has loaded {window} yet: no attempt has counted it. Run its load first.")
     return LedgerError(
-        f"None of the attempts at {window} that have counted ({shorten(counted)}) is proved. Load it again, or name an attempt with "
-        "--attempt to see what it lacks."
+        f"None of the attempts at {window} that have counted ({shorten(counted)}) is proved. Load it again, or "
+        "name an attempt with --attempt to see what it lacks."
     )
 
 

@@ -1,7 +1,7 @@
 """Forgetting: windows and snapshots that stop counting, by somebody's order or because they are resolved again.
 
-Nothing is deleted. A forgotten window gets a file beside its folder that says who asked for it; forgetting a snapshot is
-an entry in the log of snapshots, which says nothing of that.
+Nothing is deleted. A forgotten window gets a file that says who asked for it; forgetting a snapshot is an entry in the
+log of snapshots, which doesn't.
 """
 
 from __future__ import annotations

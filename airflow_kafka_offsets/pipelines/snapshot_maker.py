@@ -169,7 +169,8 @@ class SnapshotMaker:
         matching = TopicsMetadata(topic for topic in found if self._wanted.fullmatch(topic.topic))
         if not len(matching):
             raise ConfigurationError(
-                f"Of the topics that this connection may describe ({len(found)}), none matches {self._wanted.pattern!r}."
+                f"Of the topics that this connection may describe ({len(found)}), none matches "
+                f"{self._wanted.pattern!r}."
             )
         # Leaving out a topic that can't be described right now would make a snapshot of fewer topics.
         return [topic.topic for topic in matching.raise_for_errors()]

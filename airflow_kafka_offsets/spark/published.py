@@ -216,8 +216,8 @@ class _Pipeline:
             revision, attempt = newer
             raise LedgerConflictError(
                 f"Window {window} is published in revision {published.revision}, but attempt {attempt} has begun to "
-                f"load revision {revision}. If it writes to the same table, its rows replace the published ones: nobody "
-                f"can tell whose rows are there. Load and publish revision {revision}, then read again."
+                f"load revision {revision}. If it writes to the same table, its rows replace the published ones: "
+                f"nobody can tell whose rows are there. Load and publish revision {revision}, then read again."
             )
 
     def ranges(self, window: str, published: Publication) -> tuple[OffsetRange, ...]:

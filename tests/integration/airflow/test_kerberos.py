@@ -117,9 +117,7 @@ class TestClient:
         self, keys: dict[str, str], kdc: Kdc, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("KRB5CCNAME", f"FILE:{kdc.ticket('loader')}")
-        with pytest.raises(
-            AuthenticationError, match=r"Kerberos login at .* failed: Server broker/localhost.* not found"
-        ):
+        with pytest.raises(AuthenticationError, match=r"Kerberos login at .* failed: Server broker/l.* not found"):
             cluster_of(keys | {"sasl.kerberos.service.name": "broker"})
 
     def test_may_do_better_later_where_no_kdc_answers(

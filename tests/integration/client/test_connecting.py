@@ -242,9 +242,7 @@ class TestClient:
             for most in (0, -1, 2**31, True):
                 with pytest.raises(ConfigurationError, match="max_offsets must be a number from 1"):
                     client.segment_offsets([a0], max_offsets=most)
-            with pytest.raises(
-                ConfigurationError, match="before= must be an OffsetSpec of kind latest, earliest, timestamp"
-            ):
+            with pytest.raises(ConfigurationError, match="OffsetSpec of kind latest, earliest, timestamp"):
                 client.segment_offsets([a0], OffsetSpec.MAX_TIMESTAMP)
             with pytest.raises(ConfigurationError, match="Leader epochs must be 0 or more"):
                 client.epoch_ends([LogEpoch(*a0, -1)])
