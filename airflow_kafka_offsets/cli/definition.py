@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
+
+from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, OverlapPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +94,23 @@ _WINDOWS = _arg("windows", help="Names of windows, as ledger list shows them", n
 _PIPELINE = _arg("pipeline", help="The pipeline's name")
 
 
-def _policy(flag: str, other: str, what: str) -> Argument:
-    """An argument that is ``fail`` (default) or another word."""
-    return _arg(flag, help=what, choices=("fail", other), default="fail")
+def _policy(flag: str, policy: object, what: str) -> Argument:
+    """An argument that is one of a policy's words, ``fail`` by default."""
+    return _arg(flag, help=what, choices=get_args(policy), default="fail")
 
 
 _POLICIES = (
     _policy(
         "--on-data-loss",
-        "load_rest",
+        DataLossPolicy,
         "If records of a window are deleted: fail (default), or load_rest: pin the rest and record the loss",
     ),
-    _policy("--on-future-record", "warn", "If a record from the future is at a boundary: fail (default), or warn"),
+    _policy(
+        "--on-future-record", FuturePolicy, "If a record from the future is at a boundary: fail (default), or warn"
+    ),
     _policy(
         "--on-overlap",
-        "allow",
+        OverlapPolicy,
         "If another window has some of a window's offsets: fail (default), or allow: pin it anyway",
     ),
 )

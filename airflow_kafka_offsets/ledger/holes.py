@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Literal
 
 from airflow_kafka_offsets.errors import TopicChangedError, number_of, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -24,9 +23,6 @@ from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import month_of, window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.tiling import Seam, Tiling, check_tiling, seams, uncovered
-
-HolePolicy = Literal["fail", "warn"]
-"""What to do about a hole: fail the task, or log a warning and continue."""
 
 _FEW = 4
 """How many windows are checked one by one for a publication; the others are checked a month at a time."""

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.errors import (
     WindowOverlapError,
 )
 from airflow_kafka_offsets.ledger.file_lists import FileLists
-from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
+from airflow_kafka_offsets.ledger.pinning import Pinning
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
 from airflow_kafka_offsets.ledger.storage import (
     LedgerPath,
@@ -54,7 +54,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import (
     window_extent,
 )
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
+from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, OverlapPolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 FORMAT = 3

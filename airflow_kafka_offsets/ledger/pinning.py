@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
 
 from airflow_kafka_offsets.errors import InstantForgottenError, WindowOverlapError, shorten
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
@@ -27,7 +26,8 @@ from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent, window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy, window_between
+from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, OverlapPolicy
+from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import ends_before, shared
 
@@ -124,9 +124,6 @@ def _overlap(manifest: Manifest, folder: WindowFolder, pinned: PinnedManifest) -
         return None
     return Overlap(folder.id, folder.listing().state, folder.loading(), pinned.settled, tuple(both))
 
-
-OverlapPolicy = Literal["fail", "allow"]
-"""What to do about a window that shares offsets with another window of its pipeline: refuse it, or pin it anyway."""
 
 _PUBLISHED = (WindowState.PUBLISHED, WindowState.VERIFIED)
 

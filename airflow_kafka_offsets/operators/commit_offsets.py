@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
@@ -20,18 +20,18 @@ from airflow_kafka_offsets.offsets.answers.groups import (
 )
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.offsets.windows.truncation import refuse_cut_commits
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.pipelines.preflight import refuse_rewritten_window
+from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten_window
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.runs.hole_policy import Loader, refusal
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_offsets.ledger.holes import HolePolicy
     from airflow_kafka_offsets.ledger.ledger import Ledger
 
 
@@ -79,7 +79,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        one_of("on_hole", self.on_hole, "fail", "warn")
+        one_of("on_hole", self.on_hole, *get_args(HolePolicy))
         ref = WindowRef.from_json(self.window)
         ledger = ref.ledger()
         pinned, published = ref.published(ledger)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
@@ -23,15 +23,12 @@ from airflow_kafka_offsets.lineage.tells_lineage import TellsLineage
 from airflow_kafka_offsets.offsets.instants import given_instant, now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
-from airflow_kafka_offsets.pipelines.snapshot_maker import FuturePolicy
+from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, OverlapPolicy
 from airflow_kafka_offsets.pipelines.window_pinner import Policies, ResolvedWindow, WindowPinner
 from airflow_kafka_offsets.references.window_ref import WindowRef
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-    from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
-    from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 
 
 @contextmanager
@@ -99,7 +96,7 @@ class KafkaPipelineOperator(BaseOperator):
 
     def policies(self) -> Policies:
         """The policies that this task's arguments choose."""
-        one_of("on_future_record", self.on_future_record, "fail", "warn")
+        one_of("on_future_record", self.on_future_record, *get_args(FuturePolicy))
         return Policies(on_future_record=self.on_future_record)
 
 
@@ -150,8 +147,8 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
         return ref.to_json()
 
     def policies(self) -> Policies:
-        one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
-        one_of("on_overlap", self.on_overlap, "fail", "allow")
+        one_of("on_data_loss", self.on_data_loss, *get_args(DataLossPolicy))
+        one_of("on_overlap", self.on_overlap, *get_args(OverlapPolicy))
         return replace(
             super().policies(),
             on_data_loss=self.on_data_loss,

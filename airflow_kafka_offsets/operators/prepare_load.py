@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.common.compat.sdk import BaseOperator
 from airflow.sdk import ObjectStoragePath
@@ -15,6 +15,7 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.preflight import readable
 from airflow_kafka_offsets.pipelines.publisher import left_to_publish, publish
@@ -29,7 +30,6 @@ from airflow_kafka_offsets.submission.tries import instance_of
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 
 _PACKAGES = "spark.jars.packages"
 
@@ -128,7 +128,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         """Check the window, store the files, record the load, and return what to submit."""
-        one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
+        one_of("on_data_loss", self.on_data_loss, *get_args(DataLossPolicy))
         one_of("s3_scheme", self.s3_scheme, "s3", "s3a")
         ref, kafka = WindowRef.from_json(self.window), KafkaOffsetsHook(self.kafka_conn_id)
         ledger, settings = ref.ledger(), kafka.java_settings()

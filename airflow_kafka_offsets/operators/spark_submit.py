@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.sdk.log import mask_secret
 
@@ -23,6 +23,7 @@ from airflow_kafka_offsets.lineage.tells_lineage import TellsLineage
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.publisher import counted_attempt
 from airflow_kafka_offsets.references.window_ref import WindowRef
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
-    from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
 
 _TASKS_LOG = "the load's own task says why, in the log of that try"
 
@@ -123,7 +123,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
         """Check, submit, publish and report; or continue where an earlier try ended."""
-        one_of("on_data_loss", self.on_data_loss, "fail", "load_rest")
+        one_of("on_data_loss", self.on_data_loss, *get_args(DataLossPolicy))
         if self.connector is not None:
             one_of("connector", self.connector, "auto")
         load, place = self._load(context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
 
@@ -28,9 +28,10 @@ from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, judge, r
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.pipelines.preflight import changed_since
+from airflow_kafka_offsets.pipelines.log_changes import changed_since
 from airflow_kafka_offsets.pipelines.publisher import handed_over, proved_for, publish, take_over
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.runs.hole_policy import Loader, SeenHoles, refusal
@@ -39,8 +40,6 @@ from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigge
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-    from airflow_kafka_offsets.ledger.holes import HolePolicy
 
 
 class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
@@ -118,7 +117,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         """Verify the window, after waiting for it if necessary; fail unless it is proved."""
-        one_of("on_hole", self.on_hole, "fail", "warn")
+        one_of("on_hole", self.on_hole, *get_args(HolePolicy))
         return self._verify_loaded(context, None)
 
     def _verify_loaded(self, context: Context, until_ms: int | None) -> dict[str, Any]:

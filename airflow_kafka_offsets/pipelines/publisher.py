@@ -29,7 +29,7 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counting, counts_over
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.pipelines.preflight import refuse_changed, source_now
+from airflow_kafka_offsets.pipelines.log_changes import refuse_changed, source_now
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, Spec
 from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
-from airflow_kafka_offsets.pipelines.preflight import refuse_rewritten
+from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten
 
 _PLACES = (SpecKind.EARLIEST, SpecKind.LATEST, SpecKind.TIMESTAMP)
 

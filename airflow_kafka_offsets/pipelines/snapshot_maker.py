@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -33,6 +32,7 @@ from airflow_kafka_offsets.offsets.windows.boundaries import (
     at_latest,
     refuse_future,
 )
+from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import (
     AsOf,
     AsOfKind,
@@ -42,7 +42,6 @@ from airflow_kafka_offsets.offsets.windows.snapshots import (
     future_warning,
 )
 
-FuturePolicy = Literal["fail", "warn"]
 _AT_A_TIME = 48
 """Instants held in memory at a time."""
 _LOOK_UPS = 50_000

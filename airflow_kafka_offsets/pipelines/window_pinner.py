@@ -15,16 +15,17 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger.forgetting import between_instants, forget_instants
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.pinning import OverlapPolicy, Pinning
+from airflow_kafka_offsets.ledger.pinning import Pinning
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy, held_warning, window_warnings
+from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, OverlapPolicy
+from airflow_kafka_offsets.offsets.windows.ranges import held_warning, window_warnings
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot
-from airflow_kafka_offsets.pipelines.preflight import refuse_rewritten
-from airflow_kafka_offsets.pipelines.snapshot_maker import FuturePolicy, SnapshotMaker
+from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten
+from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 
 _MOST_TRIES = 10
 

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.submission.tries import Tries
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
+    from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class WindowLoad:
             with self.kafka.get_conn() as client:
                 readable(client, self.ledger, pinned)
         except DataLossError as loss:
-            if self.on_data_loss == "fail":
+            if self.on_data_loss != "load_rest":
                 return loss
             log.warning("%s The next try loads what is left.", loss)
             return SparkFailedError(str(failure)) if isinstance(failure, DataLossError) else failure

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
 
     from airflow_kafka_offsets.conditions.window_complete import IdlePolicy
-    from airflow_kafka_offsets.ledger.holes import HolePolicy
-    from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
-    from airflow_kafka_offsets.offsets.windows.ranges import DataLossPolicy
-    from airflow_kafka_offsets.pipelines.snapshot_maker import FuturePolicy
+    from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, HolePolicy, OverlapPolicy
 
 
 class KafkaWindowLoad(TaskGroup):

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, total_of
-from airflow_kafka_offsets.pipelines.preflight import source_now
+from airflow_kafka_offsets.pipelines.log_changes import source_now
 from tests.chaos.ranges import Key, Offsets, RangeReader
 
 _FILE = "rows.json"

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, IntervalError, TopicChangedError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import Producers, holder_text
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot, snapshot_warnings
 from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_changed_topics
-
-DataLossPolicy = Literal["fail", "load_rest"]
-"""What to do when records of a window are gone: fail, or start at the log start and note the loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,7 @@ def window_between(
         for key, boundary in sorted(end.boundaries.items())
     )
     lost = [pinned for pinned in ranges if pinned.lost_offsets and pinned.start_evidence is not Evidence.NEW_PARTITION]
-    if lost and on_data_loss == "fail":
+    if lost and on_data_loss != "load_rest":
         number, where = _lost_words(lost)
         raise DataLossError(
             f"{number} offsets between {start.as_of} and {end.as_of} were gone when the end was resolved: {where}. "

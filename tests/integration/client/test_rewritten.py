@@ -14,7 +14,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
-from airflow_kafka_offsets.pipelines.preflight import refuse_rewritten
+from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten
 from tests.integration.client.leader_epochs_answers import epochs_end_at
 from tests.integration.client.pieces import A0, B0, B1, Pieces
 from tests.integration.client.scripted import ScriptedCluster
@@ -36,7 +36,7 @@ ALL_AT_5 = stored({A0: 5, B0: 5, B1: 5})
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [each.getMessage() for each in caplog.records if each.name == "airflow_kafka_offsets.pipelines.preflight"]
+    return [each.getMessage() for each in caplog.records if each.name == "airflow_kafka_offsets.pipelines.log_changes"]
 
 
 class TestPasses:

@@ -10,13 +10,13 @@ from pathlib import Path
 from upath import UPath
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.pinning import OverlapPolicy
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.offsets.windows.policies import OverlapPolicy
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.pipelines.publisher import counted_attempt, publish_next

@@ -13,7 +13,8 @@ from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, Commit
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.pipelines.preflight import readable, refuse_rewritten
+from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten
+from airflow_kafka_offsets.pipelines.preflight import readable
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.cluster import KafkaCluster
 from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
