@@ -32,6 +32,7 @@ from airflow_kafka_offsets.pipelines.publisher import (
     publish,
     take_over,
 )
+from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from airflow_kafka_offsets.pipelines.window_pinner import Policies, ResolvedWindow, WindowPinner
 from airflow_kafka_offsets.runs.interval import RunInterval
 from airflow_kafka_offsets.runs.schedule import ticks
@@ -57,8 +58,9 @@ def resolve_windows(args: Any) -> int:
     level, policies = IsolationLevel.of(args.isolation), _policies(args)
     ledger = new_ledger(args.ledger, args.pipeline)
     with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
-        pinner = WindowPinner(client, ledger, topics, level, policies)
-        snapshots = with_progress(pinner.maker.snapshots(instants), "windows", len(instants))
+        maker = SnapshotMaker(client, ledger, topics, level, args.on_future_record)
+        pinner = WindowPinner(maker, policies)
+        snapshots = with_progress(maker.snapshots(instants), "windows", len(instants))
         pinning = ledger.pinning(policies.on_overlap)
         try:
             pinned = [_pin(pinner, ledger, pinning, *ends) for ends in pairwise(snapshots)]
@@ -77,7 +79,8 @@ def re_resolve_windows(args: Any) -> int:
     manifests = [ledger.pinned(window).manifest for window in args.windows]
     topics = sorted({topic for manifest in manifests for topic in manifest.topics})
     with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
-        pinner = WindowPinner(client, ledger, topics, manifests[0].isolation_level, _policies(args))
+        maker = SnapshotMaker(client, ledger, topics, manifests[0].isolation_level, args.on_future_record)
+        pinner = WindowPinner(maker, _policies(args))
         resolved = pinner.re_resolve(*map(window_extent, args.windows))
     rows = [_row(now, before.revision) for now, before in zip(resolved, manifests, strict=True)]
     print_rows(rows, args, _COLUMNS)
@@ -85,14 +88,14 @@ def re_resolve_windows(args: Any) -> int:
 
 
 def _policies(args: Any) -> Policies:
-    return Policies(args.on_data_loss, args.on_future_record, args.on_overlap)
+    return Policies(on_data_loss=args.on_data_loss, on_overlap=args.on_overlap)
 
 
 def _pin(pinner: WindowPinner, ledger: Ledger, pinning: Pinning, start: OffsetSnapshot, end: OffsetSnapshot) -> Row:
     """Pin one window. An error of this window alone becomes its row; an error of the cluster ends the command."""
     try:
         with telling_leftovers(ledger, _ANOTHER_PIPELINE):
-            return _row(pinner.window_between(start, end, pinning))
+            return _row(pinner.pin_between(start, end, pinning))
     except ClusterError:
         raise
     except KafkaOffsetsError as error:

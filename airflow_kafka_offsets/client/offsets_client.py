@@ -82,6 +82,11 @@ class OffsetsClient:
         self.throttle_time_ms = 0
         """The longest time that a broker throttled the last call (quotas, KIP-124), in milliseconds; 0 if none did."""
 
+    @property
+    def bootstrap_servers(self) -> tuple[str, ...]:
+        """Where the first connection goes, as ``host:port``."""
+        return self._settings.bootstrap_servers
+
     def __enter__(self) -> Self:
         return self
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -24,6 +23,7 @@ from airflow_kafka_offsets.offsets.instants import given_instant, now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, OverlapPolicy
+from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from airflow_kafka_offsets.pipelines.window_pinner import Policies, ResolvedWindow, WindowPinner
 from airflow_kafka_offsets.references.window_ref import WindowRef
 
@@ -87,17 +87,13 @@ class KafkaPipelineOperator(BaseOperator):
         self.kafka_conn_id = kafka_conn_id
 
     @contextmanager
-    def pinner(self) -> Iterator[WindowPinner]:
-        """A window pinner, whose client is closed afterwards."""
+    def maker(self) -> Iterator[SnapshotMaker]:
+        """A snapshot maker, whose client is closed afterwards."""
+        one_of("on_future_record", self.on_future_record, *get_args(FuturePolicy))
         topics, level = as_topics(self.topics, self.topic_pattern), IsolationLevel.of(self.isolation_level)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             ledger = open_ledger(self.ledger_root, self.pipeline)
-            yield WindowPinner(client, ledger, topics, level, self.policies())
-
-    def policies(self) -> Policies:
-        """The policies that this task's arguments choose."""
-        one_of("on_future_record", self.on_future_record, *get_args(FuturePolicy))
-        return Policies(on_future_record=self.on_future_record)
+            yield SnapshotMaker(client, ledger, topics, level, self.on_future_record)
 
 
 class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
@@ -136,25 +132,21 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        with self.pinner() as pinner, telling_leftovers(pinner.ledger):
-            resolved = self.resolve(pinner, context)
+        policies = self._policies()
+        with self.maker() as maker, telling_leftovers(maker.ledger):
+            resolved = self.resolve(WindowPinner(maker, policies), context)
         self._log(resolved.pinned)
         for warning in resolved.warnings:
             self.log.warning(warning)
         ref = WindowRef.of(ledger_root(self.ledger_root), resolved.pinned)
         note_outlets(self, context, ref, {})
-        self.seen = SeenWindow(resolved.pinned, KafkaOffsetsHook(self.kafka_conn_id).settings().bootstrap_servers)
+        self.seen = SeenWindow(resolved.pinned, maker.client.bootstrap_servers)
         return ref.to_json()
 
-    def policies(self) -> Policies:
+    def _policies(self) -> Policies:
         one_of("on_data_loss", self.on_data_loss, *get_args(DataLossPolicy))
         one_of("on_overlap", self.on_overlap, *get_args(OverlapPolicy))
-        return replace(
-            super().policies(),
-            on_data_loss=self.on_data_loss,
-            on_overlap=self.on_overlap,
-            new_topics_from_ms=self._new_topics_from_ms(),
-        )
+        return Policies(self.on_data_loss, self.on_overlap, self._new_topics_from_ms())
 
     def _new_topics_from_ms(self) -> int | None:
         if not self.new_topics_from:

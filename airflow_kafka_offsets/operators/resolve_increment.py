@@ -39,4 +39,4 @@ class KafkaResolveIncrementOperator(KafkaResolvingOperator):
     def resolve(self, pinner: WindowPinner, context: Context) -> ResolvedWindow:
         ti = context["ti"]
         run = "\0".join((ti.dag_id, ti.run_id, ti.task_id, str(ti.map_index)))
-        return pinner.increment(hashlib.sha256(run.encode()).hexdigest()[:16], as_of(self.since))
+        return pinner.pin_increment(hashlib.sha256(run.encode()).hexdigest()[:16], as_of(self.since))

@@ -60,14 +60,14 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
                 raise ConfigurationError(
                     "re_resolve= works only for windows between two instants, not between snapshots."
                 )
-            return pinner.window_between(
+            return pinner.pin_between(
                 _stored(pinner.ledger, "start", self.start), _stored(pinner.ledger, "end", self.end)
             )
         interval = run_interval(context, self.start, self.end)
         if again:
             (resolved,) = pinner.re_resolve((interval.start_ms, interval.end_ms))
             return resolved
-        return pinner.window(interval.start_ms, interval.end_ms)
+        return pinner.pin(interval.start_ms, interval.end_ms)
 
 
 def _stored(ledger: Ledger, argument: str, snapshot: Any) -> OffsetSnapshot:

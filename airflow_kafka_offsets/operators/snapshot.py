@@ -42,12 +42,12 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        with self.pinner() as pinner, telling_leftovers(pinner.ledger):
-            snapshot = pinner.maker.snapshot(self._as_of())
+        with self.maker() as maker, telling_leftovers(maker.ledger):
+            snapshot = maker.snapshot(self._as_of())
         for remark in snapshot_warnings(snapshot):
             self.log.warning(remark)
         self.log.info("Snapshot %s as of %s: %s partitions", snapshot.number, snapshot.as_of, len(snapshot.boundaries))
-        return SnapshotRef.of(pinner.ledger, snapshot).to_json()
+        return SnapshotRef.of(maker.ledger, snapshot).to_json()
 
     def _as_of(self) -> AsOf:
         if self.group is None:

@@ -91,10 +91,10 @@ class SnapshotMaker:
     ) -> None:
         if not topics:
             raise ConfigurationError("A pipeline needs at least one topic; topics is empty.")
-        self._client = client
-        self._ledger = ledger
+        self.client = client
+        self.ledger = ledger
         self._wanted = topics
-        self._isolation_level = isolation_level
+        self.isolation_level = isolation_level
         self._on_future_record = on_future_record
         self._together: set[int | None] = set()
         """Numbers of the snapshots made from the newest survey: no log changes between them."""
@@ -127,7 +127,7 @@ class SnapshotMaker:
         self._together.clear()
         for first in range(0, len(instants), _AT_A_TIME):
             part = instants[first : first + _AT_A_TIME]
-            stored = self._ledger.snapshots.at_instants(part)
+            stored = self.ledger.snapshots.at_instants(part)
             missing = [instant for instant in dict.fromkeys(part) if instant not in stored]
             if not missing and not first:
                 self.check_ledger()
@@ -149,7 +149,7 @@ class SnapshotMaker:
 
     def check_ledger(self) -> None:
         """Check that the ledger belongs to this cluster and covers these topics, when no snapshot has to be made."""
-        self._ledger.open(self._topics(), self._client.cluster_id(), self._isolation_level)
+        self.ledger.open(self._topics(), self.client.cluster_id(), self.isolation_level)
 
     def future_record(self, snapshot: OffsetSnapshot) -> FutureRecordError | None:
         """The error for a snapshot at a record from the future; None if there is no such record, or only a warning."""
@@ -164,7 +164,7 @@ class SnapshotMaker:
     def _topics(self) -> list[str]:
         if not isinstance(self._wanted, re.Pattern):
             return sorted(set(self._wanted))
-        found = [topic for topic in self._client.topics() if not topic.internal]
+        found = [topic for topic in self.client.topics() if not topic.internal]
         matching = TopicsMetadata(topic for topic in found if self._wanted.fullmatch(topic.topic))
         if not len(matching):
             raise ConfigurationError(
@@ -175,12 +175,12 @@ class SnapshotMaker:
         return [topic.topic for topic in matching.raise_for_errors()]
 
     def _ask(self) -> _Asked:
-        known = self._ledger.snapshots.last_number()  # before Kafka is asked
+        known = self.ledger.snapshots.last_number()  # before Kafka is asked
         try:
             asked_ms = now_ms()
-            return _Asked(known, self._client.survey(self._topics()), asked_ms)
+            return _Asked(known, self.client.survey(self._topics()), asked_ms)
         except (ConfigurationError, OffsetsError):
-            self._ledger.require_cluster(self._client.cluster_id())  # another cluster would explain the error
+            self.ledger.require_cluster(self.client.cluster_id())  # another cluster would explain the error
             raise
 
     def _store(
@@ -195,9 +195,9 @@ class SnapshotMaker:
         for tries in range(1, _MOST_SURVEYS + 1):
             snapshots = made(asked.survey)
             # Only after the survey: otherwise a misspelt topic would belong to the pipeline for good.
-            self._ledger.open(asked.survey.facts, asked.survey.cluster_id, self._isolation_level)
+            self.ledger.open(asked.survey.facts, asked.survey.cluster_id, self.isolation_level)
             try:
-                return self._ledger.append(snapshots, revising, asked.known), asked
+                return self.ledger.append(snapshots, revising, asked.known), asked
             except OutdatedSurveyError as error:
                 outdated = error
             time.sleep(random.uniform(0, min(_PAUSE_S, 0.01 * tries)))
@@ -209,11 +209,11 @@ class SnapshotMaker:
         together = max(1, _LOOK_UPS // max(1, len(survey.extents)))
         for first in range(0, len(instants), together):
             part = map(to_datetime, instants[first : first + together])
-            listed |= self._client.look_up(survey, part, isolation_level=self._isolation_level)
+            listed |= self.client.look_up(survey, part, isolation_level=self.isolation_level)
         found = []
         few = len(instants) * len(survey.extents) <= _MOST_READ
         for instant in instants:
-            boundaries = at_instant(survey.extents, listed[instant], self._isolation_level)
+            boundaries = at_instant(survey.extents, listed[instant], self.isolation_level)
             if few:
                 boundaries = self._tell_markers(boundaries, survey.facts)
             snapshot = self._snapshot(survey, AsOf(AsOfKind.INSTANT, instant), boundaries)
@@ -227,7 +227,7 @@ class SnapshotMaker:
         return OffsetSnapshot(
             as_of=as_of,
             cluster_id=survey.cluster_id,
-            isolation_level=self._isolation_level,
+            isolation_level=self.isolation_level,
             resolved_at_ms=now_ms(),
             topics=survey.facts,
             boundaries=boundaries,
@@ -236,15 +236,15 @@ class SnapshotMaker:
     def _boundaries(self, as_of: AsOf, survey: Survey) -> Boundaries:
         if as_of.group is not None:
             partitions = survey.extents.partitions()
-            found = self._client.committed_offsets({as_of.group: partitions}).raise_for_errors()
+            found = self.client.committed_offsets({as_of.group: partitions}).raise_for_errors()
             # Ask for the log ends again: offsets committed since the survey may be past the old ones.
-            extents = self._client.log_extents(partitions)
-            commits = self._client.mark_cut(found, extents).lookup(as_of.group)
+            extents = self.client.log_extents(partitions)
+            commits = self.client.mark_cut(found, extents).lookup(as_of.group)
             assert commits is not None
             return at_commits(extents, commits.offsets, as_of.group)
         if as_of.kind is AsOfKind.EARLIEST:
             return at_earliest(survey.extents)
-        return at_latest(survey.extents, self._isolation_level)
+        return at_latest(survey.extents, self.isolation_level)
 
     def _tell_markers(self, boundaries: Boundaries, facts: Mapping[str, TopicFacts]) -> Boundaries:
         """Mark the boundaries whose look-up matched a transaction marker or an aborted record (E41). Brokers stamp
@@ -256,7 +256,7 @@ class SnapshotMaker:
         ]
         if not matched:
             return boundaries
-        records = self._client.first_records(matched, isolation_level=self._isolation_level)
+        records = self.client.first_records(matched, isolation_level=self.isolation_level)
         markers = {
             TopicPartition.of(record) for record in records if record.error is None and record.offset != record.position
         }

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
     InstantError,
@@ -14,14 +12,13 @@ from airflow_kafka_offsets.errors import (
     shorten,
 )
 from airflow_kafka_offsets.ledger.forgetting import between_instants, forget_instants
-from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import Pinning
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, OverlapPolicy
+from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, OverlapPolicy
 from airflow_kafka_offsets.offsets.windows.ranges import held_warning, window_warnings
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot
 from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten
@@ -36,15 +33,12 @@ class Policies:
 
     :param on_data_loss: when records of a window are deleted: ``fail``, or ``load_rest`` (load the rest, record the
         loss).
-    :param on_future_record: about a record from the future: ``fail``, or ``warn``. It leaves all windows up to its
-        timestamp empty on its partition, and records that arrive meanwhile go into the window of that timestamp.
     :param on_overlap: when another window of the pipeline has some of a window's offsets: ``fail``, or ``allow``.
     :param new_topics_from_ms: where a topic that is added to a pipeline starts: at this instant, Unix milliseconds, at
         most the end of the first window that has the topic; None for the log start offset.
     """
 
     on_data_loss: DataLossPolicy = "fail"
-    on_future_record: FuturePolicy = "fail"
     on_overlap: OverlapPolicy = "fail"
     new_topics_from_ms: int | None = None
 
@@ -64,27 +58,17 @@ class ResolvedWindow:
 class WindowPinner:
     """Pins windows of a pipeline, each from two stored snapshots.
 
-    :param ledger: where snapshots and windows are kept.
-    :param topics: as for :class:`.snapshot_maker.SnapshotMaker`.
-    :param isolation_level: which records count as visible.
-    :param policies: what to do about data loss, records from the future, overlaps and new topics.
+    :param maker: makes their snapshots, and has the client and the ledger.
+    :param policies: what to do about data loss, overlaps and new topics.
     """
 
-    def __init__(
-        self,
-        client: OffsetsClient,
-        ledger: Ledger,
-        topics: Sequence[str] | re.Pattern[str],
-        isolation_level: IsolationLevel,
-        policies: Policies = Policies(),  # immutable, so safe as a default
-    ) -> None:
-        self.maker = SnapshotMaker(client, ledger, topics, isolation_level, policies.on_future_record)
-        self._client = client
-        self.ledger = ledger
-        self._isolation_level = isolation_level
+    def __init__(self, maker: SnapshotMaker, policies: Policies = Policies()) -> None:  # immutable, safe as a default
+        self.maker = maker
+        self.client = maker.client
+        self.ledger = maker.ledger
         self._policies = policies
 
-    def window(self, start_ms: int, end_ms: int, revising: Collection[str] = ()) -> ResolvedWindow:
+    def pin(self, start_ms: int, end_ms: int, revising: Collection[str] = ()) -> ResolvedWindow:
         """The pinned window between two instants.
 
         :param revising: windows that are being resolved again, and don't keep their instants from changing.
@@ -93,30 +77,28 @@ class WindowPinner:
         :raises WindowOverlapError: when another window of the pipeline has some of its offsets.
         :raises InstantError: when added topics would start after its end.
         """
-        name = window_id(start_ms, end_ms)
         for _ in range(_MOST_TRIES):
             try:
                 start, end = self.maker.snapshots([start_ms, end_ms], revising)
-                # Another task, which only warns, may have stored this end. A pinned window stays as it is.
-                refused = self.maker.future_record(end)
-                if refused is not None and self.ledger.window(name).pinned() is None:
-                    raise refused
-                return self.window_between(start, end)
+                return self.pin_between(start, end)
             except InstantForgottenError as error:
                 forgotten = error
         raise forgotten
 
-    def window_between(
-        self, start: OffsetSnapshot, end: OffsetSnapshot, pinning: Pinning | None = None
-    ) -> ResolvedWindow:
+    def pin_between(self, start: OffsetSnapshot, end: OffsetSnapshot, pinning: Pinning | None = None) -> ResolvedWindow:
         """The pinned window between two stored snapshots of any kind.
 
         :param pinning: pins the window as one of many; it counts once the pinning is settled.
-        :raises: as :meth:`window`.
+        :raises: as :meth:`pin`.
         """
+        name = window_id(start.timestamp_ms, end.timestamp_ms)
+        # Another task, which only warns, may have stored this end. A pinned window stays as it is.
+        refused = self.maker.future_record(end)
+        if refused is not None and self.ledger.window(name).pinned() is None:
+            raise refused
         if not self.maker.made_together(start, end):
             # However new the start is: records that have replaced those before it would be in no window.
-            refuse_rewritten(self._client, start)
+            refuse_rewritten(self.client, start)
         on_data_loss, added = self._policies.on_data_loss, self._added(start, end)
         if pinning is not None:
             pinned = pinning.pin(start, end, on_data_loss=on_data_loss, added=added)
@@ -130,7 +112,7 @@ class WindowPinner:
         """Resolve windows between two instants again, as their next revisions. An instant that another window shares
         stays as it is, so that windows still tile; a window whose two instants are both shared doesn't change.
 
-        :raises: as :meth:`window`.
+        :raises: as :meth:`pin`.
         :raises ConfigurationError: when a window isn't between two instants.
         """
         names = [window_id(*window) for window in windows]
@@ -142,16 +124,16 @@ class WindowPinner:
                 "between two instants can be resolved again."
             )
         forget_instants(self.ledger, names)
-        return [self.window(*window, names) for window in windows]
+        return [self.pin(*window, names) for window in windows]
 
-    def increment(self, run: str, since: AsOf) -> ResolvedWindow:
+    def pin_increment(self, run: str, since: AsOf) -> ResolvedWindow:
         """The window from the end of the last increment to the current visible end of the logs. A run always gets the
         same increment; runs in parallel get consecutive ones.
 
         :param run: the run's name, letters and digits.
         :param since: where the first increment starts, if the ledger has no window yet; otherwise it starts where the
             last window ends.
-        :raises: as :meth:`window`.
+        :raises: as :meth:`pin`.
         """
         log = self.ledger.snapshots
         found = log.increment(run)
@@ -160,7 +142,7 @@ class WindowPinner:
         else:
             as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=self._last_end(since))
             found = log.increment_to(self.maker.snapshot(as_of))
-        return self.window_between(*found)
+        return self.pin_between(*found)
 
     def _last_end(self, since: AsOf) -> int:
         """Number of the snapshot at which the first increment starts."""
@@ -191,8 +173,8 @@ class WindowPinner:
                 "records that this one leaves out. Give an instant up to that end, or leave the topics out of this "
                 "window."
             )
-        listed = self._client.list_offsets(
-            partitions, OffsetSpec.at(to_datetime(at_ms)), isolation_level=self._isolation_level
+        listed = self.client.list_offsets(
+            partitions, OffsetSpec.at(to_datetime(at_ms)), isolation_level=self.maker.isolation_level
         )
         offsets = {
             TopicPartition.of(answer): answer.offset for answer in listed.raise_for_errors().refuse_older_answers()
@@ -207,6 +189,6 @@ class WindowPinner:
             for key, boundary in end.boundaries.items()
             if boundary.evidence is Evidence.LOG_END and boundary.last_stable_offset < boundary.high_watermark
         ]
-        if not held or self._isolation_level is IsolationLevel.READ_UNCOMMITTED:
+        if not held or self.maker.isolation_level is IsolationLevel.READ_UNCOMMITTED:
             return []
-        return [held_warning(held, self._client.producers(held))]
+        return [held_warning(held, self.client.producers(held))]

@@ -20,6 +20,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from dev import raw_client
 from tests.benchmarks import requests
@@ -89,10 +90,10 @@ def backfill(clusters: Clusters) -> Iterator[Row]:
 def _resolved(ours: OffsetsClient) -> int:
     """Resolve windows into a new ledger. Returns their number."""
     with tempfile.TemporaryDirectory() as folder:
-        pinner = WindowPinner(
+        maker = SnapshotMaker(
             ours, Ledger(ObjectStoragePath(Path(folder).as_uri()), "hours"), [HOURS.name], IsolationLevel.READ_COMMITTED
         )
-        return len([pinner.window_between(*each) for each in pairwise(pinner.maker.snapshots(INSTANTS))])
+        return len([WindowPinner(maker).pin_between(*each) for each in pairwise(maker.snapshots(INSTANTS))])
 
 
 def matched(ours: OffsetsClient, topic: Topic, instants: Sequence[int]) -> list[int]:

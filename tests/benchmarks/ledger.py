@@ -17,7 +17,7 @@ from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
+from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from tests.benchmarks.clusters import INSTANT_MS, WIDE, Clusters, client
 from tests.benchmarks.report import Row
 from tests.benchmarks.s3_server import BUCKET, serving
@@ -46,8 +46,8 @@ def ledger(clusters: Clusters) -> Iterator[Row]:
 def _wide_snapshot(clusters: Clusters, folder: Path) -> Iterator[Row]:
     stored = Ledger(ObjectStoragePath(folder.as_uri()), "wide")
     with client(clusters.three.bootstrap_servers) as ours:
-        pinner = WindowPinner(ours, stored, [WIDE.name], _LEVEL)
-        _, seconds = timed(lambda: pinner.maker.snapshot(AsOf(AsOfKind.INSTANT, INSTANT_MS)))
+        maker = SnapshotMaker(ours, stored, [WIDE.name], _LEVEL)
+        _, seconds = timed(lambda: maker.snapshot(AsOf(AsOfKind.INSTANT, INSTANT_MS)))
     yield Row.absolute(f"resolve and store {WIDE.partitions:,} partitions at an instant", seconds, "s", limit=5.0)
     (file,) = (folder / "wide" / "snapshots").rglob("*.gz")
     yield Row.absolute("… its file", file.stat().st_size / WIDE.partitions, "bytes a partition", limit=40.0)

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.offsets.proof.split_plan import split_plan
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
+from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
@@ -110,5 +111,5 @@ def _resolved(address: str, folder: Path, topics: Sequence[Topic]) -> PinnedMani
     """Resolve and pin the window between two instants that contains all records."""
     with client(address) as ours:
         ledger = Ledger(ObjectStoragePath((folder / "ledger").as_uri()), "wide")
-        pinner = WindowPinner(ours, ledger, [each.name for each in topics], IsolationLevel.READ_COMMITTED)
-        return pinner.window(INSTANT_MS, INSTANT_MS + HOUR_MS).pinned
+        maker = SnapshotMaker(ours, ledger, [each.name for each in topics], IsolationLevel.READ_COMMITTED)
+        return WindowPinner(maker).pin(INSTANT_MS, INSTANT_MS + HOUR_MS).pinned

@@ -49,6 +49,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent, wi
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.pipelines.preflight import readable
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt, proved_attempts, publish
+from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from airflow_kafka_offsets.pipelines.window_pinner import Policies, WindowPinner
 from tests.chaos.death import CHANCE, DRIVERS_CHANCE, become_mortal, make_driver_mortal
 from tests.chaos.pauses import Pauses
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 20.0
 _LOST = ("ExecutorLostFailure", "SparkContext was shut down", "stopped SparkContext", "Answer from Java side is empty")
 """How Spark says that it lost an executor too often, or its own JVM."""
-POLICIES = Policies(on_data_loss="load_rest", on_future_record="warn")
+POLICIES = Policies(on_data_loss="load_rest")
 _TAKEN = re.compile(r"of its offsets are in window (\S+) too")
 """Whom a refused window meets."""
 Ranges = tuple[tuple[str, int, int, int], ...]
@@ -227,15 +228,17 @@ class Worker:
     def _pinned(self, task: Task) -> PinnedManifest:
         place = self._settings.places[task.store]
         level = IsolationLevel(place.isolation_level)
-        pinner = WindowPinner(self._client, self._ledgers[task.store], place.topics, level, POLICIES)
+        pinner = WindowPinner(
+            SnapshotMaker(self._client, self._ledgers[task.store], place.topics, level, "warn"), POLICIES
+        )
         if task.kind == REVISION:
             (resolved,) = pinner.re_resolve((task.start_ms, task.end_ms))
             return resolved.pinned
         if task.kind == INCREMENT:
-            return pinner.increment(f"run{task.start_ms}", AsOf(AsOfKind.EARLIEST)).pinned
+            return pinner.pin_increment(f"run{task.start_ms}", AsOf(AsOfKind.EARLIEST)).pinned
         if task.resolved is not None:
             return self._ledgers[task.store].pinned(window_id(task.start_ms, task.end_ms), task.resolved)
-        return pinner.window(task.start_ms, task.end_ms).pinned
+        return pinner.pin(task.start_ms, task.end_ms).pinned
 
     def _remake(self, task: Task, moment: str) -> None:
         """Re-create the task's topic, if this is the moment."""

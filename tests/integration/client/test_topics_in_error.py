@@ -21,7 +21,7 @@ from airflow_kafka_offsets.offsets.groups.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
+from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from tests.integration.client.error_codes.codes import Code, each_of
 from tests.integration.client.pieces import A0, B0, Pieces
 from tests.integration.client.scripted import Answer, ScriptedCluster
@@ -237,9 +237,9 @@ class TestPatterns:
         """The pipeline's next window would be of fewer topics."""
         one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 5}))
         ledger = Ledger(ObjectStoragePath(f"file://{tmp_path}"), "loads")
-        pinner = WindowPinner(one.client, ledger, re.compile("[ab]"), IsolationLevel.READ_COMMITTED)
+        maker = SnapshotMaker(one.client, ledger, re.compile("[ab]"), IsolationLevel.READ_COMMITTED)
         with pytest.raises(OffsetsError, match="topic b: LEADER_NOT_AVAILABLE"):
-            pinner.maker.snapshot(AsOf(AsOfKind.LATEST))
+            maker.snapshot(AsOf(AsOfKind.LATEST))
 
 
 class TestFacts:

@@ -14,6 +14,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from tests.integration.airflow.conftest import T0_MS, Context, InSparksPlace, Publish, Resolve, Run, at, fails_with
@@ -145,6 +146,7 @@ class TestBesideAnother:
         delete_before(ten, 9)
         forget_instants(ledger, [first["window"]])
 
-        beside = WindowPinner(client, ledger, [ten], IsolationLevel.READ_COMMITTED).window(T0_MS + 5000, T0_MS + 7000)
+        maker = SnapshotMaker(client, ledger, [ten], IsolationLevel.READ_COMMITTED)
+        beside = WindowPinner(maker).pin(T0_MS + 5000, T0_MS + 7000)
         assert [(each.start_offset, each.end_offset) for each in beside.pinned.manifest.ranges] == [(7, 7)]
         assert resolve(ten, at(2), at(7), re_resolve=True) == first, "its end is another window's by now"

@@ -19,6 +19,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.windows.tiling import seams
+from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from dev import ROOT
 from dev.kafka import Broker
@@ -41,16 +42,17 @@ from airflow.sdk import ObjectStoragePath
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from tests.integration.client.cases.workload import connected_client
 servers, root, topic, name = sys.argv[1:]
 with connected_client(servers, timeout_s=60) as client:
-    pinner = WindowPinner(client, Ledger(ObjectStoragePath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
+    maker = SnapshotMaker(client, Ledger(ObjectStoragePath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
     for number in range(20):
-        pinner.increment(f"p{name}n{number}", AsOf(AsOfKind.EARLIEST))
+        WindowPinner(maker).pin_increment(f"p{name}n{number}", AsOf(AsOfKind.EARLIEST))
         now_ms = time.time_ns() // 1_000_000
-        list(pinner.maker.snapshots([now_ms - 60_000, now_ms - 50 * number, now_ms]))
-        pinner.maker.snapshot(AsOf(AsOfKind.LATEST))
+        list(maker.snapshots([now_ms - 60_000, now_ms - 50 * number, now_ms]))
+        maker.snapshot(AsOf(AsOfKind.LATEST))
 """
 
 
@@ -85,9 +87,9 @@ def written(broker: Broker, topic: MakeTopic) -> Iterator[str]:
 def increments(broker: Broker, root: str, topic: str, numbers: range) -> None:
     """Increments of one thread, with a client and a ledger of its own, as tasks have."""
     with connected_client(broker.bootstrap_servers, timeout_s=60) as client:
-        pinner = WindowPinner(client, Ledger(ObjectStoragePath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
+        maker = SnapshotMaker(client, Ledger(ObjectStoragePath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
         for number in numbers:
-            pinner.increment(f"r{number}", EARLIEST)
+            WindowPinner(maker).pin_increment(f"r{number}", EARLIEST)
 
 
 def assert_increments_tile(ledger: Ledger, count: int) -> None:

@@ -19,6 +19,7 @@ from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, now_
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
+from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from airflow_kafka_offsets.pipelines.window_pinner import Policies, WindowPinner
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
@@ -82,6 +83,17 @@ class TestFutureRecord:
         with pytest.raises(AirflowFailException, match="records from the future"):
             resolve(ahead, at(-5), at(20))
         assert resolve(ahead, at(0), at(20)) == pinned
+
+    def test_is_refused_in_a_stored_snapshot_by_the_command_too(self, ahead: str, resolve: Resolve, run: Run) -> None:
+        """E5: the command pinned such a window without a word."""
+        resolve(ahead, at(-60), at(60), on_future_record="warn")
+        words = ("ledger", "resolve", "loads", "--topics", ahead, "--start", at(0), "--end", at(60))
+        words += ("--cron", "* * * * *", "--on-overlap", "allow", "-o", "json")
+        code, out, _ = run(*words)
+        assert code == 1
+        assert "records from the future" in json.loads(out)[0]["error"]
+        code, out, _ = run(*words, "--on-future-record", "warn")
+        assert (code, json.loads(out)[0]["error"]) == (0, None)
 
 
 class TestAnyTimestamp:
@@ -158,9 +170,9 @@ class TestOtherBrokers:
         with ScriptedCluster({"t": [0]}) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, timestamp=T0_MS - 1))
             policies = Policies(new_topics_from_ms=T0_MS)
-            pinner = WindowPinner(cluster.client(), ledger, ["t"], IsolationLevel.READ_COMMITTED, policies)
+            maker = SnapshotMaker(cluster.client(), ledger, ["t"], IsolationLevel.READ_COMMITTED)
             with pytest.raises(OffsetsError, match=r"t-0: .*older than asked"):
-                pinner.window_between(start, end)
+                WindowPinner(maker, policies).pin_between(start, end)
 
 
 class TestDaylightSaving:
