@@ -11,8 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -24,18 +23,9 @@ from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.pinned import pinned_window
-from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
-from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS, FileSink
-from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
-from airflow_kafka_offsets.spark.sinks.sink import Sink
+from airflow_kafka_offsets.spark.sinks.kinds import SINKS
 from airflow_kafka_offsets.spark.window.ledger import failures_noted
 
-SINKS: Mapping[str, Callable[[str], Sink]] = {
-    **{kind: partial(FileSink, file_format=kind) for kind in FILE_FORMATS},
-    "delta": DeltaSink,
-    "iceberg": IcebergSink,
-}
-"""Sinks by their name on the command line; each takes ``--output``."""
 _WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
 _GLUES = {
     *("--JOB_ID", "--JOB_RUN_ID", "--JOB_NAME", "--TempDir", "--RedshiftTempDir", "--SECURITY_CONFIGURATION"),

@@ -33,11 +33,9 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import (
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.session.files import LedgerFiles, hadoop_uri
-from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
-from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
+from airflow_kafka_offsets.spark.sinks.kinds import table_of
 from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
-from airflow_kafka_offsets.spark.sinks.table_sink import read_table
 from airflow_kafka_offsets.spark.window.ledger import (
     AttemptNotes,
     counting_publication,
@@ -49,8 +47,6 @@ _LOOKS = 5
 """How often ledger and tables are looked at until nothing has changed in between."""
 _READERS = 16
 """Small files that are read in parallel: on an object store each takes a round trip or two."""
-
-_TABLES: dict[str, type[DeltaSink | IcebergSink]] = {sink.kind: sink for sink in (DeltaSink, IcebergSink)}
 
 
 def read_published(
@@ -132,7 +128,7 @@ def _tables(
     for window, found in published.items():
         tables[found.sink, str(found.output), found.outside is not None].append(window)
     for (kind, output, strict), windows in sorted(tables.items()):
-        rows = read_table(spark, kind, output, owner).where(F.col(WINDOW_COLUMN).isin(windows))
+        rows = table_of(kind, output).rows(spark, owner).where(F.col(WINDOW_COLUMN).isin(windows))
         yield rows.where(F.col(OUTSIDE_COLUMN) == outside) if strict else rows
 
 
@@ -260,7 +256,7 @@ def _refuse_overwritten(
     :raises LedgerConflictError: it holds another attempt's rows.
     """
     first = next(iter(published.values()))
-    commits = _TABLES[first.sink](str(first.output)).newest_of(spark, owner.ledger_id, published.keys())
+    commits = table_of(first.sink, first.output).newest_of(spark, owner.ledger_id, published.keys())
     for window, found in published.items():
         commit = commits.get(window)
         if (commit is None and window not in newer) or (commit is not None and commit.attempt == found.attempt):

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.spark.session.files import HadoopFiles, files_of
 from airflow_kafka_offsets.spark.session.session import is_connect
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
-from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks, read_table
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,11 +67,13 @@ class DeltaSink(TableSink):
 
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
         # Delta itself keeps an older revision out, so the first attempt at a new window need not ask.
-        if attempt.earlier or read_table(spark, self.kind, self.table).where(
-            F.col(WINDOW_COLUMN) == attempt.window
-        ).head(1):
+        if attempt.earlier or self.rows(spark).where(F.col(WINDOW_COLUMN) == attempt.window).head(1):
             return super()._before(spark, attempt)
         return None
+
+    def _newest_version(self, spark: SparkSession) -> int | None:
+        newest = spark.sql(f"DESCRIBE HISTORY {sql_name(self.kind, self.table)} LIMIT 1").select("version").head()
+        return None if newest is None else int(newest[0])
 
     def _marks(self, spark: SparkSession, windows: AbstractSet[str]) -> Iterator[Mapping[str, Any]]:
         for limit in (f" LIMIT {_RECENT}", ""):

@@ -99,6 +99,9 @@ class IcebergSink(TableSink):
         spark.sql(f"REFRESH TABLE {self.table}")
         return {row["name"]: row["snapshot_id"] for row in spark.table(f"{self.table}.refs").collect()}
 
+    def _newest_version(self, spark: SparkSession) -> int | None:
+        return self._version(spark)
+
     def _marks(self, spark: SparkSession, windows: AbstractSet[str]) -> Iterator[Mapping[str, Any]]:
         # Follow the parents: timestamps are the writers' own, and clocks may differ.
         newest = self._version(spark)

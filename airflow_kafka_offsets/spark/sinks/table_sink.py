@@ -23,7 +23,6 @@ from airflow_kafka_offsets.errors import (
     CommitConflictError,
     ConfigurationError,
     LedgerConflictError,
-    LedgerError,
     StoreFailedError,
 )
 from airflow_kafka_offsets.offsets.instants import iso_instant
@@ -36,9 +35,6 @@ from airflow_kafka_offsets.spark.sinks.table_owner import properties as owner_pr
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-TABLES = frozenset({"delta", "iceberg"})
-"""Sinks that Spark reads as a table, with the column ``window``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +152,33 @@ class TableSink(Sink):
         if not self._exists(spark):
             return spark.createDataFrame([], audited_ddl(attempt.strict_time))
         self._require_ours(spark, attempt)
-        return read_table(spark, self.kind, self.table).where(F.col(WINDOW_COLUMN) == attempt.window)
+        return self.rows(spark).where(F.col(WINDOW_COLUMN) == attempt.window)
+
+    def rows(self, spark: SparkSession, owner: LedgerIdentity | None = None) -> DataFrame:
+        """The rows of all windows.
+
+        :param owner: for readers: the ledger that must own the table. They get the table's current version, whatever is
+            committed before Spark reads it. None if the caller has seen to both.
+        :raises StoreFailedError: when the table can't be read.
+        :raises LedgerConflictError: when the table belongs to another ledger.
+        """
+        name = sql_name(self.kind, self.table)
+        try:
+            if "/" not in self.table:
+                # Iceberg's catalog answers from a cache, which by default is up to half a minute old.
+                spark.sql(f"REFRESH TABLE {name}")
+            if owner is None:
+                by_path = "/" in self.table
+                return spark.read.format(self.kind).load(self.table) if by_path else spark.table(self.table)
+            require_owner(spark, name, owner)
+            # By number: by name alone, Spark would take the version at the time of reading.
+            newest = self._newest_version(spark)
+            return spark.table(name) if newest is None else spark.sql(f"SELECT * FROM {name} VERSION AS OF {newest}")
+        except JAVA_ERRORS as error:
+            raise StoreFailedError(
+                f"The {self.kind} table {self.table} can't be read: {words(error)}. If it is gone, restore it; "
+                f"otherwise check whether this session has what {self.kind} needs."
+            ) from error
 
     def _write(self, spark: SparkSession, rows: DataFrame, attempt: Attempt) -> Written:
         marked = rows.withColumn(WINDOW_COLUMN, F.lit(attempt.window))
@@ -255,41 +277,9 @@ class TableSink(Sink):
         """The marks of commits, newest first. Commits of other windows and other writers may be included."""
 
     @abstractmethod
+    def _newest_version(self, spark: SparkSession) -> int | None:
+        """The number of the table's newest version; None if it has none yet."""
+
+    @abstractmethod
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
         """Replace the window's rows in one commit, or fail if another attempt at this window commits meanwhile."""
-
-
-def read_table(spark: SparkSession, kind: str, output: str, owner: LedgerIdentity | None = None) -> DataFrame:
-    """A table that a sink wrote to, by its path or its name.
-
-    :param owner: for readers: the ledger that must own the table. They get the table's current version, whatever is
-        committed before Spark reads it. None if the caller has seen to both.
-    :raises LedgerError: when the sink is the user's own.
-    :raises StoreFailedError: when the table can't be read.
-    :raises LedgerConflictError: when the table belongs to another ledger.
-    """
-    if kind not in TABLES:
-        raise LedgerError(f"The rows are in {output}, which the sink {kind} wrote: read them the way that sink does.")
-    try:
-        name = sql_name(kind, output)
-        if "/" not in output:
-            # Iceberg's catalog answers from a cache, which by default is up to half a minute old.
-            spark.sql(f"REFRESH TABLE {name}")
-        if owner is not None:
-            require_owner(spark, name, owner)
-            return _as_it_is(spark, kind, name)
-        return spark.read.format(kind).load(output) if "/" in output else spark.table(output)
-    except JAVA_ERRORS as error:
-        raise StoreFailedError(
-            f"The {kind} table {output} can't be read: {words(error)}. If it is gone, restore it; otherwise "
-            f"check whether this session has what {kind} needs."
-        ) from error
-
-
-def _as_it_is(spark: SparkSession, kind: str, name: str) -> DataFrame:
-    """The newest version of a table, by number: by name alone, Spark would take the version at the time of reading."""
-    if kind == "delta":
-        versions = spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").select("version").collect()
-    else:
-        versions = spark.table(f"{name}.refs").where("name = 'main'").select("snapshot_id").collect()
-    return spark.sql(f"SELECT * FROM {name} VERSION AS OF {versions[0][0]}") if versions else spark.table(name)

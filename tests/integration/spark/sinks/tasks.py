@@ -23,7 +23,7 @@ from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOpe
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.spark import read_published
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
-from airflow_kafka_offsets.spark.sinks.table_sink import read_table
+from airflow_kafka_offsets.spark.sinks.kinds import table_of
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import InSparksPlace, TaskStateStore, in_sparks_place, use_connection
 from tests.integration.conftest import Produce
@@ -149,7 +149,7 @@ class Tasks:
         if self.kind in FILE_FORMATS:
             counting = self.ledger.window_folders.publication(window["window"])
             return offsets(self.spark.read.format(self.kind).load(counting.output)) if counting else {}
-        table = read_table(self.spark, self.kind, self.output)
+        table = table_of(self.kind, self.output).rows(self.spark)
         return offsets(table.where(table["window"] == window["window"]))
 
     def read(self) -> Rows:

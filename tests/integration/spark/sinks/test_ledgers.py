@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import LedgerConflictError
-from airflow_kafka_offsets.spark.sinks.table_sink import read_table
+from airflow_kafka_offsets.spark.sinks.kinds import table_of
 from dev.kafka import Broker, BrokerSettings
 from tests.integration.airflow.conftest import FOR_EVER, use_connection
 from tests.integration.conftest import MakeTopic, Produce, produce_to
@@ -87,6 +87,6 @@ def everything(tasks: Tasks) -> tuple[object, ...]:
     """All rows of the table, its properties and its commits."""
     name = f"delta.`{tasks.output}`" if tasks.kind == "delta" else tasks.output
     commits = f"DESCRIBE HISTORY {name}" if tasks.kind == "delta" else f"SELECT * FROM {name}.snapshots"
-    table = read_table(tasks.spark, tasks.kind, tasks.output)
+    table = table_of(tasks.kind, tasks.output).rows(tasks.spark)
     looks = (table.select("window", "offset"), tasks.spark.sql(f"SHOW TBLPROPERTIES {name}"), tasks.spark.sql(commits))
     return tuple(sorted(map(str, each.collect())) for each in looks)

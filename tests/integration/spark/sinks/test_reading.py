@@ -17,7 +17,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, Sink, Written, read_published
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
-from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, read_table
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import load_rows
 from tests.integration.spark.publishing import publish as publish_result
@@ -57,14 +57,16 @@ class TestReading:
         publish(open_window(manifest_of([(flights, 0, 0, 9)])), table_sink)
         newer = open_window(replace(manifest_of([(flights, 0, 0, 7)]), end_snapshot=9), "try-2")
 
+        rows_of = TableSink.rows
+
         def late(*arguments: Any) -> DataFrame:
             monkeypatch.undo()
             result = newer.write(newer.read(), table_sink)
             if published:
                 publish_result(newer, result)
-            return read_table(*arguments)
+            return rows_of(*arguments)
 
-        monkeypatch.setattr("airflow_kafka_offsets.spark.published.read_table", late)
+        monkeypatch.setattr(TableSink, "rows", late)
         if published:
             assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(7))}
         else:

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, IcebergSink, Sink, Written, read_published
 from airflow_kafka_offsets.spark.session.files import HadoopFiles
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
-from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, read_table
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.window.proved_write import begin
 from tests.integration.spark.conftest import OpenWindow
@@ -138,7 +138,7 @@ class TestAttempts:
         with interrupted("airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.after"):
             window.write(window.read().withColumn("value", F.lit("another").cast("binary")), table_sink)
         seen = 0 if table_sink.kind == "iceberg" else 9
-        assert read_table(spark, table_sink.kind, table_sink.table).where(IS_ANOTHERS).count() == seen
+        assert table_sink.rows(spark).where(IS_ANOTHERS).count() == seen
 
         assert publish(open_window(manifest, "try-2"), table_sink) == "try-2"
         rows = read_published(spark, f"file://{ledger}")
@@ -175,7 +175,7 @@ class TestAttempts:
         with pytest.raises(UnprovenError, match="lacks 1 of 125 rows"):
             window.write(window.read().where("NOT (partition = 2 AND offset = 7)"), table_sink)
         seen = 0 if table_sink.kind == "iceberg" else 204
-        assert read_table(spark, table_sink.kind, table_sink.table).count() == seen
+        assert table_sink.rows(spark).count() == seen
         with pytest.raises(LedgerError, match="no published window"):
             read_published(spark, f"file://{ledger}")
 
