@@ -38,7 +38,7 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
         truncated below the commit and has grown again.
     :param abandoned_topics: ``count`` (default) topics with commits that no member reads any more, or ``ignore`` them
         as long as the group has members.
-    :param stable_polls: how many polls in a row all this must hold.
+    :param stable_polls: for how many polls in a row all this must hold.
 
     XCom: ``{"groups": {"<group>": <total lag>}, "max_lag": 0}``, with the limits that were given. After more than one
     poll also ``pace``: ``{"<group>": {"written_per_s", "read_per_s", "trend", "caught_up_in_s"}}``, None when unknown.
