@@ -8,11 +8,12 @@ connects to. No records are read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 
-from airflow_kafka_offsets.errors import OffsetsError, TopicChangedError
+from airflow_kafka_offsets.errors import ClusterError, OffsetsError, TopicChangedError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
@@ -60,7 +61,8 @@ def kafka_now(ledger: Ledger, summaries: Sequence[WindowSummary], topics: Iterab
         try:
             survey = client.survey(topics)
         except OffsetsError:  # a different cluster doesn't have the topics, as a rule
-            _require_cluster(client.cluster_id(), stored["cluster_id"])
+            with suppress(ClusterError):  # what is wrong with the topics says more
+                _require_cluster(client.cluster_id(), stored["cluster_id"])
             raise
         _require_cluster(survey.cluster_id, stored["cluster_id"])
         lags = client.group_lags([group], topics=topics, isolation_level=isolation_level) if group else None

@@ -19,9 +19,11 @@ from fastapi import FastAPI
 from kafka import KafkaAdminClient
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import TopicPartition as KafkaTopicPartition
 from starlette.testclient import TestClient
 
+from airflow_kafka_offsets.client.connection.response_errors import Code
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -33,7 +35,7 @@ from dev.kafka import Broker
 from tests.integration.airflow.waits.whole_airflow import commit
 from tests.integration.client.cases.workload import connected_client
 from tests.integration.client.scripted import Answer, ScriptedCluster
-from tests.integration.client.scripted_answers import configs_are, hang_up, offsets_are, silence
+from tests.integration.client.scripted_answers import configs_are, hang_up, metadata_is, offsets_are, silence
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.ledger.loads import publish_result, result_of
 from tests.integration.page.conftest import As
@@ -220,26 +222,49 @@ class TestWhoMayAsk:
         assert "page_kafka_conn_id names no connection" in answer.json()["detail"]
 
 
+@pytest.fixture
+def ask_scripted(root: str, log_in: As, monkeypatch: pytest.MonkeyPatch) -> Callable[[ScriptedCluster], httpx.Response]:
+    """Press the button of a pipeline whose topic ``t`` is in a scripted cluster."""
+
+    def ask(cluster: ScriptedCluster) -> httpx.Response:
+        connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": cluster.bootstrap_servers}}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{CONN_ID.upper()}", json.dumps(connection))
+        monkeypatch.setenv(SETTING, CONN_ID)
+        monkeypatch.setattr(kafka_now, "_MOST_S", 2.0)
+        asked = Ledger(ObjectStoragePath(root), f"asked-{cluster.brokers[-1].port}")
+        asked.open(["t"], "scripted", IsolationLevel.READ_COMMITTED)
+        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+        answer: httpx.Response = browser.get(f"/api/pipelines/{asked.pipeline}/now", headers=OURS)
+        return answer
+
+    return ask
+
+
 @pytest.mark.parametrize("answer", [silence, hang_up])
 def test_a_leader_that_does_not_answer_is_named_by_its_partition_and_not_by_its_address(
-    root: str, log_in: As, answer: Answer, monkeypatch: pytest.MonkeyPatch
+    ask_scripted: Callable[[ScriptedCluster], httpx.Response], answer: Answer
 ) -> None:
     with ScriptedCluster({"t": [0, 1]}, brokers=2) as cluster:
         for each in cluster.brokers:
             each.on(DescribeConfigsRequest, configs_are({}))
         cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
         cluster.brokers[1].on(ListOffsetsRequest, answer)
-        connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": cluster.bootstrap_servers}}
-        monkeypatch.setenv(f"AIRFLOW_CONN_{CONN_ID.upper()}", json.dumps(connection))
-        monkeypatch.setenv(SETTING, CONN_ID)
-        monkeypatch.setattr(kafka_now, "_MOST_S", 2.0)
-        asked = Ledger(ObjectStoragePath(root), f"asked-{cluster.brokers[1].port}")
-        asked.open(["t"], "scripted", IsolationLevel.READ_COMMITTED)
-        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        told = browser.get(f"/api/pipelines/{asked.pipeline}/now", headers=OURS)
+        told = ask_scripted(cluster)
         assert told.status_code == 502
         assert "t-1: " in told.json()["detail"]
         assert [each.port for each in cluster.brokers if str(each.port) in told.text] == []
+
+
+def test_a_topic_in_error_is_named_although_no_broker_says_afterwards_which_cluster_it_is(
+    ask_scripted: Callable[[ScriptedCluster], httpx.Response],
+) -> None:
+    with ScriptedCluster({"t": [0]}) as cluster:
+        (broker,) = cluster.brokers
+        error = metadata_is(cluster, topics={"t": Code.TOPIC_AUTHORIZATION_FAILED})
+        broker.on(MetadataRequest, lambda request: error(request) if request.topics else hang_up(request))
+        told = ask_scripted(cluster)
+        assert told.status_code == 502
+        assert "topic t: TOPIC_AUTHORIZATION_FAILED" in told.json()["detail"]
 
 
 @pytest.fixture
