@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ClusterError
@@ -85,6 +85,12 @@ class Condition:
 
     kind: ClassVar[str]
     """Its name in a trigger's JSON."""
+    sensor: ClassVar[str]
+    """The class name of the sensor that waits for it."""
+    group_argument: ClassVar[str | None] = None
+    """The sensor's argument that names groups; None when it has none."""
+    awaited_in_general: ClassVar[str]
+    """What such a sensor waits for, in words, where its arguments aren't known."""
     stable_polls: int = 1
     """How many polls in a row it must hold."""
 
@@ -125,6 +131,11 @@ class Condition:
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # see the class
         return {"kind": self.kind} | {name: _plain(value) for name, value in values.items()}
 
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_json`, for JSON of this kind."""
+        return cls(**{name: _argument(name, value) for name, value in fields.items() if name != "kind"})
+
 
 def _plain(value: Any) -> Any:
     if isinstance(value, FixedOffsets):
@@ -132,6 +143,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, IsolationLevel):
         return str(value)
     return list(value) if isinstance(value, tuple) else value
+
+
+def _argument(name: str, value: Any) -> Any:
+    if name == "isolation_level":
+        return IsolationLevel(value)
+    if isinstance(value, Mapping):
+        return FixedOffsets.from_json(value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def check_all(client: OffsetsClient, conditions: Iterable[Condition]) -> dict[Condition, Outcome]:

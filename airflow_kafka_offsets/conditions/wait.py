@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.conditions.condition import Outcome, Progress
 from airflow_kafka_offsets.errors import ClusterError, ConfigurationError, KafkaOffsetsError, OffsetsError
 from airflow_kafka_offsets.offsets.groups.lag import LagSums

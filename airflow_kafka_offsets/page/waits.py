@@ -16,22 +16,17 @@ from airflow.utils.state import TaskInstanceState
 from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy.orm import lazyload, load_only
 
+from airflow_kafka_offsets.conditions import CONDITIONS
 from airflow_kafka_offsets.offsets.instants import instant_ms
-from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger, condition_from_json
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
 _TRIGGER = f"{KafkaWaitTrigger.__module__}.{KafkaWaitTrigger.__name__}"
-ON_WORKERS: Mapping[str, tuple[str | None, str]] = {
-    "KafkaGroupLagSensor": ("groups", "the group is within the limits that the sensor's Dag sets"),
-    "KafkaOffsetsReachedSensor": ("group", "the group has committed up to a fixed target"),
-    "KafkaWindowCompleteSensor": (None, "the window is complete on every partition"),
-    "KafkaNewDataSensor": (None, "new records have arrived"),
-}
-"""Our sensors: the argument that names groups, or None; and what each waits for if it runs on a worker, where only its
-own process knows its limits."""
+_BY_SENSOR = {condition.sensor: condition for condition in CONDITIONS.values()}
+"""What each of our sensors waits for. If it runs on a worker, only its own process knows its limits."""
 _ON_ITS_OWN = (TaskInstanceState.RUNNING, TaskInstanceState.UP_FOR_RESCHEDULE)
 """The states of a sensor that waits without a trigger."""
 _NO_MORE = (
@@ -81,7 +76,7 @@ def waits(may_read: Callable[[str], bool], most: int) -> Json:
 def _waiting(*columns: Any) -> Select[Any]:
     """Selects the task instances that wait, joined with their trigger and rendered fields."""
     deferred = and_(TaskInstance.state == TaskInstanceState.DEFERRED, Trigger.classpath == _TRIGGER)
-    on_workers = and_(TaskInstance.state.in_(_ON_ITS_OWN), TaskInstance.operator.in_(ON_WORKERS))
+    on_workers = and_(TaskInstance.state.in_(_ON_ITS_OWN), TaskInstance.operator.in_(_BY_SENSOR))
     return (
         select(*columns)
         .select_from(TaskInstance)
@@ -116,7 +111,8 @@ def _deferred(trigger: Trigger) -> Json:
     """A trigger's arguments; all None if another version of this package wrote them, or another Fernet key."""
     try:
         arguments = trigger.kwargs
-        condition = condition_from_json(arguments["condition"])
+        fields = arguments["condition"]
+        condition = CONDITIONS[fields["kind"]].from_json(fields)
         return {
             "groups": [str(group) for group in condition.group_ids],
             "topics": [str(topic) for topic in condition.topic_names],
@@ -130,13 +126,14 @@ def _deferred(trigger: Trigger) -> Json:
 
 def _of_worker(operator: str, rendered: Any) -> Json:
     given = rendered if isinstance(rendered, Mapping) else {}
-    group_argument, awaited = ON_WORKERS[operator]
+    condition = _BY_SENSOR[operator]
+    group_argument = condition.group_argument
     every_topic = group_argument == "groups" and "topics" in given and not given["topics"]
     conn_id = given.get("kafka_conn_id")
     return {
         "groups": [] if group_argument is None else _names(given.get(group_argument)),
         "topics": [] if every_topic else _names(given.get("topics")),
-        "awaited": awaited,
+        "awaited": condition.awaited_in_general,
         "kafka_conn_id": conn_id if isinstance(conn_id, str) else None,
     }
 

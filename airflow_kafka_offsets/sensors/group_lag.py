@@ -11,7 +11,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp, NoCommit
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
+from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

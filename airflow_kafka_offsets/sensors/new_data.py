@@ -15,7 +15,7 @@ from airflow_kafka_offsets.hooks.ledger import open_ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.references.snapshot_ref import last_published_end, offsets_in
-from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
+from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -85,4 +85,4 @@ class KafkaNewDataSensor(KafkaWaitSensor):
         if self.pipeline is None:
             return offsets_in(self.since, "since")
         ledger = open_ledger(self.ledger_root, self.pipeline)
-        return self.once(context, [ledger.uri], lambda: last_published_end(ledger))
+        return self.kept_offsets(context, [ledger.uri], lambda: last_published_end(ledger))

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.references.snapshot_ref import offsets_in
-from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
+from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -65,8 +65,9 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
                 raise ConfigurationError("target= already names its topics: drop topics=.")
             return OffsetsReached(self.group, offsets_in(self.target, "target"), level)
         topics = None if self.topics is None else as_names(self.topics, "topics")
-        asked = [self.group, topics and list(topics), str(level)]
-        return OffsetsReached(self.group, self.once(context, asked, lambda: self._ends(client, topics, level)), level)
+        arguments = [self.group, topics and list(topics), str(level)]
+        target = self.kept_offsets(context, arguments, lambda: self._ends(client, topics, level))
+        return OffsetsReached(self.group, target, level)
 
     def _ends(self, client: OffsetsClient, topics: Iterable[str] | None, level: IsolationLevel) -> FixedOffsets:
         metadata = client.topics(self._touched(client, level) if topics is None else topics).raise_for_errors()

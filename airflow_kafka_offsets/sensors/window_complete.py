@@ -12,7 +12,7 @@ from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.window_complete import IdlePolicy, WindowComplete
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.runs.interval import run_interval
-from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
+from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

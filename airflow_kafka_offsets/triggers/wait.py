@@ -9,19 +9,9 @@ from typing import Any
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_kafka_offsets.conditions.condition import Condition
-from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.conditions.new_data import NewData
-from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
+from airflow_kafka_offsets.conditions import CONDITIONS
 from airflow_kafka_offsets.conditions.wait import Wait
-from airflow_kafka_offsets.conditions.window_complete import WindowComplete
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, refusing_arguments
-
-_KINDS: Mapping[str, type[Condition]] = {
-    condition.kind: condition for condition in (GroupsCaughtUp, OffsetsReached, WindowComplete, NewData)
-}
 
 
 class KafkaWaitTrigger(KafkaPollTrigger):
@@ -46,7 +36,7 @@ class KafkaWaitTrigger(KafkaPollTrigger):
         memory: Mapping[str, Any] | None = None,
     ) -> None:
         with refusing_arguments():
-            self._condition = condition_from_json(condition)
+            self._condition = CONDITIONS[condition["kind"]].from_json(condition)
         super().__init__(kafka_conn_id=kafka_conn_id, poll_interval_s=poll_interval_s)
         self._wait = Wait(poll_interval_s, stable_polls=self._condition.stable_polls, memory=memory)
 
@@ -73,17 +63,3 @@ class KafkaWaitTrigger(KafkaPollTrigger):
                 if verdict.status == "done":
                     yield TriggerEvent({"status": "done", "result": verdict.result})
                     return
-
-
-def condition_from_json(fields: Mapping[str, Any]) -> Condition:
-    """The inverse of :meth:`.condition.Condition.to_json`."""
-    arguments = {name: _value(name, value) for name, value in fields.items() if name != "kind"}
-    return _KINDS[fields["kind"]](**arguments)
-
-
-def _value(name: str, value: Any) -> Any:
-    if name == "isolation_level":
-        return IsolationLevel(value)
-    if isinstance(value, Mapping):
-        return FixedOffsets.from_json(value)
-    return tuple(value) if isinstance(value, list) else value

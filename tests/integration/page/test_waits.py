@@ -16,6 +16,7 @@ from airflow.models.trigger import Trigger
 from airflow.utils.session import create_session
 from sqlalchemy import delete, insert, text
 
+from airflow_kafka_offsets.conditions import CONDITIONS
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.new_data import NewData
@@ -23,8 +24,8 @@ from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
-from airflow_kafka_offsets.page.waits import ON_WORKERS, waits
-from airflow_kafka_offsets.sensors.waiting import KafkaWaitSensor
+from airflow_kafka_offsets.page.waits import waits
+from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.page.auth_manager import HALF, SECRET
 from tests.integration.page.conftest import As
@@ -151,14 +152,14 @@ def test_a_poking_sensor_says_what_airflow_has_rendered(
             session.execute(insert(RenderedTaskInstanceFields.__table__).values(**fields))
     (wait,) = listed(log_in)
     assert (wait["groups"], wait["topics"], wait["on"]) == (groups, topics, "worker")
-    assert wait["awaited"] == ON_WORKERS[operator][1]
+    assert [wait["awaited"]] == [each.awaited_in_general for each in CONDITIONS.values() if each.sensor == operator]
 
 
 def test_each_of_our_sensors_is_known() -> None:
     for sensor in ("group_lag", "offsets_reached", "window_complete", "new_data"):
         import_module(f"airflow_kafka_offsets.sensors.{sensor}")
     ours = {kind.__name__ for kind in KafkaWaitSensor.__subclasses__() if kind.__module__.startswith("airflow_kafka")}
-    assert set(ON_WORKERS) == ours
+    assert {each.sensor for each in CONDITIONS.values()} == ours
 
 
 def test_others_that_wait_or_have_ended_are_not_among_them(log_in: As) -> None:

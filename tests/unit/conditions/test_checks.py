@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_kafka_offsets.conditions import CONDITIONS
 from airflow_kafka_offsets.conditions.condition import Asking, ClientCall, Condition, Progress, ask, check_all
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.new_data import NewData
@@ -20,7 +21,6 @@ from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
-from airflow_kafka_offsets.triggers.wait import condition_from_json
 
 ASKED: list[tuple[frozenset[int], str]] = []
 
@@ -135,7 +135,8 @@ class TestJson:
         ],
     )
     def test_a_condition_survives_the_way_to_the_triggerer(self, condition: Condition) -> None:
-        assert condition_from_json(json.loads(json.dumps(condition.to_json()))) == condition
+        fields = json.loads(json.dumps(condition.to_json()))
+        assert CONDITIONS[fields["kind"]].from_json(fields) == condition
 
 
 class TestArguments:

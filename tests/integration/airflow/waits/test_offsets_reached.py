@@ -163,7 +163,7 @@ class TestLogEndTarget:
         commit(name, ten, 10)
         commit(name, other, 0)
         assert not self.sensor(name).poke(context), "a partition without a commit stands at its log start"
-        kept = FixedOffsets.from_json(context["task_state_store"]["kafka_offsets.positions"]["positions"])
+        kept = FixedOffsets.from_json(context["task_state_store"]["kafka_offsets.fixed_offsets"]["fixed_offsets"])
         assert set(kept.names()) == {ten, other}
         context["task_state_store"].clear()
         assert self.sensor(name, topics=ten).poke(context)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _MEMORY = "kafka_offsets.wait"
-_OFFSETS = "kafka_offsets.positions"
+_OFFSETS = "kafka_offsets.fixed_offsets"
 """Keys in the task state store."""
 
 
@@ -59,7 +59,7 @@ class KafkaWaitSensor(BaseSensorOperator):
     template_fields: Sequence[str] = ("isolation_level", "kafka_conn_id")
     stable_polls = 1
     keeps_offsets = False
-    """Whether this kind of sensor calls :meth:`once`."""
+    """Whether this kind of sensor calls :meth:`kept_offsets`."""
     ui_color = "#d7e8f7"
 
     def __init__(
@@ -170,7 +170,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         if self._reschedules:
             self._store(context).set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number})
 
-    def once(self, context: Context, arguments: list[Any], find: Callable[[], FixedOffsets]) -> FixedOffsets:
+    def kept_offsets(self, context: Context, arguments: list[Any], find: Callable[[], FixedOffsets]) -> FixedOffsets:
         """Offsets that are found once for the whole task, retries included: kept in its task state store.
 
         Before Airflow 3.3, which has no such store, each try finds its own: later ones, so no try passes too early.
@@ -184,9 +184,9 @@ class KafkaWaitSensor(BaseSensorOperator):
         asked = [context["ti"].max_tries, self.kafka_conn_id, *arguments]
         kept = store.get(_OFFSETS)
         if kept is not None and kept["for"] == asked:
-            return FixedOffsets.from_json(kept["positions"])
+            return FixedOffsets.from_json(kept["fixed_offsets"])
         found = find()
-        store.set(_OFFSETS, {"for": asked, "positions": found.to_json()})
+        store.set(_OFFSETS, {"for": asked, "fixed_offsets": found.to_json()})
         return found
 
     def _finish(self, context: Context, result: Any) -> Any:
