@@ -61,7 +61,7 @@ def resolve_windows(args: Any) -> int:
         maker = SnapshotMaker(client, ledger, topics, level, args.on_future_record)
         pinner = WindowPinner(maker, policies)
         snapshots = with_progress(maker.snapshots(instants), "windows", len(instants))
-        pinning = ledger.pinning(policies.on_overlap)
+        pinning = Pinning(ledger, policies.on_overlap)
         try:
             pinned = [_pin(pinner, ledger, pinning, *ends) for ends in pairwise(snapshots)]
         finally:
@@ -154,7 +154,7 @@ def _counted(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, args
 
 def _nothing_to_publish(ledger: Ledger, pinned: PinnedManifest) -> LedgerError:
     window = f"window {pinned.manifest.window}, revision {pinned.manifest.revision}"
-    counted = ledger.folder_of(pinned).listing().results
+    counted = ledger.window_folders.of(pinned).listing().results
     if not counted:
         return LedgerError(f"Nothing has loaded {window} yet: no attempt has counted it. Run its load first.")
     return LedgerError(
@@ -170,7 +170,7 @@ def _named(ledger: Ledger, window: str, attempt: str) -> CountedAttempt:
         found = counted_attempt(ledger, revision, attempt)
         if found is not None:
             return found
-    counted = [name for revision in revisions for name in ledger.folder_of(revision).listing().results]
+    counted = [name for revision in revisions for name in ledger.window_folders.of(revision).listing().results]
     raise ConfigurationError(
         f"Attempt {attempt} at window {window} has no result. Attempts with a result: {shorten(counted) or 'none'}."
     )

@@ -12,9 +12,7 @@ Layout; files are created and never changed::
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -23,10 +21,8 @@ from airflow_kafka_offsets.errors import (
     LedgerCorruptError,
     LedgerError,
     TopicChangedError,
-    WindowOverlapError,
 )
 from airflow_kafka_offsets.ledger.file_lists import FileLists
-from airflow_kafka_offsets.ledger.pinning import Pinning
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
 from airflow_kafka_offsets.ledger.storage import (
     LedgerPath,
@@ -42,27 +38,17 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFol
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.ledger.window_index import WindowIndex
 from airflow_kafka_offsets.ledger.window_listing import WindowState
-from airflow_kafka_offsets.offsets.instants import compact_instant
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
     PIPELINE,
     PIPELINE_NAME,
     LedgerIdentity,
-    live_revisions,
-    month_of,
-    window_extent,
 )
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, OverlapPolicy
-from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 FORMAT = 3
 """Formats 1 and 2 predate the first release, and had no ledger identity."""
 _FIELDS = frozenset({"format", "pipeline", "ledger_id", "topics", "cluster_id", "isolation_level"})
-
-_WAITS_S = (0.2, 0.4, 0.8, 1.6, 3.2)
-"""Longest waits, of which a task waits a random part, before it pins again a window that another task pinned too."""
 
 
 class Ledger:
@@ -80,8 +66,8 @@ class Ledger:
             )
         self.pipeline = pipeline
         self.folder = LedgerPath.of(root) / pipeline
-        self.snapshots = SnapshotLog(self.folder)
         self.window_folders = WindowFolders(self.folder)
+        self.snapshots = SnapshotLog(self.folder, self.window_folders)
         self.file_lists = FileLists(self.folder, self.window_folders)
         self.checkpoints = Checkpoints(self.folder)
         self._stored: dict[str, Any] | None = None
@@ -186,57 +172,6 @@ class Ledger:
             self._check_format(stored)
         return stored is not None
 
-    def pinning(self, on_overlap: OverlapPolicy = "fail") -> Pinning:
-        """A pinning for windows; it lists the ledger twice, however many windows it pins."""
-        return Pinning(self.pipeline, lambda: self.id, self.window_folders, self.snapshots, on_overlap)
-
-    def pin_window(
-        self,
-        start: OffsetSnapshot,
-        end: OffsetSnapshot,
-        *,
-        on_data_loss: DataLossPolicy = "fail",
-        added: dict[TopicPartition, int] | None = None,
-        on_overlap: OverlapPolicy = "fail",
-    ) -> PinnedManifest:
-        """Pin the window between two stored snapshots, or return it as it was pinned before.
-
-        :param on_data_loss: see :func:`.ranges.window_between`; a window that was pinned before stays as it is.
-        :param on_overlap: what to do when another window, published or not, has some of its offsets: ``fail``, or
-            ``allow``.
-        :raises IntervalError: when the end isn't after the start.
-        :raises DataLossError: when records are deleted and ``on_data_loss`` is ``fail``.
-        :raises WindowOverlapError: when another window has some of its offsets, and ``on_overlap`` is ``fail``.
-        :raises LedgerCorruptError: when the stored manifest was changed.
-        :raises InstantForgottenError: when one of the snapshots was forgotten meanwhile.
-        """
-        for wait_s in (*_WAITS_S, None):
-            pinning = self.pinning(on_overlap)
-            try:
-                pinned = pinning.pin(start, end, on_data_loss=on_data_loss, added=added)
-                refused = pinning.settle()
-                if refused:
-                    raise refused[pinned.manifest.window]
-                break
-            except WindowOverlapError as error:
-                if wait_s is None or not error.retriable:
-                    raise
-                # Two tasks pinned at the same moment, and each may have taken its pin back because of the other.
-                time.sleep(random.uniform(0, wait_s))
-        return pinned
-
-    def window(self, window: str) -> WindowFolder:
-        """The newest revision of a window; it need not exist."""
-        return self.window_folders.newest(window)
-
-    def folder_of(self, pinned: PinnedManifest) -> WindowFolder:
-        """The folder of a pinned revision."""
-        return self.window_folders.revision(pinned.manifest.window, pinned.manifest.revision)
-
-    def windows(self) -> list[WindowFolder]:
-        """The newest revision of every window, in order of time."""
-        return [self.window_folders.newest(*found) for found in self.window_folders.index().live.items()]
-
     def last_pinned(self) -> PinnedManifest | None:
         """The settled window that ends last; None when there is none. One that is still being pinned may be taken back,
         and doesn't count."""
@@ -270,7 +205,8 @@ class Ledger:
         :raises LedgerCorruptError: when there is no manifest, or it was changed.
         :raises LedgerConflictError: when it was pinned in another ledger.
         """
-        folder = self.window(window) if revision is None else self.window_folders.revision(window, revision)
+        folders = self.window_folders
+        folder = folders.newest(window) if revision is None else folders.revision(window, revision)
         pinned = self._own(folder.pinned())
         if pinned is None:
             raise LedgerCorruptError(f"{self.uri} has no window {window}: resolve it first.")
@@ -315,23 +251,3 @@ class Ledger:
         day = [self.window_folders.newest(name, live[name]) for name in whole_day(window, live)]
         if day and all(listing.state is WindowState.VERIFIED for listing in in_parallel(WindowFolder.listing, day)):
             self.checkpoints.write(filter(None, in_parallel(summarise, day)))
-
-    def append(
-        self, snapshots: Sequence[OffsetSnapshot], revising: Collection[str] = (), known: int | None = None
-    ) -> list[OffsetSnapshot]:
-        """Store snapshots, as :meth:`SnapshotLog.append_all` does. Forgotten snapshots that a window which still counts
-        was made from are in use, and are taken into account.
-
-        :param revising: windows that are being resolved again, and don't keep their instants from changing.
-        :param known: the newest snapshot's number before Kafka was asked for them.
-        """
-
-        def in_use(forgotten: Mapping[int, int]) -> set[int]:
-            # A window that uses one of them starts in its month, or before.
-            latest = month_of(compact_instant(max(forgotten)))
-            others = live_revisions(self.window_folders.names(until=latest)).keys() - set(revising)
-            meeting = [window for window in others if not forgotten.keys().isdisjoint(window_extent(window))]
-            pinned = in_parallel(lambda window: self.window(window).pinned(), meeting)
-            return {number for stored in pinned if stored is not None for number in stored.manifest.snapshots}
-
-        return self.snapshots.append_all(snapshots, known, in_use)

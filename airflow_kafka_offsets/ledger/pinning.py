@@ -13,15 +13,17 @@ needn't be read. A window that starts or ends at a group's commits or at log sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import random
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from airflow_kafka_offsets.errors import InstantForgottenError, WindowOverlapError, shorten
-from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.ledger.window_folders import WindowFolders, taken_back
+from airflow_kafka_offsets.ledger.window_folders import taken_back
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent, window_id
@@ -32,6 +34,8 @@ from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import ends_before, shared
 
 _AT_A_TIME = 16
+_WAITS_S = (0.2, 0.4, 0.8, 1.6, 3.2)
+"""Longest waits, of which a task waits a random part, before it pins again a window that another task pinned too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +57,13 @@ class Overlap:
 
 
 class _Look:
-    """The windows and snapshots of one listing of the ledger.
+    """The windows and snapshots of one listing of a ledger."""
 
-    :param folders: the ledger's windows.
-    :param snapshots: its snapshots.
-    """
-
-    def __init__(self, folders: WindowFolders, snapshots: SnapshotLog) -> None:
-        self._folders = folders
-        self._index = folders.index()
+    def __init__(self, ledger: Ledger) -> None:
+        self._folders = ledger.window_folders
+        self._index = self._folders.index()
         # List snapshots after windows: each window's snapshots were stored before it.
-        self._apart = snapshots.times_apart()
+        self._apart = ledger.snapshots.times_apart()
         self._unordered = [window for window in self._index.live if not self._in_order(window)]
 
     def overlap(self, manifest: Manifest) -> Overlap | None:
@@ -129,28 +129,15 @@ _PUBLISHED = (WindowState.PUBLISHED, WindowState.VERIFIED)
 
 
 class Pinning:
-    """Pins one or many windows of a pipeline. The ledger is listed once before and once after.
+    """Pins one or many windows of a ledger, which it lists once before and once after.
 
-    :param pipeline: the pipeline's name.
-    :param ledger_id: returns the ledger's identity, which manifests carry; a new ledger has none before its first
-        snapshot.
-    :param folders: the ledger's windows.
-    :param snapshots: the ledger's snapshots.
-    :param on_overlap: what to do about a window that shares offsets with another one.
+    :param on_overlap: what to do about a window that shares offsets with another one, published or not: ``fail``, or
+        ``allow``.
     """
 
-    def __init__(
-        self,
-        pipeline: str,
-        ledger_id: Callable[[], str],
-        folders: WindowFolders,
-        snapshots: SnapshotLog,
-        on_overlap: OverlapPolicy = "fail",
-    ) -> None:
-        self._pipeline = pipeline
-        self._ledger_id = ledger_id
-        self._folders = folders
-        self._snapshots = snapshots
+    def __init__(self, ledger: Ledger, on_overlap: OverlapPolicy) -> None:
+        self._ledger = ledger
+        self._folders = ledger.window_folders
         self._on_overlap = on_overlap
         self._first_look: _Look | None = None
         self._unsettled: dict[tuple[str, int], str] = {}
@@ -166,15 +153,15 @@ class Pinning:
     ) -> PinnedManifest:
         """Pin a window, or return it as it was pinned before. It counts when it is settled.
 
-        :raises: as :meth:`Ledger.pin_window`.
+        :raises: as :func:`pin_window`.
         """
         folder, stored = self._folders.to_pin(window_id(start.timestamp_ms, end.timestamp_ms))
         if stored is not None:
-            stored.of_ledger(self._ledger_id())
+            stored.of_ledger(self._ledger.id)
         if stored is None or not _made_from(stored, start, end):
             self._require_counting(start, end)
             window = window_between(start, end, on_data_loss=on_data_loss, added=added)
-            manifest = Manifest.of(self._pipeline, self._ledger_id(), window)
+            manifest = Manifest.of(self._ledger.pipeline, self._ledger.id, window)
             if stored is None or stored.manifest.ranges != manifest.ranges:
                 self._refuse_overlap(manifest)
                 pinned = folder.pin(manifest) if stored is None else stored
@@ -208,7 +195,7 @@ class Pinning:
         return refused
 
     def _look(self) -> _Look:
-        return _Look(self._folders, self._snapshots)
+        return _Look(self._ledger)
 
     def _refuse_overlap(self, manifest: Manifest) -> None:
         if self._on_overlap == "allow":
@@ -219,7 +206,7 @@ class Pinning:
             raise self._error(manifest.window, overlap)
 
     def _require_counting(self, *snapshots: OffsetSnapshot) -> None:
-        forgotten = self._snapshots.forgotten(snapshots)
+        forgotten = self._ledger.snapshots.forgotten(snapshots)
         if forgotten:
             raise InstantForgottenError(
                 f"{forgotten[0].as_of} has been forgotten since it was resolved. Resolve it again."
@@ -240,14 +227,49 @@ class Pinning:
         if overlap.loading is not None:
             return (
                 f"if {overlap.window} isn't wanted, stop its load first, and then run kafka-offsets "
-                f"ledger forget {self._pipeline} {overlap.window} --force: what that load publishes after "
+                f"ledger forget {self._ledger.pipeline} {overlap.window} --force: what that load publishes after "
                 "the window is forgotten won't count, though its rows may remain in a table"
             )
         force = " --force" if overlap.state in _PUBLISHED else ""
         return (
             f"if {overlap.window} isn't wanted, run kafka-offsets ledger forget "
-            f"{self._pipeline} {overlap.window}{force}"
+            f"{self._ledger.pipeline} {overlap.window}{force}"
         )
+
+
+def pin_window(
+    ledger: Ledger,
+    start: OffsetSnapshot,
+    end: OffsetSnapshot,
+    *,
+    on_data_loss: DataLossPolicy = "fail",
+    added: dict[TopicPartition, int] | None = None,
+    on_overlap: OverlapPolicy = "fail",
+) -> PinnedManifest:
+    """Pin the window between two stored snapshots, or return it as it was pinned before.
+
+    :param on_data_loss: see :func:`.ranges.window_between`; a window that was pinned before stays as it is.
+    :param on_overlap: see :class:`Pinning`.
+    :raises IntervalError: when the end isn't after the start.
+    :raises DataLossError: when records are deleted and ``on_data_loss`` is ``fail``.
+    :raises WindowOverlapError: when another window has some of its offsets, and ``on_overlap`` is ``fail``.
+    :raises LedgerCorruptError: when the stored manifest was changed.
+    :raises InstantForgottenError: when one of the snapshots was forgotten meanwhile.
+    """
+    for wait_s in (*_WAITS_S, None):
+        pinning = Pinning(ledger, on_overlap)
+        try:
+            pinned = pinning.pin(start, end, on_data_loss=on_data_loss, added=added)
+            refused = pinning.settle()
+            if refused:
+                raise refused[pinned.manifest.window]
+            break
+        except WindowOverlapError as error:
+            if wait_s is None or not error.retriable:
+                raise
+            # Two tasks pinned at the same moment, and each may have taken its pin back because of the other.
+            time.sleep(random.uniform(0, wait_s))
+    return pinned
 
 
 def _overlap_with(look: _Look, folder: WindowFolder) -> Overlap | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right, insort
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -18,9 +18,6 @@ FORGET = "forget"
 _MOST_AHEAD_MS = 300_000
 """How far another machine's clock may be ahead of this one's."""
 _MARKER = re.compile(rf"(\d{{8}}T\d{{9}}Z)_(\d{{8}})_({'|'.join([*AsOfKind, FORGET])})(?:-([0-9a-z]+))?", re.ASCII)
-
-InUse = Callable[[Mapping[int, int]], Collection[int]]
-"""Given forgotten snapshots (instant to number), returns the numbers that windows which still count were made from."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -129,10 +126,8 @@ class SnapshotIndex:
         self.forgotten = {at: number for at, number in last_forgotten(entries).items() if at not in self._once}
         """The last forgotten snapshot of each instant that wasn't resolved again: numbers by instant."""
         self.in_use: Collection[int] = ()
-
-    def note_in_use(self, in_use: InUse) -> None:
-        """Note which forgotten snapshots are in use. A task that later tries to pin a window from one gets an error."""
-        self.in_use = in_use(self.forgotten) if self.forgotten else ()
+        """Numbers of the forgotten ones that windows which still count were made from: they bound new snapshots too. A
+        task that later tries to pin a window from one gets an error."""
 
     def nearer(
         self, timestamp_ms: int, before: OffsetSnapshot | None, after: OffsetSnapshot | None

@@ -28,7 +28,7 @@ from itertools import chain
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError, LedgerError
-from airflow_kafka_offsets.ledger.snapshot_index import FORGET, Entry, InUse, SnapshotIndex, forgotten_numbers, live
+from airflow_kafka_offsets.ledger.snapshot_index import FORGET, Entry, SnapshotIndex, forgotten_numbers, live
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
@@ -38,10 +38,11 @@ from airflow_kafka_offsets.ledger.storage import (
     read,
     to_json_bytes,
 )
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import clamp, fits, keep_deleted
-from airflow_kafka_offsets.offsets.windows.ledger_names import is_month, month_of
+from airflow_kafka_offsets.offsets.windows.ledger_names import is_month, live_revisions, month_of, window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 
@@ -51,17 +52,15 @@ _FOLDER_SIZE = 1_000
 _MOST_TRIES = 1_000
 
 
-def _none(_: Mapping[int, int]) -> Collection[int]:
-    return ()
-
-
 class SnapshotLog:
     """One pipeline's snapshots.
 
     :param folder: the pipeline's folder.
+    :param window_folders: its windows.
     """
 
-    def __init__(self, folder: StoragePath) -> None:
+    def __init__(self, folder: StoragePath, window_folders: WindowFolders) -> None:
+        self._window_folders = window_folders
         self._pipeline = folder.name
         self._entries = folder / "snapshots"
         self._markers = folder / "instants"
@@ -136,31 +135,22 @@ class SnapshotLog:
         found = in_parallel(self._stored, live([*at_instants, *self._forgets(marked)]))
         return {snapshot.timestamp_ms: snapshot for snapshot in found if snapshot is not None}
 
-    def append(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
-        """Store a snapshot, clamped between its neighbours. First writer wins.
-
-        :returns: the stored snapshot: the earlier writer's, if the instant or run already has one.
-        :raises TopicChangedError: when it contradicts its neighbours.
-        """
-        (stored,) = self.append_all([snapshot])
-        return stored
-
-    def append_all(
-        self, snapshots: Sequence[OffsetSnapshot], known: int | None = None, in_use: InUse = _none
+    def append(
+        self, snapshots: Sequence[OffsetSnapshot], *, known: int | None = None, revising: Collection[str] = ()
     ) -> list[OffsetSnapshot]:
-        """Store several snapshots in order. Unless others write too, the log is listed once.
+        """Store snapshots in order, each clamped between its neighbours. First writer wins. Unless others write too,
+        the log is listed once.
 
         :param known: :meth:`last_number` before Kafka was asked for them; None if nothing was stored since.
-        :param in_use: which forgotten snapshots are still in use, for example because the task that forgot them died
-            before it forgot their windows. Called each time the log is listed.
-        :returns: the stored snapshots, in the same order.
+        :param revising: windows that are being resolved again, and don't keep their instants from changing.
+        :returns: the stored snapshots, in the same order: an earlier writer's, if an instant or run already has one.
         :raises WindowError: when one contradicts its neighbours, as :func:`.boundaries.clamp` says.
         :raises OutdatedSurveyError: when the neighbour was stored after Kafka was asked.
         """
         stored: list[OffsetSnapshot] = []
         for _ in range(_MOST_TRIES):
             index = self._index(self.last_number())
-            index.note_in_use(in_use)
+            index.in_use = self._in_use(index.forgotten, revising)
             for snapshot in snapshots[len(stored) :]:
                 found = self._append(snapshot, index, known)
                 if found is None:
@@ -171,6 +161,21 @@ class SnapshotLog:
         raise LedgerError(
             f"{self._entries} grew {_MOST_TRIES} times while one snapshot was stored. Is something looping?"
         )
+
+    def _in_use(self, forgotten: Mapping[int, int], revising: Collection[str]) -> set[int]:
+        """Numbers of the snapshots of the windows that still count and start or end at a forgotten instant, for example
+        because the task that forgot it died before it forgot them.
+
+        :param forgotten: numbers of forgotten snapshots by instant.
+        """
+        if not forgotten:
+            return set()
+        # A window that uses one of them starts in its month, or before.
+        latest = month_of(compact_instant(max(forgotten)))
+        others = live_revisions(self._window_folders.names(until=latest)).keys() - set(revising)
+        meeting = [window for window in others if not forgotten.keys().isdisjoint(window_extent(window))]
+        pinned = in_parallel(lambda window: self._window_folders.newest(window).pinned(), meeting)
+        return {number for stored in pinned if stored is not None for number in stored.manifest.snapshots}
 
     def forget(self, timestamp_ms: int) -> None:
         """Forget an instant. Windows that were pinned with it stay as they are."""

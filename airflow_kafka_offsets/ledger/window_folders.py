@@ -48,6 +48,10 @@ class WindowFolders:
         publications = Publications(month / revision_folder(window, _FIRST))
         return WindowFolder(month / revision_folder(window, number), window, number, publications)
 
+    def of(self, pinned: PinnedManifest) -> WindowFolder:
+        """The folder of a pinned revision."""
+        return self.revision(pinned.manifest.window, pinned.manifest.revision)
+
     def index(self) -> WindowIndex:
         """All windows that count, in order of time."""
         return WindowIndex(self.names())
@@ -125,7 +129,7 @@ class WindowFolders:
         :raises WindowOverlapError: when another task takes it back at the same moment; a retry can succeed.
         """
         pinned = self.pin_next(manifest)
-        folder = self.revision(pinned.manifest.window, pinned.manifest.revision)
+        folder = self.of(pinned)
         if not folder.settle(pinned.sha256):
             raise taken_back(folder)
         return pinned

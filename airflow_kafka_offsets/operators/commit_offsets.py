@@ -92,7 +92,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
             commits = self._commits(client, manifest)
             ahead = _ahead(manifest, end, commits)
             if ahead:
-                attempt = ledger.folder_of(pinned).attempt(published.attempt)
+                attempt = ledger.window_folders.of(pinned).attempt(published.attempt)
                 self._look_for_holes(ledger, manifest, commits, Loader.of(context, attempt))
             # Brokers that support topic ids check themselves that the topics are still the ones that were loaded.
             topic_ids = {

@@ -152,7 +152,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         confs = self._confs(kafka, ledger, pinned, settings.plain, load)
         confs |= {_PACKAGES: ",".join(program.packages)} if program.packages else {}
         prepared = PreparedLoad(WindowRef.of(ref.ledger_root, pinned), load, confs, program)
-        ledger.folder_of(pinned).record_attempt(load, self._note(context) | {"asked": asked})
+        ledger.window_folders.of(pinned).record_attempt(load, self._note(context) | {"asked": asked})
         self.log.info("Window %s is ready to be loaded as %s", ref.window, load)
         return prepared.to_json()
 

@@ -193,7 +193,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         pinned = load.ledger.pinned(load.ref.window, revision)
         self._see(load, pinned)
         self._get_hook()._run_post_submit_commands()
-        note = noted_failure(load.ledger.folder_of(pinned), attempt)
+        note = noted_failure(load.ledger.window_folders.of(pinned), attempt)
         error = None if note is None else note.as_error()
         if error is None and event["status"] == "ended":
             error = DriverStatus(event["state"], event["active"], event["succeeded"]).failure(job_id)
@@ -208,7 +208,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     ) -> tuple[PinnedManifest, str] | None:
         """The revision and the attempt that an earlier try of this task loaded, but died before it reported them."""
         window = load.ref.window
-        own = None if published is None else load.tries.published(load.ledger.folder_of(pinned), published)
+        own = None if published is None else load.tries.published(load.ledger.window_folders.of(pinned), published)
         if own is not None:
             self.log.info("Attempt %s of an earlier try has published window %s: not running Spark again", own, window)
             return pinned, own
@@ -262,7 +262,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         """Log the driver's progress while the block waits for it, and raise why it failed; forget the driver after."""
         self._see(load, pinned)
         self.log.info("Window %s is in %s", pinned.manifest.window, pinned.uri.rpartition("/")[0])
-        folder, show = load.ledger.folder_of(pinned), partial(self._show_links, load.context)
+        folder, show = load.ledger.window_folders.of(pinned), partial(self._show_links, load.context)
         watched = Watched(attempt, note_key, on_yarn=load.spark["master"].startswith("yarn"))
         self._watched_for = pinned, attempt
         try:
@@ -285,7 +285,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     ) -> Exception:
         """Record that an attempt has failed. Returns the error to raise, with what Kafka says about the window."""
         with suppress(Exception):  # stores raise errors of their own; the failure itself must be raised
-            load.ledger.folder_of(pinned).record_failure(
+            load.ledger.window_folders.of(pinned).record_failure(
                 attempt, FailureNote(type(failure).__name__, _TASKS_LOG, now_ms())
             )
         return failure if published is not None else load.explain(pinned, failure)
@@ -326,12 +326,12 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
 
     def _begin(self, load: WindowLoad, pinned: PinnedManifest, attempt: str, note_key: str) -> None:
         fields = {"started_at": iso_instant(now_ms())} | load.tries.fields()
-        load.ledger.folder_of(pinned).record_attempt(attempt, fields)
+        load.ledger.window_folders.of(pinned).record_attempt(attempt, fields)
         if self._memory is not None:
             self._memory.note(load.ref, load.tries.asked, attempt, pinned.manifest.revision, note_key)
 
     def _report(self, load: WindowLoad, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
-        tried = load.ledger.folder_of(pinned)
+        tried = load.ledger.window_folders.of(pinned)
         note = _note(tried, attempt)
         counted = counted_attempt(load.ledger, pinned, attempt)
         if counted is not None:
@@ -344,7 +344,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         self.seen = replace(self.seen, output=published.output, rows=published.rows, further=published.further)
         same = published.revision == pinned.manifest.revision
         counts = pinned if same else load.ledger.pinned(tried.id, published.revision)
-        folder = load.ledger.folder_of(counts)
+        folder = load.ledger.window_folders.of(counts)
         own = counted.result if counted is not None and same else None
         report = load_report(folder, counts.manifest, published, attempt, own)
         self.application_id = note.id if note else report["application_id"]

@@ -211,7 +211,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
 
     def _verify(self, ref: WindowRef, ledger: Ledger, load: str | None, context: Context) -> dict[str, Any]:
         pinned, publication = self._published(ref, ledger, load)
-        folder, manifest = ledger.folder_of(pinned), pinned.manifest
+        folder, manifest = ledger.window_folders.of(pinned), pinned.manifest
         result = folder.published_result(publication)
         ledger.file_lists.refresh(ref.window, files_of(result))  # a crash may have skipped it
         verdict = self._explained(manifest, result, judge(manifest, result, publication))

@@ -40,7 +40,7 @@ def readable(
         extents = _extents(client, manifest)
     lost = lost_ranges(manifest, extents)
     if lost:
-        ledger.folder_of(pinned).record_loss(lost, now_ms())
+        ledger.window_folders.of(pinned).record_loss(lost, now_ms())
         if on_data_loss == "load_rest":
             # Start from the newest revision, which may have lost records before.
             newest = (ledger.settled(manifest.window) or pinned).manifest

@@ -90,7 +90,7 @@ def counted_attempt(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> Cou
     """An attempt's result; None when its driver hasn't counted yet, or died while it wrote the result: not every store
     creates files atomically."""
     try:
-        counted = ledger.folder_of(pinned).counted(attempt)
+        counted = ledger.window_folders.of(pinned).counted(attempt)
     except LedgerCorruptError as error:
         log.warning("%s The file is ignored.", error)
         return None
@@ -100,7 +100,7 @@ def counted_attempt(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> Cou
 def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttempt]:
     """The attempts at a revision that may be published, newest last. Each is proved, isn't known to have failed since,
     and wasn't refused by another driver, and no later attempt has started to replace its rows."""
-    folder = ledger.folder_of(pinned)
+    folder = ledger.window_folders.of(pinned)
     found = (counted_attempt(ledger, pinned, attempt) for attempt in folder.listing().counted)
     proved = (
         counted
@@ -116,7 +116,7 @@ def proved_for(ledger: Ledger, pinned: PinnedManifest, load: str | None) -> list
 
     :param load: the load's name; None for all attempts.
     """
-    proved, folder = proved_attempts(ledger, pinned), ledger.folder_of(pinned)
+    proved, folder = proved_attempts(ledger, pinned), ledger.window_folders.of(pinned)
     if load is None:
         return proved
     asked = folder.attempt(load).get("asked")
@@ -133,7 +133,7 @@ def left_to_publish(
     """
     found: list[CountedAttempt] = []
     for revision in ledger.revisions(pinned.manifest.window, pinned):
-        folder = ledger.folder_of(revision)
+        folder = ledger.window_folders.of(revision)
         for proved in proved_attempts(ledger, revision):
             # Whether its publication would count over the requested revision.
             publication, written_ms = proved.publication(1, None), proved.written_ms
@@ -167,7 +167,7 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -> P
 def publish_next(ledger: Ledger, counted: CountedAttempt) -> Publication:
     """The second half of :func:`publish`, after Kafka was asked: create the next publication, and return the one that
     counts then. Returns and raises as :func:`publish`."""
-    folder = ledger.folder_of(counted.pinned)
+    folder = ledger.window_folders.of(counted.pinned)
     for _ in range(_MOST_TRIES):
         # Looked up on every pass: another task may have published, forgotten the revision or refused the rows.
         found, stands = _next(ledger, counted)
@@ -223,7 +223,7 @@ def take_over(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, res
 def _kept(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result: RunResult) -> CountedAttempt:
     asked = result.source is None and bool(pinned.manifest.span)
     source = source_now(client, ledger, pinned) if asked else result.source
-    folder = ledger.folder_of(pinned)
+    folder = ledger.window_folders.of(pinned)
     if result.attempt not in folder.listing().attempts:
         folder.record_attempt(result.attempt, {"handed_over": True})  # the same content, whoever records it first
     folder.record_result(replace(result, source=source))
@@ -235,7 +235,7 @@ def _kept(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result:
 
 def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
     """The publication that counts over an attempt, or its own, and True; else the publication to create, and False."""
-    pinned, folder = counted.pinned, ledger.folder_of(counted.pinned)
+    pinned, folder = counted.pinned, ledger.window_folders.of(counted.pinned)
     # Listed before the revisions. If another revision is resolved and published between these two reads, it takes the
     # next number, so that creating ours fails and we look again.
     known = folder.publications.all()
@@ -330,7 +330,7 @@ def _refuse_different(ledger: Ledger, current: Publication, counted: CountedAtte
     pinned, ours = counted.pinned, counted.result
     if current.manifest_sha256 != pinned.sha256 or current.attempt == ours.attempt:
         return
-    theirs = ledger.folder_of(pinned).published_result(current)
+    theirs = ledger.window_folders.of(pinned).published_result(current)
     if not theirs.same_content(ours):
         raise UnprovenError(
             f"Attempts {theirs.attempt} (published, {theirs.rows_written} rows) and {ours.attempt} "

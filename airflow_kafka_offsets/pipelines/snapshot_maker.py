@@ -197,7 +197,7 @@ class SnapshotMaker:
             # Only after the survey: otherwise a misspelt topic would belong to the pipeline for good.
             self.ledger.open(asked.survey.facts, asked.survey.cluster_id, self.isolation_level)
             try:
-                return self.ledger.append(snapshots, revising, asked.known), asked
+                return self.ledger.snapshots.append(snapshots, known=asked.known, revising=revising), asked
             except OutdatedSurveyError as error:
                 outdated = error
             time.sleep(random.uniform(0, min(_PAUSE_S, 0.01 * tries)))

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.errors import (
     shorten,
 )
 from airflow_kafka_offsets.ledger.forgetting import between_instants, forget_instants
-from airflow_kafka_offsets.ledger.pinning import Pinning
+from airflow_kafka_offsets.ledger.pinning import Pinning, pin_window
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -92,9 +92,9 @@ class WindowPinner:
         :raises: as :meth:`pin`.
         """
         name = window_id(start.timestamp_ms, end.timestamp_ms)
-        # Another task, which only warns, may have stored this end. A pinned window stays as it is.
+        # Another task, which only warns, may have stored this end.
         refused = self.maker.future_record(end)
-        if refused is not None and self.ledger.window(name).pinned() is None:
+        if refused is not None and not self._is_pinned(name):
             raise refused
         if not self.maker.made_together(start, end):
             # However new the start is: records that have replaced those before it would be in no window.
@@ -104,7 +104,7 @@ class WindowPinner:
             pinned = pinning.pin(start, end, on_data_loss=on_data_loss, added=added)
         else:
             on_overlap = self._policies.on_overlap
-            pinned = self.ledger.pin_window(start, end, on_data_loss=on_data_loss, added=added, on_overlap=on_overlap)
+            pinned = pin_window(self.ledger, start, end, on_data_loss=on_data_loss, added=added, on_overlap=on_overlap)
         lines = (*window_warnings(end, pinned.manifest.ranges), *self._open_transactions(end))
         return ResolvedWindow(pinned, lines)
 
@@ -153,6 +153,10 @@ class WindowPinner:
         assert number is not None, "it is stored"
         return number
 
+    def _is_pinned(self, window: str) -> bool:
+        """Whether a window is pinned already, and so stays as it is, whatever a policy says today."""
+        return self.ledger.window_folders.newest(window).pinned() is not None
+
     def _added(self, start: OffsetSnapshot, end: OffsetSnapshot) -> dict[TopicPartition, int]:
         """Start offsets of the topics that the start snapshot doesn't have.
 
@@ -165,7 +169,7 @@ class WindowPinner:
         if at_ms is None or not partitions:
             return {}
         name = window_id(start.timestamp_ms, end.timestamp_ms)
-        if at_ms > end.timestamp_ms and self.ledger.window(name).pinned() is None:  # what is pinned stays as it is
+        if at_ms > end.timestamp_ms and not self._is_pinned(name):
             topics = shorten(sorted({partition.topic for partition in partitions}))
             raise InstantError(
                 f"new_topics_from={iso_instant(at_ms)} is after the end of window {name} at "

@@ -61,5 +61,5 @@ class KafkaDriverEndedTrigger(KafkaLookTrigger):
 def has_noted(ref: WindowRef, revision: int, attempt: str) -> bool:
     """Whether a driver has noted in the ledger what it counted, or why it failed."""
     ledger = ref.ledger()
-    listing = ledger.folder_of(ledger.pinned(ref.window, revision)).listing()
+    listing = ledger.window_folders.of(ledger.pinned(ref.window, revision)).listing()
     return attempt in listing.results or attempt in listing.failures

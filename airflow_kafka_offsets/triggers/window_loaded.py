@@ -68,7 +68,7 @@ def is_loaded(ref: WindowRef, ledger: Ledger, load: str | None = None) -> bool:
     if publication is not None:
         return True
     # Before the results: they then include what the last running driver counts in the meantime.
-    failure = ledger.folder_of(pinned).failure_of_load(load) if load else None
+    failure = ledger.window_folders.of(pinned).failure_of_load(load) if load else None
     if proved_for(ledger, pinned, load):
         return True
     if failure is not None:

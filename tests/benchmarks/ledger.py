@@ -12,6 +12,7 @@ from pathlib import Path
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.proof.audit import judge
@@ -22,7 +23,7 @@ from tests.benchmarks.clusters import INSTANT_MS, WIDE, Clusters, client
 from tests.benchmarks.report import Row
 from tests.benchmarks.s3_server import BUCKET, serving
 from tests.benchmarks.timing import timed
-from tests.integration.ledger.loads import publish
+from tests.integration.ledger.loads import publish, windows_of
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 _LEVEL = IsolationLevel.READ_COMMITTED
@@ -56,9 +57,9 @@ def _wide_snapshot(clusters: Clusters, folder: Path) -> Iterator[Row]:
 def _write_year(year: Ledger) -> None:
     year.open(["t"], "cluster-1", _LEVEL)
     boundaries = [snapshot({0: (hour + 9_000) * 10}, at_ms=T0 + hour * HOUR_MS) for hour in (*_YEAR, 0)]
-    for start, end in pairwise(year.snapshots.append_all(boundaries)):
-        pinned = year.pin_window(start, end)
-        year.folder_of(pinned).record_verified("a-1", judge(pinned.manifest, publish(year, pinned)))
+    for start, end in pairwise(year.snapshots.append(boundaries)):
+        pinned = pin_window(year, start, end)
+        year.window_folders.of(pinned).record_verified("a-1", judge(pinned.manifest, publish(year, pinned)))
         if end.timestamp_ms % (24 * HOUR_MS) == 0:
             year.keep_day(pinned.manifest.window)
     verify(year)
@@ -69,7 +70,7 @@ def _read_year(endpoint: str) -> Iterator[Row]:
     connection = {"conn_type": "aws", "login": "test", "password": "test", "extra": extra}
     os.environ["AIRFLOW_CONN_BENCH_S3"] = json.dumps(connection)
     year = Ledger(ObjectStoragePath(f"s3://bench_s3@{BUCKET}"), "year")
-    folders = year.windows()
+    folders = windows_of(year)
     _, one_by_one_s = timed(lambda: in_parallel(lambda each: each.pinned(), folders[:_SAMPLE]))
     listed, seconds = timed(year.summaries)
     work = f"list {len(listed):,} windows of a year on S3"

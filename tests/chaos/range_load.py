@@ -72,7 +72,7 @@ class RangeLoader:
             task_starts=_starts(written),
             unread=(),  # the reader goes on up to the end of each range, or of the log
         )
-        ledger.folder_of(pinned).record_result(result)
+        ledger.window_folders.of(pinned).record_result(result)
 
     def again(self, _store: str, pinned: PinnedManifest, publication: Publication) -> str:
         """Read a published window again, if its records still exist."""

@@ -312,7 +312,7 @@ class Worker:
         :returns: None if another attempt has been published meanwhile, so that nothing was loaded.
         """
         attempt = uuid4().hex[:8]
-        ledger.folder_of(pinned).record_attempt(attempt, {})
+        ledger.window_folders.of(pinned).record_attempt(attempt, {})
         self._remake(task, CHECKED)
         try:
             self._loader.load(task.store, pinned, attempt, partial(self._remake, task, READING))

@@ -90,7 +90,7 @@ class Manifest:
         return tuple(pinned for pinned in self.ranges if pinned.span)
 
     @classmethod
-    def of(cls, pipeline: str, ledger_id: str, window: Window, revision: int = 1) -> Self:
+    def of(cls, pipeline: str, ledger_id: str, window: Window) -> Self:
         """The manifest of a window between two stored snapshots."""
         start, end = window.start, window.end
         assert start.number is not None and end.number is not None, "a window is made of stored snapshots"
@@ -106,7 +106,6 @@ class Manifest:
             isolation_level=end.isolation_level,
             topics=end.topics,
             ranges=window.ranges,
-            revision=revision,
             timed=start.as_of.kind is end.as_of.kind is AsOfKind.INSTANT,
         )
 

@@ -196,9 +196,6 @@ class OffsetSnapshot:
     def title(self) -> str:
         return f"the snapshot at {self.as_of}"
 
-    def offsets(self) -> dict[TopicPartition, int]:
-        return {key: boundary.offset for key, boundary in sorted(self.boundaries.items())}
-
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, columnar per topic."""
         return {

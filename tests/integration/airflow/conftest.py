@@ -140,7 +140,7 @@ def publish() -> Publish:
         ref = WindowRef.from_json(window)
         ledger = ref.ledger()
         pinned = ref.read(ledger)
-        ledger.folder_of(pinned).record_attempt("try-1", {})
+        ledger.window_folders.of(pinned).record_attempt("try-1", {})
         publish_result(ledger, pinned, run_result(pinned.manifest, tallies(pinned.manifest), attempt="try-1"))
 
     return record

@@ -28,7 +28,7 @@ def remember_growth(client: OffsetsClient, ledger: Ledger, topic: str, minutes: 
         AsOf(AsOfKind.EARLIEST), survey.cluster_id, level, resolved_at_ms, survey.facts, at_earliest(survey.extents)
     )
     ledger.open([topic], survey.cluster_id, level)
-    ledger.snapshots.append(snapshot)
+    ledger.snapshots.append([snapshot])
 
 
 def store(client: OffsetsClient, ledger: Ledger, topic: str, offset: int) -> OffsetSnapshot:
@@ -37,7 +37,9 @@ def store(client: OffsetsClient, ledger: Ledger, topic: str, offset: int) -> Off
     boundaries = {key: replace(each, offset=offset) for key, each in at_latest(survey.extents, level).items()}
     as_of = AsOf(AsOfKind.GROUP, group="g") if ledger.exists() else AsOf(AsOfKind.LATEST)
     ledger.open([topic], survey.cluster_id, level)
-    return ledger.snapshots.append(OffsetSnapshot(as_of, survey.cluster_id, level, now_ms(), survey.facts, boundaries))
+    return ledger.snapshots.append(
+        [OffsetSnapshot(as_of, survey.cluster_id, level, now_ms(), survey.facts, boundaries)]
+    )[0]
 
 
 def timed(watch: Watch) -> tuple[list[dict[str, Any]], int]:

@@ -64,10 +64,10 @@ class TestSubmittedByAnybody:
         report = verify.execute(context)
         assert (report["read"], report["written"], report["verdict"]) == (5, 5, "read = written = log")
         assert verify.execute(context)["attempt"] == report["attempt"]
-        attempts = ledger.window(window["window"]).listing().results
+        attempts = ledger.window_folders.newest(window["window"]).listing().results
         assert len(attempts) == 2
         assert all(re.fullmatch(rf"{re.escape(prepared['load'])}\.[0-9a-f]{{8}}", each) for each in attempts)
-        assert ledger.window(window["window"]).attempt(report["attempt"])["airflow"]["task_id"] == "t"
+        assert ledger.window_folders.newest(window["window"]).attempt(report["attempt"])["airflow"]["task_id"] == "t"
 
     def test_what_retention_left_is_loaded_as_the_next_revision(
         self,
@@ -119,7 +119,9 @@ class TestSubmittedByAnybody:
         assert (first["application"], first["py_files"]) == (second["application"], second["py_files"])
         application.write_text("print('changed')")
         assert prepare(window, context, tmp_path, application=str(application))["application"] != first["application"]
-        assert ledger.window(window["window"]).listing().attempts[:2] == sorted((first["load"], second["load"]))
+        assert ledger.window_folders.newest(window["window"]).listing().attempts[:2] == sorted(
+            (first["load"], second["load"])
+        )
 
     def test_files_lie_where_they_are_told_to(
         self, ten: str, resolve: Resolve, context: Context, tmp_path: Path

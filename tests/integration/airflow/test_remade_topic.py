@@ -13,6 +13,7 @@ from dev.spark_packages import CONNECTOR
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS, DagFrom
 from tests.integration.airflow.test_example_dags import home, run_script
 from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.ledger.loads import windows_of
 
 __all__ = ["home"]
 
@@ -103,7 +104,7 @@ def test_is_published_by_none_of_them(
     assert {way: states[way] for way in WAYS} == dict.fromkeys(WAYS, "failed"), said[-5000:]
     for way in WAYS:
         assert f"opic {topics[way]} was re-created" in said
-        (window,) = ledger_of(home, way).windows()
+        (window,) = windows_of(ledger_of(home, way))
         assert window.publication() is None
         (attempt,) = window.listing().attempts
         assert window.failure(attempt) is not None

@@ -34,6 +34,7 @@ from tests.integration.airflow.conftest import (
 )
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.kafka_clients import connect
+from tests.unit.offsets.builders import offsets_of
 
 
 class TestResolve:
@@ -169,7 +170,7 @@ class TestSnapshot:
         first = operator.execute(context)
         produce(ten, 0, [(None, None, b"x")])
         second = operator.execute(context)
-        stored = [list(ledger.snapshots.read(each["snapshot"]).offsets().values()) for each in (first, second)]
+        stored = [list(offsets_of(ledger.snapshots.read(each["snapshot"])).values()) for each in (first, second)]
         assert stored == [[10], [11]]
 
     def test_earliest_stands_at_the_log_start(self, ten: str, context: Context, admin: KafkaAdminClient) -> None:

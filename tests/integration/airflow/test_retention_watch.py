@@ -24,6 +24,7 @@ from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
@@ -334,7 +335,7 @@ class TestTruncated:
         write(name, [now_ms()] * 2)
         for end in (9, 2):
             start = store(client, ledger, name, 0)
-            ledger.pin_window(start, store(client, ledger, name, end), on_overlap="allow")
+            pin_window(ledger, start, store(client, ledger, name, end), on_overlap="allow")
         with pytest.raises(AirflowFailException, match=rf"{name}-0 now ends at 2, before offset 9 of end of window"):
             watch()
 

@@ -21,6 +21,7 @@ from dev import jars
 from dev.spark_packages import folder_of
 from tests.integration.airflow.conftest import RECORDS_A_DAY, DagFrom
 from tests.integration.airflow.test_example_dags import home, run_script
+from tests.integration.ledger.loads import windows_of
 
 __all__ = ["home"]
 
@@ -132,14 +133,14 @@ class TestTheWholeDag:
         first = run()
         assert first.get("load") == "failed", first
         assert "died" in run(WORKER_DIES)
-        assert [each for each in ledger.windows() if each.publication()] == []
+        assert [each for each in windows_of(ledger) if each.publication()] == []
         assert set(run().values()) == {"success"}
         assert_published_once(ledger, s3_endpoint, attempts=2)
 
 
 def assert_published_once(ledger: Ledger, s3_endpoint: str, attempts: int) -> None:
     """One window, one publication, each record once in the files that it lists."""
-    (window,) = ledger.windows()
+    (window,) = windows_of(ledger)
     assert len(window.publications.all()) == 1
     assert len(window.listing().attempts) == attempts
     assert [each.found for each in verify(ledger) if not each.holds] == []

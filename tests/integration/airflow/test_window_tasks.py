@@ -63,7 +63,7 @@ class TestPreflight:
         with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
             self.load(window).execute(context)
         assert fails_with(DataLossError, failed)
-        assert ledger.window(window["window"]).listing().state is WindowState.LOST
+        assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.LOST
 
     def test_a_deleted_topic_is_named(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context
@@ -178,7 +178,7 @@ class TestVerify:
         window = resolve(ten, at(2), at(7))
         publish(window)
         assert self.verify(window).execute(context)["verdict"] == "read = written = log"
-        assert ledger.window(window["window"]).listing().state is WindowState.VERIFIED
+        assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.VERIFIED
 
     def test_a_window_that_was_never_published_is_not_proved(
         self, ten: str, resolve: Resolve, context: Context

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
@@ -48,6 +49,6 @@ def add_topic(ledger: Ledger, *, log_start: int = 0, chosen: int | None = None) 
     :param chosen: from which offset on the user wants it; None for all of it.
     """
     before = [pin(ledger, at_hour(each), at_hour(each + 1)) for each in (0, 1)]
-    start, end = ledger.snapshots.append_all([at_hour(2), at_hour(3, AT_ADDED, log_start)])
+    start, end = ledger.snapshots.append([at_hour(2), at_hour(3, AT_ADDED, log_start)])
     added = None if chosen is None else {TopicPartition(ADDED, each): chosen for each in (0, 1)}
-    return *before, ledger.pin_window(start, end, added=added)
+    return *before, pin_window(ledger, start, end, added=added)

@@ -10,7 +10,8 @@ from pathlib import Path
 from upath import UPath
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.ledger.pinning import pin_window
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
@@ -45,11 +46,17 @@ def window(hour: int) -> str:
     return window_id(T0 + hour * HOUR_MS, T0 + (hour + 1) * HOUR_MS)
 
 
+def windows_of(ledger: Ledger) -> list[WindowFolder]:
+    """The newest revision of every window, in order of time."""
+    folders = ledger.window_folders
+    return [folders.newest(window, numbers) for window, numbers in folders.index().live.items()]
+
+
 def pin(
     ledger: Ledger, start: OffsetSnapshot, end: OffsetSnapshot, on_overlap: OverlapPolicy = "fail"
 ) -> PinnedManifest:
     """Pin the window between two snapshots, which are stored."""
-    return ledger.pin_window(ledger.snapshots.append(start), ledger.snapshots.append(end), on_overlap=on_overlap)
+    return pin_window(ledger, *ledger.snapshots.append([start, end]), on_overlap=on_overlap)
 
 
 def counted(hour: int, partitions: int) -> OffsetSnapshot:
@@ -63,12 +70,12 @@ def resolve(ledger: Ledger, hour: int) -> PinnedManifest:
         snapshot({0: AT_T0 + each * OFFSETS}, at_ms=T0 + each * HOUR_MS, resolved_at_ms=LATER_MS)
         for each in (hour, hour + 1)
     ]
-    return ledger.pin_window(*ledger.snapshots.append_all(boundaries))
+    return pin_window(ledger, *ledger.snapshots.append(boundaries))
 
 
 def publish(ledger: Ledger, pinned: PinnedManifest, attempt: str = "a-1") -> RunResult:
     """Attempt, result and publication."""
-    folder = ledger.folder_of(pinned)
+    folder = ledger.window_folders.of(pinned)
     if attempt not in folder.listing().attempts:
         folder.record_attempt(attempt, {"airflow": {"dag_id": "loads", "run_id": "r-1", "task_id": "load"}})
     result = result_of(pinned, attempt)
@@ -83,7 +90,7 @@ def publish_result(
 
     :param at_ms: when it was published; now by default.
     """
-    folder = ledger.folder_of(pinned)
+    folder = ledger.window_folders.of(pinned)
     folder.record_result(result)
     counted = counted_attempt(ledger, pinned, result.attempt)
     assert counted is not None
@@ -112,6 +119,6 @@ def load(ledger: Ledger, hour: int, attempt: str = "a-1") -> PinnedManifest:
     """The whole way of an hour's window, from its instants to the verdict."""
     pinned = resolve(ledger, hour)
     verdict = judge(pinned.manifest, publish(ledger, pinned, attempt))
-    ledger.folder_of(pinned).record_verified(attempt, verdict)
+    ledger.window_folders.of(pinned).record_verified(attempt, verdict)
     ledger.keep_day(pinned.manifest.window)
     return pinned

@@ -19,14 +19,15 @@ from airflow.sdk import ObjectStoragePath
 from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.windows.tiling import seams
-from tests.integration.ledger.loads import load, publish, resolve
-from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+from tests.integration.ledger.loads import load, publish, resolve, windows_of
+from tests.unit.offsets.builders import HOUR_MS, T0, offsets_of, snapshot
 
 Work = Callable[[Ledger], object]
 MOMENTS = ("before", "after")
@@ -97,22 +98,22 @@ def test_loading(tmp_path: Path) -> None:
 
 def publish_again(ledger: Ledger) -> None:
     """A newer revision of the last window, which takes the place of the published one."""
-    manifest = ledger.pinned(ledger.windows()[-1].id).manifest
+    manifest = ledger.pinned(windows_of(ledger)[-1].id).manifest
     if manifest.revision == 1:
         end = ledger.snapshots.read(manifest.end_snapshot)
-        stored = ledger.snapshots.append(replace(end, number=None, as_of=AsOf(AsOfKind.LATEST)))
+        stored = ledger.snapshots.append([replace(end, number=None, as_of=AsOf(AsOfKind.LATEST))])[0]
         assert stored.number is not None
         manifest = replace(manifest, end_snapshot=stored.number)
     pinned = ledger.window_folders.pin_again(manifest)
     verdict = judge(pinned.manifest, publish(ledger, pinned, "b-1"))
-    ledger.folder_of(pinned).record_verified("b-1", verdict)
+    ledger.window_folders.of(pinned).record_verified("b-1", verdict)
 
 
 def test_publishing_again(tmp_path: Path) -> None:
     """A marker by which checkpoints of the day are left unread, the second publication, and the list of its files."""
     start = ledger_in(tmp_path / "start")
     load_three(start)
-    window = start.windows()[-1].id
+    window = windows_of(start)[-1].id
     for survivor in at_every_step(publish_again, tmp_path / "start", tmp_path):
         counts = survivor.window_folders.publication(window)
         assert counts is not None
@@ -137,18 +138,18 @@ def test_forgetting(tmp_path: Path) -> None:
     """An instant's two files, two windows, and their lists."""
     start = ledger_in(tmp_path / "start")
     load_three(start)
-    forgotten = [each.id for each in start.windows()[1:]]
-    for survivor in at_every_step(partial(Ledger.forget, windows=forgotten, why="test"), tmp_path / "start", tmp_path):
-        assert [each.id for each in survivor.windows()] == [start.windows()[0].id]
+    forgotten = [each.id for each in windows_of(start)[1:]]
+    for survivor in at_every_step(partial(forget_windows, windows=forgotten, why="test"), tmp_path / "start", tmp_path):
+        assert [each.id for each in windows_of(survivor)] == [windows_of(start)[0].id]
         assert [_lists(survivor)[f"window={each}"] for each in forgotten] == ["", ""]
 
 
 def resolve_anew(ledger: Ledger) -> None:
-    first = ledger.windows()[0].id if ledger.windows() else ""
+    first = windows_of(ledger)[0].id if windows_of(ledger) else ""
     if first.startswith("20261121T06"):
         forget_windows(ledger, [first], "test")
     fresh = [snapshot({0: 1003}, at_ms=T0), snapshot({0: 9999}, at_ms=T0 + HOUR_MS)]
-    ledger.pin_window(*ledger.snapshots.append_all(fresh))
+    pin_window(ledger, *ledger.snapshots.append(fresh))
 
 
 def test_resolving_anew(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_resolving_anew(tmp_path: Path) -> None:
     resolve(start, 0)
     resolve(start, 1)
     for survivor in at_every_step(resolve_anew, tmp_path / "start", tmp_path):
-        manifests = [survivor.pinned(each.id).manifest for each in survivor.windows()]
+        manifests = [survivor.pinned(each.id).manifest for each in windows_of(survivor)]
         assert [each.start_ms - T0 for each in manifests] == [0, HOUR_MS]
         assert manifests[0].ranges[0].start_offset == 1003
         assert seams([each.ranges for each in manifests]) == []
@@ -170,18 +171,18 @@ def take_increments(ledger: Ledger) -> None:
     ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     for number, run in enumerate(("aa", "bb"), 1):
         if ledger.snapshots.increment(run) is None:
-            first = ledger.snapshots.append(snapshot({0: 0}, at_ms=T0 + HOUR_MS, kind=AsOfKind.EARLIEST))
+            first = ledger.snapshots.append([snapshot({0: 0}, at_ms=T0 + HOUR_MS, kind=AsOfKind.EARLIEST)])[0]
             as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=first.number)
-            ledger.snapshots.append(replace(snapshot({0: number * 10}, at_ms=T0 + number), as_of=as_of))
+            ledger.snapshots.append([replace(snapshot({0: number * 10}, at_ms=T0 + number), as_of=as_of)])
         found = ledger.snapshots.increment(run)
         assert found is not None
-        ledger.pin_window(*found)
+        pin_window(ledger, *found)
 
 
 def test_increments(tmp_path: Path) -> None:
     """Each run has one increment, and they tile."""
     for survivor in at_every_step(take_increments, tmp_path / "none", tmp_path):
-        ranges = [survivor.pinned(each.id).manifest.ranges[0] for each in survivor.windows()]
+        ranges = [survivor.pinned(each.id).manifest.ranges[0] for each in windows_of(survivor)]
         assert [(each.start_offset, each.end_offset) for each in ranges] == [(0, 10), (10, 20)]
 
 
@@ -194,9 +195,9 @@ def test_clocks_that_differ_corrupt_nothing(tmp_path: Path, order: tuple[int, ..
     for _ in range(3):
         for writer in order:
             skewed = snapshot({0: next(offsets)}, at_ms=T0 + writer * 2 * 60_000, kind=AsOfKind.LATEST)
-            ledger.snapshots.append(skewed)
+            ledger.snapshots.append([skewed])
     chain = [ledger.snapshots.read(each.number) for each in ledger.snapshots.entries()]
     assert [each.number for each in chain] == list(range(1, 10))
-    found = [next(iter(each.offsets().values())) for each in chain]
+    found = [next(iter(offsets_of(each).values())) for each in chain]
     assert found == sorted(found) == list(range(100, 1000, 100))
     assert all(earlier.timestamp_ms < later.timestamp_ms for earlier, later in pairwise(chain))

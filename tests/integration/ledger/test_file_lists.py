@@ -18,12 +18,13 @@ from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError
 from airflow_kafka_offsets.ledger import file_lists
 from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.storage import StoragePath, read
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
-from tests.integration.ledger.loads import FILES, publish_result, resolve, result_of
+from tests.integration.ledger.loads import FILES, publish_result, resolve, result_of, windows_of
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def ledger(root: str) -> Ledger:
 
 def publish(ledger: Ledger, pinned: PinnedManifest, output: str, attempt: str = "a-1", **fields: object) -> None:
     result = replace(result_of(pinned, attempt), **{"output": output} | fields)  # type: ignore[arg-type]
-    ledger.folder_of(pinned).record_attempt(attempt, {})
+    ledger.window_folders.of(pinned).record_attempt(attempt, {})
     publish_result(ledger, pinned, result)
 
 
@@ -141,10 +142,10 @@ def test_windows_that_are_forgotten_once_more_have_their_lists_emptied(
     with never_made():
         forget_windows(ledger, names, "test")
     assert [listed(ledger, each) for each in windows] == [[f"file:///out/{each}" for each in FILES]] * 2
-    assert [each.id for each in ledger.windows()] == names[1:]
+    assert [each.id for each in windows_of(ledger)] == names[1:]
     forget_windows(ledger, names, "test")
     assert [listed(ledger, each) for each in windows] == [[], []]
-    assert ledger.windows() == []
+    assert windows_of(ledger) == []
 
 
 def test_windows_are_asked_for_by_time(ledger: Ledger) -> None:
@@ -162,7 +163,7 @@ def test_windows_that_a_bound_cuts_and_those_that_share_offsets_are_refused_as_s
     first, second = (resolve(ledger, hour) for hour in range(2))
     lists, names = ledger.file_lists, [first.manifest.window, second.manifest.window]
     (start_ms, middle_ms), (_, end_ms) = map(window_extent, names)
-    both = ledger.pin_window(*map(ledger.snapshots.read, (1, 3)), on_overlap="allow")
+    both = pin_window(ledger, *map(ledger.snapshots.read, (1, 3)), on_overlap="allow")
     for each in (first, second):
         publish(ledger, each, "file:/out")
     assert list(lists.between(start_ms, end_ms)) == names

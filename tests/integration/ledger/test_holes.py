@@ -14,6 +14,7 @@ from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.forgetting import forget_instants, forget_windows
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -37,7 +38,7 @@ class Minutes:
 
     def pin(self, start: int, end: int, *, published: bool = False) -> PinnedManifest:
         ends = [snapshot({0: 1000 + each}, at_ms=T0 + each * MINUTE_MS) for each in (start, end)]
-        pinned = self.ledger.pin_window(*self.ledger.snapshots.append_all(ends), on_overlap="allow")
+        pinned = pin_window(self.ledger, *self.ledger.snapshots.append(ends), on_overlap="allow")
         if published:
             publish(self.ledger, pinned)
         return pinned
@@ -141,7 +142,7 @@ def test_a_topic_that_joined_in_time_without_a_window_has_a_hole_from_its_log_st
     log.pin(0, 10, published=True)
     log.ledger.open(["t", "u"], "cluster-1", IsolationLevel.READ_COMMITTED)
     pair = [_with_a_second_topic(minute, at, log_start) for minute, at in ((20, 10), (30, 15))]
-    later = log.ledger.pin_window(*log.ledger.snapshots.append_all(pair))
+    later = pin_window(log.ledger, *log.ledger.snapshots.append(pair))
     found = log.around(later).before()
     sizes = [] if found is None else [gap.size for gap in found.whole.gaps]
     assert sizes == [missing] * bool(missing)
@@ -198,8 +199,8 @@ class TestResolvedAnewAndNotLoaded:
         """A group that has not begun goes through all windows, of which only those are read that may not meet."""
         pinned = [log.pin(start, start + 10, published=True) for start in range(0, 100, 10)]
         for window in pinned:
-            judged = judge(window.manifest, log.ledger.folder_of(window).result("a-1"))
-            log.ledger.folder_of(window).record_verified("a-1", judged)
+            judged = judge(window.manifest, log.ledger.window_folders.of(window).result("a-1"))
+            log.ledger.window_folders.of(window).record_verified("a-1", judged)
         verify(log.ledger)
         for window in pinned[1:-1]:
             (Path(window.uri.removeprefix("file://"))).unlink()
@@ -220,8 +221,8 @@ def resolved_anew(
     if added is not None:
         log.ledger.open(["t", "u"], "cluster-1", IsolationLevel.READ_COMMITTED)
         ends[1:] = [_with_another_topic(end, added) for end in ends[1:]]
-    start, middle, end = log.ledger.append(ends, [first])
-    newest, next_one = log.ledger.pin_window(start, middle), log.ledger.pin_window(middle, end)
+    start, middle, end = log.ledger.snapshots.append(ends, revising=[first])
+    newest, next_one = pin_window(log.ledger, start, middle), pin_window(log.ledger, middle, end)
     publish(log.ledger, next_one)
     return newest, next_one
 

@@ -38,7 +38,7 @@ def test_a_key_is_where_murmur2_puts_it(ledger: Ledger) -> None:
 def test_every_partition_count_that_snapshots_know_of_counts(ledger: Ledger) -> None:
     counts = [1, 1, 1, 4, 4, 7, 7, 7, 7]
     for hour, count in enumerate(counts):
-        ledger.snapshots.append(counted(hour, count))
+        ledger.snapshots.append([counted(hour, count)])
     found = partitions_of_key(ledger, "t", KEY)
     assert found.known == tuple(
         KeyPartition(partition_of_key(KEY, count), count, T0 + hour * HOUR_MS)
@@ -51,16 +51,16 @@ def test_every_partition_count_that_snapshots_know_of_counts(ledger: Ledger) -> 
 
 
 def test_the_newest_snapshot_counts_though_it_is_none_of_the_chain(ledger: Ledger) -> None:
-    ledger.snapshots.append(counted(0, 2))
+    ledger.snapshots.append([counted(0, 2)])
     commits = replace(counted(1, 5), as_of=AsOf(AsOfKind.GROUP, group="g"))
-    ledger.snapshots.append(commits)
+    ledger.snapshots.append([commits])
     assert [each.partition_count for each in partitions_of_key(ledger, "t", KEY).known] == [5, 2]
 
 
 def test_a_topic_that_was_added_is_known_though_an_hour_before_was_resolved_last(ledger: Ledger) -> None:
     """A backfill: of what the hour after it doesn't have, a snapshot has nothing."""
     add_topic(ledger)
-    backfilled = ledger.snapshots.append(at_hour(-1, 400))
+    backfilled = ledger.snapshots.append([at_hour(-1, 400)])[0]
     assert ADDED not in backfilled.topics
     since = T0 + 3 * HOUR_MS
     assert partitions_of_key(ledger, ADDED, KEY).known == (KeyPartition(partition_of_key(KEY, 2), 2, since),)
@@ -69,7 +69,7 @@ def test_a_topic_that_was_added_is_known_though_an_hour_before_was_resolved_last
 def test_between_two_snapshots_that_know_of_one_count_none_is_read(ledger: Ledger, tmp_path: Path) -> None:
     """So that a year of them takes a dozen reads."""
     for hour in range(20):
-        ledger.snapshots.append(counted(hour, 3))
+        ledger.snapshots.append([counted(hour, 3)])
     for file in sorted((tmp_path / "loads" / "snapshots").rglob("*.json.gz"))[1:-1]:
         file.write_bytes(gzip.compress(b"damaged"))
     assert [each.partition_count for each in partitions_of_key(ledger, "t", KEY).known] == [3]

@@ -25,6 +25,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive, create_local, names, plain_uri, read
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
@@ -33,8 +34,8 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
 from airflow_kafka_offsets.offsets.windows.tiling import Tiling, check_tiling, shared
-from tests.integration.ledger.loads import publish_result
-from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+from tests.integration.ledger.loads import publish_result, windows_of
+from tests.unit.offsets.builders import HOUR_MS, T0, offsets_of, snapshot
 from tests.unit.offsets.proof.results import run_result, tallies
 
 PathOf = Callable[[str], ObjectStoragePath]
@@ -189,8 +190,8 @@ class TestPipeline:
 class TestSnapshots:
     def test_an_instant_is_resolved_once(self, ledger: Ledger) -> None:
         """The loser reads the winner's."""
-        first = ledger.snapshots.append(snapshot({0: 10}))
-        second = ledger.snapshots.append(snapshot({0: 99}))
+        first = ledger.snapshots.append([snapshot({0: 10})])[0]
+        second = ledger.snapshots.append([snapshot({0: 99})])[0]
         assert second == first
         assert ledger.snapshots.at_instant(T0) == first
         assert first.number == 1
@@ -200,17 +201,17 @@ class TestSnapshots:
 
     def test_instants_stay_in_order_whatever_order_they_resolve_in(self, ledger: Ledger) -> None:
         """S2."""
-        ledger.snapshots.append(snapshot({0: 50}, at_ms=T0))
-        ledger.snapshots.append(snapshot({0: 70}, at_ms=T0 + 2 * HOUR_MS))
-        between = ledger.snapshots.append(snapshot({0: 90}, at_ms=T0 + HOUR_MS))
-        before = ledger.snapshots.append(snapshot({0: 60}, at_ms=T0 - HOUR_MS))
-        assert list(between.offsets().values()) == [70]
-        assert list(before.offsets().values()) == [50]
+        ledger.snapshots.append([snapshot({0: 50}, at_ms=T0)])
+        ledger.snapshots.append([snapshot({0: 70}, at_ms=T0 + 2 * HOUR_MS)])
+        between = ledger.snapshots.append([snapshot({0: 90}, at_ms=T0 + HOUR_MS)])[0]
+        before = ledger.snapshots.append([snapshot({0: 60}, at_ms=T0 - HOUR_MS)])[0]
+        assert list(offsets_of(between).values()) == [70]
+        assert list(offsets_of(before).values()) == [50]
         assert [each.timestamp_ms for each in ledger.snapshots.entries()] == [T0 + n * HOUR_MS for n in (-1, 0, 1, 2)]
 
     def test_latest_snapshots_are_new_each_time_and_found_by_age(self, ledger: Ledger) -> None:
-        ledger.snapshots.append(snapshot({0: 1}, at_ms=T0, kind=AsOfKind.LATEST))
-        second = ledger.snapshots.append(snapshot({0: 5}, at_ms=T0 + 1, kind=AsOfKind.LATEST))
+        ledger.snapshots.append([snapshot({0: 1}, at_ms=T0, kind=AsOfKind.LATEST)])
+        second = ledger.snapshots.append([snapshot({0: 5}, at_ms=T0 + 1, kind=AsOfKind.LATEST)])[0]
         assert ledger.snapshots.entries()[-1].number == second.number
 
     def test_a_marker_whose_entry_never_came_to_be_means_nothing(self, ledger: Ledger, path: PathOf) -> None:
@@ -218,11 +219,11 @@ class TestSnapshots:
         marker = path("loads") / "instants" / "202611" / "20261121T050000000Z_00000001_instant"
         create_exclusive(marker, b"x")
         assert ledger.snapshots.at_instant(T0 - HOUR_MS) is None
-        stored = ledger.snapshots.append(snapshot({0: 10}))
+        stored = ledger.snapshots.append([snapshot({0: 10})])[0]
         assert stored.number == 1
         assert [each.timestamp_ms for each in ledger.snapshots.entries()] == [T0]
         assert ledger.snapshots.at_instant(T0 - HOUR_MS) is None
-        assert ledger.snapshots.append(snapshot({0: 5}, at_ms=T0 - HOUR_MS)).number == 2
+        assert ledger.snapshots.append([snapshot({0: 5}, at_ms=T0 - HOUR_MS)])[0].number == 2
         assert ledger.snapshots.at_instant(T0) == stored
 
     def test_racing_writers_leave_one_snapshot_per_instant_in_one_chain(self, ledger: Ledger, root: str) -> None:
@@ -233,7 +234,7 @@ class TestSnapshots:
             stored = []
             for hour in range(4):
                 offset = (writer * 37 + hour * 11) % 50
-                stored.append(own.snapshots.append(snapshot({0: offset}, at_ms=T0 + hour * HOUR_MS)).offsets())
+                stored.append(offsets_of(own.snapshots.append([snapshot({0: offset}, at_ms=T0 + hour * HOUR_MS)])[0]))
             return stored  # type: ignore[return-value]
 
         with ThreadPoolExecutor(8) as pool:
@@ -241,7 +242,7 @@ class TestSnapshots:
         assert all(each == results[0] for each in results)
         chain = [ledger.snapshots.read(each.number) for each in ledger.snapshots.entries()]
         assert len(chain) == 4
-        offsets = [next(iter(each.offsets().values())) for each in chain]
+        offsets = [next(iter(offsets_of(each).values())) for each in chain]
         assert offsets == sorted(offsets)
 
     def test_two_writers_number_them_across_folders(
@@ -251,33 +252,33 @@ class TestSnapshots:
         monkeypatch.setattr("airflow_kafka_offsets.ledger.snapshot_log._FOLDER_SIZE", 3)
         logs = [ledger.snapshots, Ledger(ObjectStoragePath(root), "loads").snapshots]
         turns = [0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1]
-        stored = [logs[who].append(snapshot({0: at}, at_ms=T0 + at * HOUR_MS)) for at, who in enumerate(turns)]
+        stored = [logs[who].append([snapshot({0: at}, at_ms=T0 + at * HOUR_MS)])[0] for at, who in enumerate(turns)]
         assert [each.number for each in stored] == list(range(1, len(turns) + 1))
         assert [each.last_number() for each in logs] == [len(turns)] * 2
 
     def test_a_recreated_topic_is_refused(self, ledger: Ledger) -> None:
         """E24."""
-        ledger.snapshots.append(snapshot({0: 10}))
+        ledger.snapshots.append([snapshot({0: 10})])
         with pytest.raises(TopicChangedError, match="re-created"):
-            ledger.snapshots.append(snapshot({0: 0}, at_ms=T0 + HOUR_MS, topic_id="id-2"))
+            ledger.snapshots.append([snapshot({0: 0}, at_ms=T0 + HOUR_MS, topic_id="id-2")])
 
 
 class TestWindows:
     @pytest.fixture
     def pinned(self, ledger: Ledger):  # type: ignore[no-untyped-def]
         ledger.open(["t"], "cluster-1", LEVEL)
-        first = ledger.snapshots.append(snapshot({0: 10}))
-        last = ledger.snapshots.append(snapshot({0: 30}, at_ms=T0 + HOUR_MS))
-        return ledger.pin_window(first, last)
+        first = ledger.snapshots.append([snapshot({0: 10})])[0]
+        last = ledger.snapshots.append([snapshot({0: 30}, at_ms=T0 + HOUR_MS)])[0]
+        return pin_window(ledger, first, last)
 
     def test_a_window_is_pinned_once(self, ledger: Ledger, pinned) -> None:  # type: ignore[no-untyped-def]
         """S21: a retry gets the same manifest."""
         manifest = pinned.manifest
-        again = ledger.pin_window(ledger.snapshots.read(1), ledger.snapshots.read(2))
+        again = pin_window(ledger, ledger.snapshots.read(1), ledger.snapshots.read(2))
         assert again == pinned
         assert pinned.uri.endswith(f"windows/202611/{manifest.window}/manifest.json")
         assert "@" not in pinned.uri  # Spark knows no Airflow connections
-        assert ledger.window(manifest.window).listing().state is WindowState.RESOLVED
+        assert ledger.window_folders.newest(manifest.window).listing().state is WindowState.RESOLVED
 
     def test_a_manifest_changed_after_it_was_hashed_is_refused(self, ledger: Ledger, pinned, path: PathOf) -> None:  # type: ignore[no-untyped-def]
         file = path("loads") / "windows" / "202611" / pinned.manifest.window / "manifest.json"
@@ -291,7 +292,7 @@ class TestWindows:
             ledger.pinned("20261121T060000000Z_20261121T070000000Z")
 
     def test_its_state_is_which_files_exist(self, ledger: Ledger, pinned) -> None:  # type: ignore[no-untyped-def]
-        folder = ledger.window(pinned.manifest.window)
+        folder = ledger.window_folders.newest(pinned.manifest.window)
         folder.record_attempt("a-1", {})
         assert folder.listing().state is WindowState.SUBMITTED
         assert folder.listing().attempts == ["a-1"]
@@ -314,11 +315,12 @@ class TestWindows:
         ledger.open(["t"], "cluster-1", LEVEL)
         offsets = [5, 9, 9, 40]
         chain = [
-            ledger.snapshots.append(snapshot({0: each}, at_ms=T0 + hour * HOUR_MS)) for hour, each in enumerate(offsets)
+            ledger.snapshots.append([snapshot({0: each}, at_ms=T0 + hour * HOUR_MS)])[0]
+            for hour, each in enumerate(offsets)
         ]
         for start, end in pairwise(chain):
-            ledger.pin_window(start, end)
-        tiling = tiling_of([ledger.pinned(each.id).manifest for each in ledger.windows()])
+            pin_window(ledger, start, end)
+        tiling = tiling_of([ledger.pinned(each.id).manifest for each in windows_of(ledger)])
         assert (tiling.windows, tiling.problems) == (3, ())
 
     def test_a_missing_window_is_a_hole_and_a_foreign_one_a_seam(self, ledger: Ledger, pinned) -> None:  # type: ignore[no-untyped-def]
@@ -364,19 +366,19 @@ class TestWindows:
         sha256.fs.rm(sha256.path)
         assert ledger.pinned(pinned.manifest.window) == pinned
         assert names(folder) == ["manifest.json"]
-        assert ledger.pin_window(ledger.snapshots.read(1), ledger.snapshots.read(2)) == pinned
+        assert pin_window(ledger, ledger.snapshots.read(1), ledger.snapshots.read(2)) == pinned
 
     def test_a_latest_snapshot_is_the_newest_whatever_the_clocks_say(self, ledger: Ledger) -> None:
         """Another worker's clock runs five minutes ahead: its snapshot must not hold this one down."""
-        ledger.snapshots.append(snapshot({0: 1000}, at_ms=T0 + 300_000, kind=AsOfKind.LATEST))
-        newer = ledger.snapshots.append(snapshot({0: 1200}, at_ms=T0, kind=AsOfKind.LATEST))
-        assert list(newer.offsets().values()) == [1200]
+        ledger.snapshots.append([snapshot({0: 1000}, at_ms=T0 + 300_000, kind=AsOfKind.LATEST)])
+        newer = ledger.snapshots.append([snapshot({0: 1200}, at_ms=T0, kind=AsOfKind.LATEST)])[0]
+        assert list(offsets_of(newer).values()) == [1200]
         assert ledger.snapshots.entries()[-1].number == newer.number
 
 
 def test_a_stray_file_among_the_snapshots_is_passed_over(ledger: Ledger) -> None:
     ledger.open(["t"], "cluster-1", LEVEL)
-    stored = ledger.snapshots.append(snapshot({0: 10}))
+    stored = ledger.snapshots.append([snapshot({0: 10})])[0]
     for stray in ("20269999T999999999Z_00000007_instant", "notes.txt"):
         create_exclusive(ledger.folder / "instants" / "202611" / stray, b" ")
     assert [entry.number for entry in ledger.snapshots.entries()] == [stored.number]

@@ -16,6 +16,7 @@ from airflow_kafka_offsets.errors import WindowOverlapError
 from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import Pinning, pin_window
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -23,7 +24,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import shared
 from tests.integration.airflow.windows.test_every_moment import before_look
-from tests.integration.ledger.loads import publish
+from tests.integration.ledger.loads import publish, windows_of
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 MINUTE_MS = HOUR_MS // 60
@@ -50,11 +51,11 @@ def at(ledger: Ledger, *minutes: float) -> list[OffsetSnapshot]:
         snapshot({0: 1000 + int(each)}, at_ms=T0 + int(each * MINUTE_MS), resolved_at_ms=T0 + 12 * HOUR_MS)
         for each in minutes
     ]
-    return ledger.snapshots.append_all(wanted)
+    return ledger.snapshots.append(wanted)
 
 
 def names(ledger: Ledger) -> list[str]:
-    return [each.id for each in ledger.windows()]
+    return [each.id for each in windows_of(ledger)]
 
 
 class TestRefused:
@@ -64,41 +65,41 @@ class TestRefused:
         ids=["cross", "in", "round", "end", "start"],
     )
     def test_a_window_with_offsets_of_a_pinned_one(self, ledger: Ledger, start: int, end: int) -> None:
-        standing = ledger.pin_window(*at(ledger, 0, 60))
+        standing = pin_window(ledger, *at(ledger, 0, 60))
         with pytest.raises(
             WindowOverlapError, match=f"window {standing.manifest.window} too, which is pinned"
         ) as refused:
-            ledger.pin_window(*at(ledger, start, end))
+            pin_window(ledger, *at(ledger, start, end))
         assert not refused.value.retriable
         assert names(ledger) == [standing.manifest.window]
         assert all(each.holds for each in verify(ledger))
 
     def test_its_neighbours_are_not(self, local: Ledger) -> None:
         for minutes in ((60, 120), (0, 60), (120, 180)):
-            local.pin_window(*at(local, *minutes))
+            pin_window(local, *at(local, *minutes))
         assert len(names(local)) == 3
 
     def test_one_that_shares_time_alone_is_not(self, local: Ledger) -> None:
         """An idle topic: no record is in both."""
         idle = [snapshot({0: 1000}, at_ms=T0 + each * MINUTE_MS) for each in (0, 17, 60, 77)]
-        zero, seventeen, sixty, late = local.snapshots.append_all(idle)
-        local.pin_window(zero, sixty)
-        local.pin_window(seventeen, late)
+        zero, seventeen, sixty, late = local.snapshots.append(idle)
+        pin_window(local, zero, sixty)
+        pin_window(local, seventeen, late)
         assert len(names(local)) == 2
 
     def test_one_that_was_published_is_named_so_with_the_command_that_forgets_it(self, local: Ledger) -> None:
-        standing = local.pin_window(*at(local, 0, 60))
+        standing = pin_window(local, *at(local, 0, 60))
         publish(local, standing)
         forget = f"kafka-offsets ledger forget loads {standing.manifest.window} --force"
         with pytest.raises(WindowOverlapError, match=f"published .t-0: 43 offsets from 1017 on.*{forget}"):
-            local.pin_window(*at(local, 17, 77))
+            pin_window(local, *at(local, 17, 77))
 
     def test_one_that_may_be_loading_is_named_with_its_run_and_is_to_be_ended_first(self, local: Ledger) -> None:
-        folder = local.folder_of(local.pin_window(*at(local, 0, 60)))
+        folder = local.window_folders.of(pin_window(local, *at(local, 0, 60)))
         run = {"dag_id": "hourly", "run_id": "manual__1", "task_id": "load", "try_number": 1}
         folder.record_attempt("try-1", {"started_at": "2026-11-21T08:00:00.000Z", "airflow": run})
         with pytest.raises(WindowOverlapError) as refused:
-            local.pin_window(*at(local, 17, 77))
+            pin_window(local, *at(local, 17, 77))
         said = (
             "may be loading at this moment: attempt try-1, submitted at 2026-11-21T08:00:00.000Z by run manual__1 "
             "of Dag hourly"
@@ -107,22 +108,22 @@ class TestRefused:
         assert "stop its load first, and then run kafka-offsets ledger forget" in str(refused.value)
 
     def test_one_whose_attempts_have_failed_may_be_forgotten(self, local: Ledger) -> None:
-        folder = local.folder_of(local.pin_window(*at(local, 0, 60)))
+        folder = local.window_folders.of(pin_window(local, *at(local, 0, 60)))
         folder.record_attempt("try-1", {})
         create_exclusive(folder._folder / "failures" / "try-1.json", FailureNote("UnprovenError", "no").to_bytes())
         with pytest.raises(WindowOverlapError, match=r"pinned, not loaded .*ledger forget loads"):
-            local.pin_window(*at(local, 17, 77))
+            pin_window(local, *at(local, 17, 77))
 
     def test_one_that_is_asked_for_by_name_is_pinned(self, local: Ledger) -> None:
-        local.pin_window(*at(local, 0, 60))
-        local.pin_window(*at(local, 17, 77), on_overlap="allow")
+        pin_window(local, *at(local, 0, 60))
+        pin_window(local, *at(local, 17, 77), on_overlap="allow")
         assert len(names(local)) == 2
-        local.pin_window(*at(local, 0, 60))  # what stands stays, when its run is cleared
+        pin_window(local, *at(local, 0, 60))  # what stands stays, when its run is cleared
 
     def test_a_forgotten_one_is_in_nobodys_way(self, local: Ledger) -> None:
-        standing = local.pin_window(*at(local, 0, 60))
+        standing = pin_window(local, *at(local, 0, 60))
         forget_windows(local, [standing.manifest.window], "test")
-        local.pin_window(*at(local, 17, 77))
+        pin_window(local, *at(local, 17, 77))
         assert len(names(local)) == 1
 
 
@@ -130,52 +131,52 @@ class TestOutOfTheChain:
     """Windows from a log start or from a group's commits reach where their offsets say, not their time."""
 
     def stored(self, ledger: Ledger, offset: int, minute: int, kind: AsOfKind) -> OffsetSnapshot:
-        (found,) = ledger.snapshots.append_all([snapshot({0: offset}, at_ms=T0 + minute * MINUTE_MS, kind=kind)])
+        (found,) = ledger.snapshots.append([snapshot({0: offset}, at_ms=T0 + minute * MINUTE_MS, kind=kind)])
         return found
 
     def test_a_later_window_from_the_log_start_is_compared_with_all(self, local: Ledger) -> None:
         for minutes in ((0, 60), (60, 120)):
-            local.pin_window(*at(local, *minutes))
+            pin_window(local, *at(local, *minutes))
         start, end = self.stored(local, 0, 200, AsOfKind.EARLIEST), self.stored(local, 1200, 201, AsOfKind.LATEST)
         with pytest.raises(WindowOverlapError, match="60 of its offsets"):
-            local.pin_window(start, end)
+            pin_window(local, start, end)
 
     def test_and_so_is_an_earlier_hour_with_it(self, local: Ledger) -> None:
         start, end = self.stored(local, 0, 200, AsOfKind.EARLIEST), self.stored(local, 1200, 201, AsOfKind.LATEST)
-        local.pin_window(start, end)
+        pin_window(local, start, end)
         with pytest.raises(WindowOverlapError, match="60 of its offsets"):
-            local.pin_window(*at(local, 0, 60))
+            pin_window(local, *at(local, 0, 60))
 
     def test_windows_that_drain_a_group_follow_each_other(self, local: Ledger) -> None:
         """However many there were: the last one that ended below tells that all before it did."""
         read: list[str] = []
         for n in range(40):
             start = self.stored(local, 1000 + n, 2 * n, AsOfKind.EARLIEST)
-            local.pin_window(start, self.stored(local, 1001 + n, 2 * n + 1, AsOfKind.LATEST))
+            pin_window(local, start, self.stored(local, 1001 + n, 2 * n + 1, AsOfKind.LATEST))
             read.append(names(local)[-1])
         assert len(set(read)) == 40
         late = self.stored(local, 1005, 200, AsOfKind.EARLIEST)
         with pytest.raises(WindowOverlapError, match="t-0: 1 offsets from 10"):
-            local.pin_window(late, self.stored(local, 1050, 201, AsOfKind.LATEST))
+            pin_window(local, late, self.stored(local, 1050, 201, AsOfKind.LATEST))
 
 
 class TestTwoAtOneMoment:
     def test_a_task_that_died_between_its_two_looks_is_told_of_and_heals(self, local: Ledger) -> None:
         hour, other = at(local, 0, 60), at(local, 17, 77)
-        dead = local.pinning()
+        dead = Pinning(local, "fail")
         dead.pin(*hour)  # and never settled
         with pytest.raises(WindowOverlapError, match="being pinned") as refused:
-            local.pin_window(*other)
+            pin_window(local, *other)
         assert refused.value.retriable
-        pinned = local.pin_window(*hour)
-        assert local.folder_of(pinned).is_settled
+        pinned = pin_window(local, *hour)
+        assert local.window_folders.of(pinned).is_settled
         with pytest.raises(WindowOverlapError, match="pinned, not loaded"):
-            local.pin_window(*other)
+            pin_window(local, *other)
         assert names(local) == [pinned.manifest.window]
 
     def test_of_two_that_saw_each_other_neither_is_settled_and_either_may_be_then(self, local: Ledger) -> None:
         hour, other = at(local, 0, 60), at(local, 17, 77)
-        one, two = local.pinning(), local.pinning()
+        one, two = Pinning(local, "fail"), Pinning(local, "fail")
         _look_first(one, local)
         _look_first(two, local)
         one.pin(*hour)
@@ -184,24 +185,24 @@ class TestTwoAtOneMoment:
         assert [len(each) for each in refused] == [1, 0], "the first to look again takes its pin back for the other"
         assert len(names(local)) == 1
         with pytest.raises(WindowOverlapError, match="pinned, not loaded"):
-            local.pin_window(*hour)
+            pin_window(local, *hour)
 
     def test_a_second_look_takes_back_nothing_that_another_try_has_settled(self, local: Ledger) -> None:
         hour = at(local, 0, 60)
-        slow = local.pinning()
+        slow = Pinning(local, "fail")
         pinned = slow.pin(*hour)
-        assert local.pin_window(*hour) == pinned
-        local.pin_window(*at(local, 17, 77), on_overlap="allow")
+        assert pin_window(local, *hour) == pinned
+        pin_window(local, *at(local, 17, 77), on_overlap="allow")
         assert slow.settle() == {}
         assert len(names(local)) == 2
 
     def test_one_that_somebody_loads_is_refused_and_not_settled(self, local: Ledger) -> None:
-        slow = local.pinning()
+        slow = Pinning(local, "fail")
         pinned = slow.pin(*at(local, 0, 60))
-        local.folder_of(pinned).record_attempt("try-1", {})
-        local.pin_window(*at(local, 17, 77), on_overlap="allow")
+        local.window_folders.of(pinned).record_attempt("try-1", {})
+        pin_window(local, *at(local, 17, 77), on_overlap="allow")
         assert list(slow.settle()) == [pinned.manifest.window]
-        assert not local.folder_of(pinned).is_settled
+        assert not local.window_folders.of(pinned).is_settled
         assert len(names(local)) == 2, "nobody takes back what somebody loads"
 
     @pytest.mark.parametrize("file", range(3))
@@ -212,10 +213,10 @@ class TestTwoAtOneMoment:
         """One sees a window that it overlaps, the other one allows that; before each file that one of them creates,
         the other one comes to its end."""
         hour = at(local, 0, 60)
-        sees, allows = local.pinning(), local.pinning("allow")
+        sees, allows = Pinning(local, "fail"), Pinning(local, "allow")
         pinned = sees.pin(*hour)
         assert allows.pin(*hour) == pinned
-        local.pin_window(*at(local, 17, 77), on_overlap="allow")
+        pin_window(local, *at(local, 17, 77), on_overlap="allow")
         one, other = (sees, allows) if first == "takes it back" else (allows, sees)
         refused: dict[str, WindowOverlapError] = {}
         create, left = storage._create, iter(range(file))
@@ -231,9 +232,9 @@ class TestTwoAtOneMoment:
         monkeypatch.setattr(storage, "_create", create)
         refused |= other.settle()
         window = pinned.manifest.window
-        assert (window in names(local), local.folder_of(pinned).is_settled) == (window not in refused,) * 2
+        assert (window in names(local), local.window_folders.of(pinned).is_settled) == (window not in refused,) * 2
         if refused:
-            again = local.pin_window(*hour, on_overlap="allow")
+            again = pin_window(local, *hour, on_overlap="allow")
             assert again.manifest.revision == 2
             assert all(each.holds for each in verify(local) if each.claim == "window")
 
@@ -260,9 +261,9 @@ class TestTwoAtOneMoment:
         self, local: Ledger, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         hour = at(local, 0, 60)
-        dies = local.pinning()
+        dies = Pinning(local, "fail")
         pinned = dies.pin(*hour)
-        local.pin_window(*at(local, 17, 77), on_overlap="allow")
+        pin_window(local, *at(local, 17, 77), on_overlap="allow")
         create = storage._create
 
         def die(path: StoragePath, content: bytes) -> None:
@@ -274,13 +275,13 @@ class TestTwoAtOneMoment:
         with pytest.raises(KeyboardInterrupt):
             dies.settle()
         monkeypatch.setattr(storage, "_create", create)
-        assert local.window(pinned.manifest.window).pinned() is None
-        assert local.pin_window(*hour, on_overlap="allow").manifest.revision == 2
+        assert local.window_folders.newest(pinned.manifest.window).pinned() is None
+        assert pin_window(local, *hour, on_overlap="allow").manifest.revision == 2
 
     def test_the_last_window_is_one_that_counts(self, local: Ledger) -> None:
         """An increment that began at the end of another one would lie apart, once that is taken back."""
-        hour = local.pin_window(*at(local, 0, 60))
-        dead = local.pinning()
+        hour = pin_window(local, *at(local, 0, 60))
+        dead = Pinning(local, "fail")
         dead.pin(*at(local, 60, 120))
         assert local.last_pinned() == hour
         dead.settle()
@@ -289,7 +290,7 @@ class TestTwoAtOneMoment:
 
 def _try_to_pin(ledger: Ledger, snapshots: list[OffsetSnapshot], refused: list[str]) -> None:
     """Pin a window, once."""
-    pinning = ledger.pinning()
+    pinning = Pinning(ledger, "fail")
     try:
         pinning.pin(*snapshots)
         refused += pinning.settle()
@@ -298,14 +299,14 @@ def _try_to_pin(ledger: Ledger, snapshots: list[OffsetSnapshot], refused: list[s
 
 
 def _settled(ledger: Ledger) -> list[str]:
-    return [each.id for each in ledger.windows() if each.is_settled]
+    return [each.id for each in windows_of(ledger) if each.is_settled]
 
 
 def _look_first(pinning: object, ledger: Ledger) -> None:
     """Make its first look now, before anybody has pinned."""
     from airflow_kafka_offsets.ledger.pinning import _Look
 
-    pinning._first_look = _Look(ledger.window_folders, ledger.snapshots)  # type: ignore[attr-defined]
+    pinning._first_look = _Look(ledger)  # type: ignore[attr-defined]
 
 
 RACERS = [(minute, minute + 60) for minute in (0, 10, 20, 30, 40, 50)]
@@ -316,7 +317,7 @@ def race(folder: Path, minutes: tuple[int, int], ready: Callable[[], object], sa
     window = at(ledger, *minutes)
     ready()
     try:
-        ledger.pin_window(*window)
+        pin_window(ledger, *window)
         said.put((minutes, None))  # type: ignore[attr-defined]
     except WindowOverlapError as error:
         said.put((minutes, str(error)))  # type: ignore[attr-defined]
@@ -343,4 +344,4 @@ def test_of_six_processes_that_pin_overlapping_windows_at_once_no_two_succeed_th
     assert all("of its offsets are in window" in error for error in outcomes.values() if error is not None)
     loser = next(minutes for minutes, error in outcomes.items() if error is not None)
     with pytest.raises(WindowOverlapError, match="pinned, not loaded"):
-        ledger.pin_window(*at(ledger, *loser))
+        pin_window(ledger, *at(ledger, *loser))

@@ -28,7 +28,7 @@ def pinned(ledger: Ledger) -> PinnedManifest:
     """A window that two attempts have counted, the second one by the rows that the first one wrote."""
     made = resolve(ledger, 0)
     for attempt in ("a-1", "a-2"):
-        ledger.folder_of(made).record_result(replace(result_of(made, attempt), written_by="a-1"))
+        ledger.window_folders.of(made).record_result(replace(result_of(made, attempt), written_by="a-1"))
     return made
 
 

@@ -29,7 +29,7 @@ def made(root: Path) -> Ledger:
 
 def stored(ledger: Ledger, offset: int, at_ms: int = T0 + HOUR_MS) -> dict[str, Any]:
     """Store a snapshot; the XCom."""
-    kept = ledger.snapshots.append(snapshot({0: offset}, at_ms=at_ms, kind=AsOfKind.LATEST))
+    kept = ledger.snapshots.append([snapshot({0: offset}, at_ms=at_ms, kind=AsOfKind.LATEST)])[0]
     return SnapshotRef.of(ledger, kept).to_json()
 
 

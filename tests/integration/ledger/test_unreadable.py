@@ -85,10 +85,10 @@ def test_what_is_not_there_is_nothing_and_drafts_are_left_out(tmp_path: Path) ->
 
 @pytest.mark.parametrize("note", ["{}", '{"lost": [{"topic": "t"}]}', '{"lost": [3]}', '{"lost": 3}'])
 def test_what_was_lost_is_unknown_where_its_note_is_none(ledger: Ledger, pinned: PinnedManifest, note: str) -> None:
-    folder = ledger.folder_of(pinned)
+    folder = ledger.window_folders.of(pinned)
     folder.record_loss([LogRange("t", 0, 0, 5)], 1_000)
     assert folder.lost_since() == {TopicPartition("t", 0): 5}
     place = Path(pinned.uri.removeprefix("file://")).parent / "losses"
     (place / "20261126T000000.000Z.json").write_text(note)
     with pytest.raises(LedgerCorruptError, match=r"20261126T000000\.000Z\.json isn't a record of lost offsets"):
-        ledger.folder_of(pinned).lost_since()
+        ledger.window_folders.of(pinned).lost_since()

@@ -12,6 +12,7 @@ from airflow.sdk import ObjectStoragePath
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.storage import create_exclusive, names, to_json_bytes
 from airflow_kafka_offsets.ledger.verification import Claim, verify
 from airflow_kafka_offsets.ledger.whereabouts import find
@@ -23,7 +24,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import published_again_marker
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from tests.integration.ledger.loads import OFFSETS, load, publish, publish_result, resolve, result_of
+from tests.integration.ledger.loads import OFFSETS, load, publish, publish_result, resolve, result_of, windows_of
 from tests.unit.offsets.proof.results import publication
 
 DAY = range(-30, -6)
@@ -62,8 +63,8 @@ class TestVerify:
             load(ledger, hour)
         resolve(ledger, 3)
         counted = resolve(ledger, 4)
-        ledger.folder_of(counted).record_attempt("a-1", {})
-        ledger.folder_of(counted).record_result(result_of(counted, "a-1"))
+        ledger.window_folders.of(counted).record_attempt("a-1", {})
+        ledger.window_folders.of(counted).record_result(result_of(counted, "a-1"))
         claims = verify(ledger)
         assert all(each.holds for each in claims)
         assert [each.found for each in claims[:2]] == ["read = written = log, 10 rows"] * 2
@@ -120,14 +121,14 @@ class TestVerify:
         result = to_json_bytes(wrong)
         replace_file(local, pinned, "results/a-1.json", result)
         assert "was changed after it was published" in broken(local)[0].found
-        (published,) = local.folder_of(pinned).publications.all()
+        (published,) = local.window_folders.of(pinned).publications.all()
         published = replace(published, result_sha256=digest(result))
         replace_file(local, pinned, "publications/00000001.json", published.to_bytes())
         assert "read 9 rows, wrote 10" in broken(local)[0].found
 
     def test_attempts_that_were_killed_are_counted_and_no_fault(self, local: Ledger) -> None:
         pinned = resolve(local, 0)
-        local.folder_of(pinned).record_attempt("a-0", {})
+        local.window_folders.of(pinned).record_attempt("a-0", {})
         publish(local, pinned)
         assert "1 attempt that left no result" in verify(local)[0].found
 
@@ -137,7 +138,7 @@ class TestATable:
 
     def test_the_attempt_that_began_later_is_published_over_the_one_before_and_verified(self, local: Ledger) -> None:
         pinned = resolve(local, 0)
-        folder = local.folder_of(pinned)
+        folder = local.window_folders.of(pinned)
         for attempt, started_ms in (("a-1", 1_000), ("a-2", 2_000)):
             folder.record_attempt(attempt, {})
             counted = _in_a_table(pinned, attempt, started_ms)
@@ -150,7 +151,7 @@ class TestATable:
     @pytest.mark.parametrize("wrong", [{"started_ms": 1_000}, {"apart": True}])
     def test_another_one_that_has_not_written_over_it_is_damage(self, local: Ledger, wrong: dict[str, Any]) -> None:
         pinned = resolve(local, 0)
-        folder = local.folder_of(pinned)
+        folder = local.window_folders.of(pinned)
         folder.record_attempt("a-1", {})
         publish_result(local, pinned, _in_a_table(pinned, "a-1", 1_000))
         first = folder.publication()
@@ -163,13 +164,13 @@ class TestATable:
     ) -> None:
         pinned = resolve(local, 0)
         end = local.snapshots.read(pinned.manifest.end_snapshot)
-        stored = local.snapshots.append(replace(end, number=None, as_of=AsOf(AsOfKind.LATEST)))
+        stored = local.snapshots.append([replace(end, number=None, as_of=AsOf(AsOfKind.LATEST))])[0]
         assert stored.number is not None
         newer = local.window_folders.pin_again(replace(pinned.manifest, end_snapshot=stored.number))
         publish(local, newer, "b-1")
         first = local.window_folders.publication(pinned.manifest.window)
         assert first is not None
-        local.folder_of(pinned).publications.create(replace(first, number=2, revision=1, replaces=None))
+        local.window_folders.of(pinned).publications.create(replace(first, number=2, revision=1, replaces=None))
         told = [claim.found for claim in broken(local)]
         assert any("publication 2 is of revision 1, and the one before it of revision 2" in each for each in told), told
 
@@ -206,7 +207,7 @@ class TestCheckpoints:
     def test_a_window_of_a_table_that_is_published_once_more_is_looked_at_again(self, local: Ledger) -> None:
         """Two attempts side by side: the rows of the one that began later have taken the place of the others'."""
         pinned = resolve(local, DAY[0])
-        folder = local.folder_of(pinned)
+        folder = local.window_folders.of(pinned)
         for attempt, started_ms in (("a-1", 1_000), ("b-2", 2_000)):
             folder.record_attempt(attempt, {})
             result = _in_a_table(pinned, attempt, started_ms)
@@ -223,7 +224,7 @@ class TestCheckpoints:
     ) -> None:
         """Its marker comes first."""
         pinned = resolve(local, DAY[0])
-        local.folder_of(pinned).record_attempt("a-1", {})
+        local.window_folders.of(pinned).record_attempt("a-1", {})
         publish_result(local, pinned, _in_a_table(pinned, "a-1", 1_000))
         verify(local)
         marker = published_again_marker(pinned.manifest.window, 2)
@@ -273,7 +274,7 @@ class TestCheckpoints:
     def test_a_window_of_a_kept_day_that_is_resolved_anew_is_seen(self, local: Ledger) -> None:
         for hour in DAY:
             load(local, hour)
-        forget_windows(local, [local.windows()[5].id], "test")
+        forget_windows(local, [windows_of(local)[5].id], "test")
         claims = verify(local)
         assert "no window from" in claims[-1].found
         assert len(local.summaries()) == 23
@@ -293,7 +294,7 @@ class TestFind:
         for hour in range(4):
             load(ledger, hour)
         found = find(ledger, "t", 0, 10025)
-        assert found.window == ledger.windows()[2].id
+        assert found.window == windows_of(ledger)[2].id
         assert (found.found, found.attempt, found.run_id) == ("published", "a-1", "r-1")
         assert found.output == f"file:///out/{found.window}"
 
@@ -319,14 +320,14 @@ class TestFind:
         monkeypatch.setattr(
             local, "pinned", lambda window, revision: (read.append(window), pinned(window, revision))[1]
         )
-        assert find(local, "t", 0, 10555).window == local.windows()[55].id
+        assert find(local, "t", 0, 10555).window == windows_of(local)[55].id
         assert len(read) <= 10
 
     def test_overlapping_windows_are_all_looked_at(self, local: Ledger) -> None:
         for hour in (0, 1):
             resolve(local, hour)
         both = [local.snapshots.read(each.number) for each in local.snapshots.entries()]
-        local.pin_window(both[0], both[2], on_overlap="allow")
+        pin_window(local, both[0], both[2], on_overlap="allow")
         assert find(local, "t", 0, 10015).window is not None
 
     def test_without_windows_it_says_so(self, local: Ledger) -> None:

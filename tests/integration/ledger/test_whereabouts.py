@@ -11,11 +11,23 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.whereabouts import find
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
-from tests.integration.ledger.loads import AT_T0, OFFSETS, counted, load, open_ledger, pin, publish, resolve, window
+from tests.integration.ledger.loads import (
+    AT_T0,
+    OFFSETS,
+    counted,
+    load,
+    open_ledger,
+    pin,
+    publish,
+    resolve,
+    window,
+    windows_of,
+)
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 
@@ -56,7 +68,7 @@ def test_a_folder_that_is_named_by_no_two_instants_is_no_window(ledger: Ledger, 
 @pytest.mark.parametrize("note", [{"airflow": None}, {"airflow": {}}, {}])
 def test_of_an_attempt_that_is_no_tasks_no_run_is_told(ledger: Ledger, note: dict[str, None]) -> None:
     pinned = resolve(ledger, 0)
-    ledger.folder_of(pinned).record_attempt("a-1", note)
+    ledger.window_folders.of(pinned).record_attempt("a-1", note)
     publish(ledger, pinned)
     found = find(ledger, "t", 0, AT_T0)
     assert (found.found, found.attempt, found.dag_id) == ("published", "a-1", None)
@@ -71,8 +83,8 @@ class TestManyWindows:
     def read(self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """Names of the windows that were read."""
         hours = [snapshot({0: 10 * hour}, at_ms=T0 + hour * HOUR_MS) for hour in range(self.HOURS + 1)]
-        for start, end in pairwise(ledger.snapshots.append_all(hours)):
-            ledger.pin_window(start, end)
+        for start, end in pairwise(ledger.snapshots.append(hours)):
+            pin_window(ledger, start, end)
         read: list[str] = []
         pinned = WindowFolder.pinned
 
@@ -165,15 +177,15 @@ class TestNowhere:
         """Of a group that was reset."""
         for hour, start in ((0, 30), (3, 10)):
             pin(ledger, committed(hour, start), committed(hour + 1, start + 10))
-        before, reset = (folder.id for folder in ledger.windows())
+        before, reset = (folder.id for folder in windows_of(ledger))
         assert find(ledger, "t", 0, offset).found == said.format(before=before, reset=reset)
 
     def test_in_overlapping_windows_the_nearest_ones_are_named(self, ledger: Ledger) -> None:
         hours = [snapshot({0: 10 * hour}, at_ms=T0 + hour * HOUR_MS) for hour in range(8)]
-        stored = ledger.snapshots.append_all(hours)
+        stored = ledger.snapshots.append(hours)
         for start, end in ((1, 4), (2, 3), (6, 7)):
-            ledger.pin_window(stored[start], stored[end], on_overlap="allow")
-        first, _, last = (folder.id for folder in ledger.windows())
+            pin_window(ledger, stored[start], stored[end], on_overlap="allow")
+        first, _, last = (folder.id for folder in windows_of(ledger))
         assert find(ledger, "t", 0, 0).found == f"before the first window, {first}, which starts at 10"
         assert find(ledger, "t", 0, 50).found == (
             f"in a hole: {first} ends at 40, and the next one, {last}, starts at 60"

@@ -11,6 +11,7 @@ import pytest
 from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions, partitions_of_key
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.summaries import WindowState
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.ledger.windows_at import WindowAt, WindowsAt, find_at
@@ -81,12 +82,12 @@ class TestFound:
             snapshot({0: AT_T0 + hour * OFFSETS}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=T0 + 999 * HOUR_MS)
             for hour in (0, 24)
         )
-        ledger.pin_window(*ledger.snapshots.append_all([start, end]), on_overlap="allow")
+        pin_window(ledger, *ledger.snapshots.append([start, end]), on_overlap="allow")
         assert [each.place.found for each in ask(ledger, T0).windows] == ["published", "pinned, not published"]
 
     def test_where_a_neighbour_decided_the_start_an_earlier_window_may_have_it(self, ledger: Ledger) -> None:
         pin(ledger, snapshot({0: 10}, at_ms=T0), snapshot({0: 20}, at_ms=T0 + HOUR_MS))
-        ledger.snapshots.append(snapshot({0: 15}, at_ms=T0 + 2 * HOUR_MS))
+        ledger.snapshots.append([snapshot({0: 15}, at_ms=T0 + 2 * HOUR_MS)])
         start = ledger.snapshots.at_instant(T0 + 2 * HOUR_MS)
         assert start is not None
         assert start.boundaries[TopicPartition("t", 0)].evidence is Evidence.CLAMPED, "a log isn't read backwards"
@@ -98,9 +99,9 @@ class TestFound:
         starts = replace(boundary(0, 7, log_start=7), evidence=Evidence.LOG_START)
         first = replace(snapshot({0: 7}), boundaries={TopicPartition("t", 0): starts})
         start, end = (
-            ledger.snapshots.append(each) for each in (first, snapshot({0: 20}, at_ms=T0 + HOUR_MS, log_start=9))
+            ledger.snapshots.append([each])[0] for each in (first, snapshot({0: 20}, at_ms=T0 + HOUR_MS, log_start=9))
         )
-        ledger.pin_window(start, end, on_data_loss="load_rest")
+        pin_window(ledger, start, end, on_data_loss="load_rest")
         remarks = only(ask(ledger, T0)).remarks
         assert remarks[1:] == (
             "On t-0, the log starts within the window: earlier records, if any, were deleted.",
@@ -208,12 +209,12 @@ class TestWindowsThatAreNotBetweenInstants:
     """They are named by when Kafka was asked, which is told."""
 
     def test_an_increment_has_what_was_written_in_its_time(self, ledger: Ledger) -> None:
-        numbers = [ledger.snapshots.append(untimed(AsOfKind.LATEST, 10, 0))]
+        numbers = [ledger.snapshots.append([untimed(AsOfKind.LATEST, 10, 0)])[0]]
         for run, minute in (("aa", 5), ("bb", 9)):
             as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=numbers[-1].number)
             end = replace(untimed(AsOfKind.LATEST, 10 + minute, minute), as_of=as_of)
-            numbers.append(ledger.snapshots.append(end))
-            ledger.pin_window(*numbers[-2:])
+            numbers.append(ledger.snapshots.append([end])[0])
+            pin_window(ledger, *numbers[-2:])
         found = only(ask(ledger, T0 + 6 * MINUTE_MS))
         assert [(each.start_offset, each.end_offset) for each in found.ranges] == [(15, 19)]
         named = "The window's name says when Kafka was asked, not the times of its records: it starts "
@@ -278,9 +279,9 @@ class TestWhatWasAddedLater:
         assert find_at(ledger, ADDED, T0 - HOUR_MS).first == window(2)
 
     def test_among_many_windows_few_are_read(self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-        stored = ledger.snapshots.append_all([at_hour(each, each if each > 30 else None) for each in range(65)])
+        stored = ledger.snapshots.append([at_hour(each, each if each > 30 else None) for each in range(65)])
         for start, end in pairwise(stored):
-            ledger.pin_window(start, end)
+            pin_window(ledger, start, end)
         read: list[str] = []
         pinned = WindowFolder.pinned
 

@@ -38,17 +38,17 @@ def make_trouble(root: str) -> None:
     troubled = open_pipeline(root, "troubled")
     for hour in (0, 1, 3, 4):
         load(troubled, hour)
-    lost = troubled.folder_of(resolve(troubled, 5))
+    lost = troubled.window_folders.of(resolve(troubled, 5))
     lost.record_attempt("a-1", {"airflow": {"dag_id": "loads", "run_id": "r-5", "task_id": "load"}})
     lost.record_loss([LogRange("t", 0, AT_T0 + 5 * OFFSETS, AT_T0 + 5 * OFFSETS + 3)], T0)
-    failed = troubled.folder_of(resolve(troubled, 6))
+    failed = troubled.window_folders.of(resolve(troubled, 6))
     failed.record_attempt("a-1", {"airflow": {"dag_id": "loads", "run_id": "r-6", "task_id": "load"}})
     failed.record_failure("a-1", FailureNote("ProofError", RECORD_CONTENT))
     resolve(troubled, 7)
     secret = open_pipeline(root, "secret")
     pinned = resolve(secret, 0)
     note = {"airflow": {"dag_id": f"{SECRET}_loads", "run_id": "r", "task_id": "load"}}
-    secret.folder_of(pinned).record_attempt("a-1", note)
+    secret.window_folders.of(pinned).record_attempt("a-1", note)
     resolve(open_pipeline(root, "unloaded"), 0)
     damaged = ObjectStoragePath(root) / "damaged"
     damaged.mkdir(parents=True)

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.keys import partition_of_key
 from airflow_kafka_offsets.page.app import make_app
@@ -67,7 +68,7 @@ def wide(root: str) -> Iterator[Ledger]:
                 )
                 for at, each in ((hour, 1), (hour + 1, count))
             ]
-            publish(made, made.pin_window(*made.snapshots.append_all(ends)))
+            publish(made, pin_window(made, *made.snapshots.append(ends)))
         yield made
     finally:
         shutil.rmtree(Path(urlsplit(root).path) / "wide")
@@ -172,7 +173,7 @@ class TestByOffset:
 
     def test_of_an_attempt_whose_note_names_no_task_no_run_is_told(self, get: Get, shared: Ledger) -> None:
         pinned = resolve(shared, 12)
-        shared.folder_of(pinned).record_attempt("c-1", {"airflow": None})
+        shared.window_folders.of(pinned).record_attempt("c-1", {"airflow": None})
         publish(shared, pinned, "c-1")
         (place,) = get("admin", "shared", partition=0, offset=AT_T0 + 12 * OFFSETS).json()["places"]
         assert (place["found"], place["attempt"], place["dag_id"]) == ("published", "c-1", None)
@@ -266,7 +267,7 @@ class TestWhose:
     def test_a_window_that_another_dag_has_tried_is_shown_to_those_who_may_read_both(
         self, get: Get, shared: Ledger, asked: dict[str, Any]
     ) -> None:
-        shared.window(window(0)).record_attempt("b-1", OF_SECRET)
+        shared.window_folders.newest(window(0)).record_attempt("b-1", OF_SECRET)
         answers = {role: get(role, "shared", **asked) for role in ("viewer", "admin")}
         assert {role: answer.status_code for role, answer in answers.items()} == {"viewer": 403, "admin": 200}
         assert answers["viewer"].json()["detail"] == (
@@ -281,16 +282,16 @@ class TestWhose:
             snapshot({0: AT_T0 + hour * OFFSETS}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER_MS)
             for hour in (0, 24)
         ]
-        pinned = shared.pin_window(*shared.snapshots.append_all(day), on_overlap="allow")
+        pinned = pin_window(shared, *shared.snapshots.append(day), on_overlap="allow")
         assert len(get("viewer", "shared", at=AT[0]).json()["windows"]) == 2
-        shared.folder_of(pinned).record_attempt("b-1", OF_SECRET)
+        shared.window_folders.of(pinned).record_attempt("b-1", OF_SECRET)
         assert get("viewer", "shared", at=AT[1]).status_code == 403
         assert len(get("admin", "shared", at=AT[1]).json()["windows"]) == 2
 
     def test_a_forgotten_window_is_named_to_those_who_may_read_the_dag_that_loaded_it(
         self, get: Get, shared: Ledger
     ) -> None:
-        shared.window(window(0)).record_attempt("b-1", OF_SECRET)
+        shared.window_folders.newest(window(0)).record_attempt("b-1", OF_SECRET)
         forget_windows(shared, [window(0), window(1)], "a test")
         assert get("viewer", "shared", at=AT[0]).status_code == 403
         assert f"{window(0)} had it, but was forgotten" in get("admin", "shared", at=AT[0]).json()["nowhere"]
@@ -300,7 +301,7 @@ class TestWhose:
     def test_the_first_window_of_a_topic_is_named_to_those_who_may_read_the_dag_that_loaded_it(
         self, get: Get, added: Ledger, at: str
     ) -> None:
-        added.window(window(2)).record_attempt("b-1", OF_SECRET)
+        added.window_folders.newest(window(2)).record_attempt("b-1", OF_SECRET)
         assert get("viewer", "added", topic=ADDED, at=at).status_code == 403
         assert window(2) in get("admin", "added", topic=ADDED, at=at).json()["nowhere"]
 

@@ -26,6 +26,7 @@ from starlette.testclient import TestClient
 from airflow_kafka_offsets.client.connection.response_errors import Code
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
@@ -87,8 +88,10 @@ def load(ledger: Ledger, name: str, client: OffsetsClient) -> Load:
         return replace(taken, cluster_id=survey.cluster_id, topics=survey.facts, boundaries=boundaries)
 
     def load_window(start: int, end: int) -> None:
-        pinned = ledger.pin_window(*ledger.snapshots.append_all([at(start), at(end)]))
-        ledger.folder_of(pinned).record_attempt("a-1", {"airflow": {"dag_id": "loads", "run_id": "r", "task_id": "l"}})
+        pinned = pin_window(ledger, *ledger.snapshots.append([at(start), at(end)]))
+        ledger.window_folders.of(pinned).record_attempt(
+            "a-1", {"airflow": {"dag_id": "loads", "run_id": "r", "task_id": "l"}}
+        )
         publish_result(ledger, pinned, result_of(pinned, "a-1"))
 
     return load_window

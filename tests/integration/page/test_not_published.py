@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.testclient import TestClient
 
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.verification import has_failed, verify
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -27,7 +28,7 @@ class TestNotPublished:
         late = make_pipeline("late")
         load(late, 0)
         resolve(late, 1)
-        late.folder_of(resolve(late, 2)).record_attempt("a-1", {})
+        late.window_folders.of(resolve(late, 2)).record_attempt("a-1", {})
         load(late, 3)
         claims = [claim for claim in verify(late) if claim.claim in ("hole", "late", "tiling")]
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
@@ -47,7 +48,7 @@ class TestNotPublished:
     ) -> None:
         late = make_pipeline("late")
         load(late, 0)
-        folder = late.folder_of(resolve(late, 1))
+        folder = late.window_folders.of(resolve(late, 1))
         folder.record_attempt("a-1", {})
         if how == "failed":
             folder.record_failure("a-1", FailureNote("ProofError", "why"))
@@ -97,9 +98,9 @@ class TestNotPublished:
         resolve(late, 1)
         half = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS + HOUR_MS // 4, resolved_at_ms=LATER_MS)
         end = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS + HOUR_MS // 2, resolved_at_ms=LATER_MS)
-        empty = late.pin_window(*late.snapshots.append_all([half, end]))
-        late.folder_of(empty).record_attempt("a-1", {})
-        late.folder_of(empty).record_failure("a-1", FailureNote("ProofError", "why"))
+        empty = pin_window(late, *late.snapshots.append([half, end]))
+        late.window_folders.of(empty).record_attempt("a-1", {})
+        late.window_folders.of(empty).record_failure("a-1", FailureNote("ProofError", "why"))
         load(late, 2)
         (claim,) = [claim for claim in verify(late) if claim.claim == "late"]
         assert (claim.holds, claim.found.partition(": ")[2]) == (True, f"{window(1)} (resolved)")
@@ -112,12 +113,12 @@ class TestNotPublished:
         around = make_pipeline("around")
         start = snapshot({0: AT_T0}, at_ms=T0, resolved_at_ms=LATER_MS)
         end = snapshot({0: AT_T0 + 4 * OFFSETS}, at_ms=T0 + 4 * HOUR_MS, resolved_at_ms=LATER_MS)
-        publish(around, around.pin_window(*around.snapshots.append_all([start, end])))
+        publish(around, pin_window(around, *around.snapshots.append([start, end])))
         middle = [
             snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS + minutes * 60_000, resolved_at_ms=LATER_MS)
             for minutes in (0, 30)
         ]
-        publish(around, around.pin_window(*around.snapshots.append_all(middle)))
+        publish(around, pin_window(around, *around.snapshots.append(middle)))
         load(around, 4)
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
         rows = browser.get("/api/pipelines/around", params={"most": most}).json()["rows"]
@@ -151,7 +152,7 @@ class TestNotPublished:
     def test_a_window_that_was_published_meanwhile_has_not_failed(self, make_pipeline: MakePipeline) -> None:
         quick = make_pipeline("quick")
         pinned = resolve(quick, 0)
-        quick.folder_of(pinned).record_attempt("a-1", {"airflow": {"dag_id": "loads"}})
+        quick.window_folders.of(pinned).record_attempt("a-1", {"airflow": {"dag_id": "loads"}})
         (before,) = quick.summaries()
         publish(quick, pinned)
         assert not has_failed(quick, before)
@@ -161,7 +162,7 @@ class TestNotPublished:
         load(twice, 0)
         half = snapshot({0: AT_T0 + 4}, at_ms=T0 + HOUR_MS // 2, resolved_at_ms=LATER_MS)
         end = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS, resolved_at_ms=LATER_MS)
-        publish(twice, twice.pin_window(*twice.snapshots.append_all([half, end]), on_overlap="allow"))
+        publish(twice, pin_window(twice, *twice.snapshots.append([half, end]), on_overlap="allow"))
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
         rows = browser.get("/api/pipelines/twice").json()["rows"]
         assert [row["overlap"] for row in rows] == [{"0": OFFSETS - 4}] * 2
@@ -178,7 +179,7 @@ class TestNotPublished:
         end = snapshot(
             {0: AT_T0 + 4 * OFFSETS}, at_ms=T0 + 4 * HOUR_MS, resolved_at_ms=LATER_MS + 1, log_start=log_start
         )
-        gappy.pin_window(*gappy.snapshots.append_all([start, end]), on_data_loss="load_rest")
+        pin_window(gappy, *gappy.snapshots.append([start, end]), on_data_loss="load_rest")
         row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/gappy").json()["overview"]
         assert row["gone_offsets"] == gone
 

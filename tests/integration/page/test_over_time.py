@@ -13,6 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.page.app import make_app
@@ -51,8 +52,8 @@ class TestAnswer:
             snapshot({0: 60, 1: 5}, kind=AsOfKind.EARLIEST, at_ms=LATER_MS), as_of=AsOf(AsOfKind.GROUP, group="g")
         )
         try:
-            wide.snapshots.append_all([taken])
-            wide.snapshots.append(commits)
+            wide.snapshots.append([taken])
+            wide.snapshots.append([commits])
             browser = TestClient(make_app(), cookies=log_in("admin").cookies)
             both, one = (
                 browser.get("/api/pipelines/wide/offsets", params={"topic": "t"} | more).json()["points"]
@@ -103,8 +104,8 @@ def load_window(ledger: Ledger) -> Load:
     """What is published is published ten minutes after the window's end."""
 
     def load(start: int, end: int) -> None:
-        pinned = ledger.pin_window(*ledger.snapshots.append_all([seen(start), seen(end)]), on_overlap="allow")
-        ledger.folder_of(pinned).record_attempt("a-1", {})
+        pinned = pin_window(ledger, *ledger.snapshots.append([seen(start), seen(end)]), on_overlap="allow")
+        ledger.window_folders.of(pinned).record_attempt("a-1", {})
         publish_result(ledger, pinned, result_of(pinned, "a-1"), at_ms=T0 + end * HOUR_MS + 10 * MINUTE_MS)
 
     return load
@@ -132,21 +133,21 @@ class TestWhatWasNotLoaded:
 
     def test_has_the_holes_and_failed_windows_in_it(self, ledger: Ledger, load_window: Load) -> None:
         load_window(0, 1)
-        ledger.pin_window(*ledger.snapshots.append_all([seen(1), seen(2)]))
+        pin_window(ledger, *ledger.snapshots.append([seen(1), seen(2)]))
         load_window(3, 4)
-        ledger.snapshots.append(seen(5))
+        ledger.snapshots.append([seen(5)])
         assert [point["unread"] for point in points_of(ledger)][-1] == str(2 * (10 + 10 + 15))
 
     def test_counts_no_offset_twice_where_windows_overlap(self, ledger: Ledger, load_window: Load) -> None:
-        ledger.snapshots.append_all(list(map(seen, range(4))))
+        ledger.snapshots.append(list(map(seen, range(4))))
         load_window(0, 2)
         load_window(1, 3)
-        ledger.snapshots.append(seen(4))
+        ledger.snapshots.append([seen(4)])
         assert points_of(ledger)[-1]["unread"] == str(2 * 15)
 
     def test_has_all_of_a_partition_that_was_added(self, ledger: Ledger, load_window: Load) -> None:
         load_window(0, 1)
-        ledger.snapshots.append(seen(2, {0: 20, 1: 120, 2: 7}))
+        ledger.snapshots.append([seen(2, {0: 20, 1: 120, 2: 7})])
         assert points_of(ledger)[-1]["unread"] == str(15 + 15 + 12)
 
     def test_of_what_was_added_begins_with_its_log_whatever_retention_takes_later(
@@ -155,10 +156,10 @@ class TestWhatWasNotLoaded:
         """Partition 2 of the topic, and another topic, are there from the second hour on, with seven records each."""
         load_window(0, 1)
         grown = with_added(seen(2, {0: 20, 1: 120, 2: 7}), 7)
-        pinned = ledger.pin_window(*ledger.snapshots.append_all([seen(1), grown]))
-        ledger.folder_of(pinned).record_attempt("a-1", {})
+        pinned = pin_window(ledger, *ledger.snapshots.append([seen(1), grown]))
+        ledger.window_folders.of(pinned).record_attempt("a-1", {})
         publish_result(ledger, pinned, result_of(pinned, "a-1"), at_ms=T0 + 2 * HOUR_MS + 10 * MINUTE_MS)
-        ledger.snapshots.append(with_added(seen(3, {0: 30, 1: 130, 2: 9}), 9, log_start_offset=4))
+        ledger.snapshots.append([with_added(seen(3, {0: 30, 1: 130, 2: 9}), 9, log_start_offset=4)])
         assert points_of(ledger)[-1]["unread"] == str(15 + 15 + (14 - 7))
         added = timeline(ledger, ledger.summaries(), "added", None, 100, 100)["points"]
         assert [point["unread"] for point in added] == [str(7 + 5), str(14 - 7)]
@@ -171,7 +172,7 @@ class TestWhatWasNotLoaded:
             "all of the last three, and so all windows between"
         )
         late = [replace(seen(hour), resolved_at_ms=T0 + 7 * HOUR_MS) for hour in (-2, -1)]
-        ledger.snapshots.append_all(late)
+        ledger.snapshots.append(late)
         assert {point["unread"] for point in points_of(ledger, most=3, of=3)} == {None}, "a backfill reaches far back"
 
 
@@ -180,13 +181,13 @@ class TestWhatAGroupHadNotRead:
         self, ledger: Ledger
     ) -> None:
         for hour in range(4):
-            ledger.snapshots.append(seen(hour))
+            ledger.snapshots.append([seen(hour)])
         late = seen(3, {0: 25, 1: 119})
         grown = {
             key: replace(each, high_watermark=200, last_stable_offset=200) for key, each in late.boundaries.items()
         }
         as_of, at_ms = AsOf(AsOfKind.GROUP, group="g"), T0 + 4 * HOUR_MS
-        ledger.snapshots.append(replace(late, as_of=as_of, resolved_at_ms=at_ms, boundaries=grown))
+        ledger.snapshots.append([replace(late, as_of=as_of, resolved_at_ms=at_ms, boundaries=grown)])
         (found,) = [point for point in points_of(ledger) if point["group"]]
         assert (found["offset"], found["group_unread"]) == ("144", str(175 + 81))
         assert found["group_behind_ms"] == 3 * HOUR_MS, "partition 1 has passed the first hour, not the second"
@@ -195,7 +196,7 @@ class TestWhatAGroupHadNotRead:
 class TestSampling:
     def test_takes_the_first_and_the_last_and_others_evenly(self, ledger: Ledger) -> None:
         for hour in range(50):
-            ledger.snapshots.append(seen(hour))
+            ledger.snapshots.append([seen(hour)])
         hours = [(point["at_ms"] - T0) // HOUR_MS for point in points_of(ledger, most=8, of=50)]
         assert hours == [0, 7, 14, 21, 28, 35, 42, 49]
         assert [(point["at_ms"] - T0) // HOUR_MS for point in points_of(ledger, most=3, of=5)] == [45, 47, 49]
@@ -203,7 +204,7 @@ class TestSampling:
     def test_puts_windows_together_whose_snapshots_were_not_read(self, ledger: Ledger, load_window: Load) -> None:
         for hour in range(9):
             if hour == 5:
-                ledger.pin_window(*ledger.snapshots.append_all([seen(5), seen(6)]))
+                pin_window(ledger, *ledger.snapshots.append([seen(5), seen(6)]))
             else:
                 load_window(hour, hour + 1)
         bands = timeline(ledger, ledger.summaries(), "t", None, 2, 100)["windows"]
@@ -219,7 +220,7 @@ class TestSampling:
 
 
 def test_offsets_beyond_what_a_browsers_number_holds_are_text(ledger: Ledger) -> None:
-    ledger.snapshots.append(seen(0, {0: 2**63 - 100, 1: 2**53 + 1}))
+    ledger.snapshots.append([seen(0, {0: 2**63 - 100, 1: 2**53 + 1})])
     (point,) = points_of(ledger)
     assert point["offset"] == str(2**63 - 100 + 2**53 + 1)
     assert point["log_end"] == str(2**63 - 100 + 2**53 + 1 + 10)

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.links import window_page
@@ -120,7 +121,7 @@ class TestPermissions:
             for hour in range(12):
                 load(mixed, hour)
             note = {"airflow": {"dag_id": f"{SECRET}_loads", "run_id": "r", "task_id": "load"}}
-            mixed.window(window(0)).record_attempt("b-1", note)
+            mixed.window_folders.newest(window(0)).record_attempt("b-1", note)
             answers = {}
             for role in ("viewer", "admin"):
                 browser = TestClient(make_app(), cookies=log_in(role).cookies)
@@ -226,7 +227,7 @@ class TestSaysWhatTheCommandsSay:
         grown = open_pipeline(root, "grown")
         try:
             load(grown, 0)
-            publish(grown, grown.pin_window(*grown.snapshots.append_all([with_added_topic(hour) for hour in (1, 2)])))
+            publish(grown, pin_window(grown, *grown.snapshots.append([with_added_topic(hour) for hour in (1, 2)])))
             browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
             records = "/api/pipelines/grown/records"
             asked = {"topic": "added", "partition": 0, "offset": AT_T0 + OFFSETS}
@@ -273,7 +274,7 @@ class TestRetention:
     ) -> None:
         kept = open_pipeline(root, "kept")
         try:
-            kept.pin_window(*kept.snapshots.append_all([with_topics(hour, facts) for hour in (0, 1)]))
+            pin_window(kept, *kept.snapshots.append([with_topics(hour, facts) for hour in (0, 1)]))
             row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/kept").json()["overview"]
         finally:
             shutil.rmtree(Path(urlsplit(root).path) / "kept")

@@ -64,7 +64,7 @@ class TestAWindowThatAnotherDagTries:
     def test_its_attempt_is_not_shown_by_what_was_known_before_it(self, get: Get, ledger: Ledger) -> None:
         """Answers of different age are kept; each says itself whose it is."""
         assert get("viewer", RECORD).status_code == 200
-        ledger.window(WINDOW).record_attempt("b-1", OF_SECRET)
+        ledger.window_folders.newest(WINDOW).record_attempt("b-1", OF_SECRET)
         answer = get("viewer", PANEL)
         assert answer.status_code == 403
         assert "secret-run" not in answer.text
@@ -72,13 +72,13 @@ class TestAWindowThatAnotherDagTries:
 
     def test_what_was_read_before_it_is_shown_while_it_stands(self, get: Get, ledger: Ledger) -> None:
         before = get("viewer", PANEL)
-        ledger.window(WINDOW).record_attempt("b-1", OF_SECRET)
+        ledger.window_folders.newest(WINDOW).record_attempt("b-1", OF_SECRET)
         after = get("viewer", PANEL)
         assert (before.status_code, after.status_code) == (200, 200)
         assert "secret-run" not in after.text
 
     def test_an_attempt_with_a_damaged_result_is_that_dags_too(self, get: Get, ledger: Ledger) -> None:
-        ledger.window(WINDOW).record_attempt("b-1", OF_SECRET)
+        ledger.window_folders.newest(WINDOW).record_attempt("b-1", OF_SECRET)
         (folder_of(ledger) / "results" / "b-1.json").write_text("{")
         assert get("viewer", PANEL).status_code == 403
         problems = [each.get("problem") for each in get("admin", PANEL).json()["revisions"][0]["attempts"]]
@@ -88,13 +88,13 @@ class TestAWindowThatAnotherDagTries:
 class TestAForgottenRevision:
     def test_its_publications_are_its_dags(self, get: Get, ledger: Ledger) -> None:
         pinned = resolve(ledger, 11)
-        ledger.folder_of(pinned).record_attempt("b-1", OF_SECRET)
+        ledger.window_folders.of(pinned).record_attempt("b-1", OF_SECRET)
         publish(ledger, pinned, "b-1")
         forget_windows(ledger, [pinned.manifest.window], "a test")
         again = Ledger(ObjectStoragePath(ledger.uri.rpartition("/")[0]), ledger.pipeline)
         pinned = resolve(again, 11)
         assert pinned.manifest.revision == 2
-        again.folder_of(pinned).record_attempt("c-1", OF_LOADS)
+        again.window_folders.of(pinned).record_attempt("c-1", OF_LOADS)
         asked = f"windows/{pinned.manifest.window}", f"records?topic=t&partition=0&offset={AT_T0 + 11 * OFFSETS}"
         assert [get("viewer", what).status_code for what in asked] == [403, 403]
         assert [each["attempt"] for each in get("admin", asked[0]).json()["publications"]] == ["b-1"]
@@ -102,14 +102,14 @@ class TestAForgottenRevision:
     def test_an_attempt_that_was_handed_over_is_that_of_its_loads_dag(self, get: Get, ledger: Ledger) -> None:
         """Its own note says only that it was."""
         pinned = resolve(ledger, 11)
-        folder = ledger.folder_of(pinned)
+        folder = ledger.window_folders.of(pinned)
         folder.record_attempt("b-1", OF_SECRET)
         folder.record_attempt(f"b-1{OF_LOAD}app", {"handed_over": True})
         publish(ledger, pinned, f"b-1{OF_LOAD}app")
         forget_windows(ledger, [pinned.manifest.window], "a test")
         again = Ledger(ObjectStoragePath(ledger.uri.rpartition("/")[0]), ledger.pipeline)
         pinned = resolve(again, 11)
-        again.folder_of(pinned).record_attempt("c-1", OF_LOADS)
+        again.window_folders.of(pinned).record_attempt("c-1", OF_LOADS)
         assert get("viewer", f"windows/{pinned.manifest.window}").status_code == 403
         assert get("admin", f"windows/{pinned.manifest.window}").status_code == 200
 

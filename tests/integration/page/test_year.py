@@ -15,6 +15,7 @@ from airflow.sdk import ObjectStoragePath
 from fastapi import FastAPI
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import Pinning
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -45,17 +46,17 @@ def make_year(folder: Path) -> None:
     ledger = Ledger(ObjectStoragePath(folder.as_uri()), PIPELINE)
     ledger.open(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
     first, resolved_ms = HOURS - READ_HOURS, LATER_MS + HOURS * HOUR_MS
-    stored = ledger.snapshots.append_all(
+    stored = ledger.snapshots.append(
         [
             snapshot({0: AT_T0 + hour * OFFSETS}, at_ms=START_MS + hour * HOUR_MS, resolved_at_ms=resolved_ms)
             for hour in range(first, HOURS + 1)
         ]
     )
-    pinning = ledger.pinning()
+    pinning = Pinning(ledger, "fail")
     pinned = [pinning.pin(start, end) for start, end in pairwise(stored)]
     assert not pinning.settle()
     for each in pinned:
-        ledger.folder_of(each).record_verified("a-1", judge(each.manifest, publish(ledger, each)))
+        ledger.window_folders.of(each).record_verified("a-1", judge(each.manifest, publish(ledger, each)))
     for each in pinned[23::24]:
         ledger.keep_day(each.manifest.window)
     by_day: dict[str, list[WindowSummary]] = {}

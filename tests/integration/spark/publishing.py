@@ -100,7 +100,7 @@ def count(window: PinnedWindow, result: RunResult) -> tuple[Ledger, CountedAttem
     pipeline = UPath(window.folder).parent.parent.parent
     ledger = Ledger(pipeline.parent, pipeline.name)
     pinned = PinnedManifest(f"{window.folder}/manifest.json", window.manifest.sha256, window.manifest)
-    ledger.folder_of(pinned).record_result(result)
+    ledger.window_folders.of(pinned).record_result(result)
     counted = counted_attempt(ledger, pinned, result.attempt)
     assert counted is not None
     return ledger, counted

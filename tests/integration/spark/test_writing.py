@@ -272,7 +272,11 @@ class TestNotProved:
             load(open_window(manifest), table, lambda rows: rows.limit(3))
         load(open_window(manifest, "try-2"), table)
 
-        listing = Ledger(ObjectStoragePath(ledger.parent.as_uri()), ledger.name).window(manifest.window).listing()
+        listing = (
+            Ledger(ObjectStoragePath(ledger.parent.as_uri()), ledger.name)
+            .window_folders.newest(manifest.window)
+            .listing()
+        )
         assert listing.attempts == listing.results == ["try-1", "try-2"]
 
     def test_a_sink_may_keep_the_columns_as_other_types(

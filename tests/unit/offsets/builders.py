@@ -48,6 +48,10 @@ def boundary(partition: int, offset: int, *, log_start: int = 0, topic: str = "t
     return Boundary(topic, partition, offset, Evidence.MATCHED, T0, 1, log_start, offset + 1000, offset + 1000)
 
 
+def offsets_of(snapshot: OffsetSnapshot) -> dict[TopicPartition, int]:
+    return {key: boundary.offset for key, boundary in sorted(snapshot.boundaries.items())}
+
+
 def snapshot(
     offsets: Mapping[int, int],
     *,

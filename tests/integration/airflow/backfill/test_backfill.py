@@ -50,6 +50,7 @@ from tests.integration.airflow.backfill.writing import (
 from tests.integration.airflow.conftest import LOCAL_SPARK, InSparksPlace, Publish, Resolve
 from tests.integration.airflow.windows.conftest import COUNT
 from tests.integration.conftest import Produce
+from tests.integration.ledger.loads import windows_of
 
 DAYS = 31
 TOPIC = "flights-of-a-month"
@@ -307,6 +308,6 @@ class TestSkippedRuns:
         assert set(airflow.runs(SKIPPING).values()) == {"success"}
         ledger = existing_ledger(ledger_root.as_uri(), SKIPPING)
         assert [each.found for each in verify(ledger) if not each.holds] == []
-        assert len([each for each in ledger.windows() if each.publication()]) == 4
+        assert len([each for each in windows_of(ledger) if each.publication()]) == 4
         (committed,) = client.committed_offsets({SKIPPING: None}).raise_for_errors()
         assert [(each.topic, each.offset) for each in committed.offsets] == [(SKIPPING, 4)]

@@ -29,7 +29,7 @@ from tests.integration.client.cases.workload import commit, connected_client, de
 from tests.integration.conftest import USERS, Record, produce_to
 from tests.integration.doc_blocks import words_of
 from tests.integration.kafka_clients import connect
-from tests.integration.ledger.loads import publish_result
+from tests.integration.ledger.loads import publish_result, windows_of
 from tests.unit.offsets.proof.results import run_result, tallies
 
 COLUMNS = "100"
@@ -206,7 +206,7 @@ def loaded(kafka_offsets: KafkaOffsets, ledger_of: LedgerOf) -> Callable[..., No
         code, screen = kafka_offsets(f"kafka-offsets ledger resolve {pipeline} {given}")
         assert code == 0, screen
         ledger = ledger_of(pipeline)
-        for folder in ledger.windows()[:count]:
+        for folder in windows_of(ledger)[:count]:
             _publish(ledger, folder.id, topic)
 
     return make
@@ -214,7 +214,7 @@ def loaded(kafka_offsets: KafkaOffsets, ledger_of: LedgerOf) -> Callable[..., No
 
 def _publish(ledger: Ledger, window: str, topic: str) -> None:
     pinned = ledger.pinned(window)
-    folder = ledger.folder_of(pinned)
+    folder = ledger.window_folders.of(pinned)
     run_id = f"manual__{datetime.fromtimestamp(pinned.manifest.start_ms / 1000, UTC).date()}"
     folder.record_attempt(ATTEMPT, {"airflow": {"dag_id": ledger.pipeline, "run_id": run_id, "task_id": "load"}})
     output = f"file:///data/{topic}/window={window}/attempt={ATTEMPT}"

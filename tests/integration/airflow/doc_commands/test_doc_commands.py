@@ -111,7 +111,7 @@ def with_a_clock_ahead(ledger_of: LedgerOf) -> None:
     ledger = ledger_of("flights_hourly")
     stored = ledger.snapshots.read(2)
     ahead = replace(stored, as_of=AsOf(AsOfKind.LATEST), resolved_at_ms=ms("2027-11-22T07:03:11.042Z"), number=None)
-    ledger.snapshots.append(ahead)
+    ledger.snapshots.append([ahead])
 
 
 BEFORE: dict[Key, str] = {(CLI, "console", 4): "on_the_move", (CLI, "console", 16): "with_a_clock_ahead"}

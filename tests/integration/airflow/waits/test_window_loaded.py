@@ -92,7 +92,7 @@ class TestUnpublished:
         assert event == {"status": "done"}
         report = verify.resume_execution(wait.method_name, {"event": event}, context)
         assert (report["verdict"], report["written"]) == ("read = written = log", OFFSETS)
-        assert ledger.window(pinned.manifest.window).listing().state is WindowState.VERIFIED
+        assert ledger.window_folders.newest(pinned.manifest.window).listing().state is WindowState.VERIFIED
 
     def test_a_store_that_cannot_be_read_is_asked_again(
         self,

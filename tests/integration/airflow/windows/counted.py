@@ -42,7 +42,7 @@ def count(ledger: Ledger) -> Count:
 
 def counted_in(ledger: Ledger, pinned: PinnedManifest, attempt: str = "a-1", **fields: Any) -> CountedAttempt:
     """Leave in a ledger what a driver leaves that has read and written each offset once."""
-    folder = ledger.folder_of(pinned)
+    folder = ledger.window_folders.of(pinned)
     folder.record_attempt(attempt, {})
     folder.record_result(run_result(pinned.manifest, tallies(pinned.manifest), attempt=attempt, **fields))
     counted = counted_attempt(ledger, pinned, attempt)
@@ -52,14 +52,14 @@ def counted_in(ledger: Ledger, pinned: PinnedManifest, attempt: str = "a-1", **f
 
 def published(ledger: Ledger, pinned: PinnedManifest) -> list[tuple[int, int, str, int | None]]:
     """Number, revision, attempt and what each replaces."""
-    found = ledger.folder_of(pinned).publications.all()
+    found = ledger.window_folders.of(pinned).publications.all()
     return [(each.number, each.revision, each.attempt, each.replaces) for each in found]
 
 
 def revised(ledger: Ledger, pinned: PinnedManifest) -> PinnedManifest:
     """The window resolved anew, to another snapshot at its end with the same offsets."""
     end = ledger.snapshots.read(pinned.manifest.end_snapshot)
-    stored = ledger.snapshots.append(replace(end, number=None, as_of=AsOf(AsOfKind.LATEST)))
+    stored = ledger.snapshots.append([replace(end, number=None, as_of=AsOf(AsOfKind.LATEST))])[0]
     assert stored.number is not None
     return ledger.window_folders.pin_again(replace(pinned.manifest, end_snapshot=stored.number))
 

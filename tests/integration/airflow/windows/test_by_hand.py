@@ -9,6 +9,7 @@ import pytest
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from tests.integration.airflow.conftest import DagFrom, Publish, Resolve
+from tests.integration.ledger.loads import windows_of
 
 # Whole Airflow runs here: its warnings aren't ours to mend.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -58,7 +59,7 @@ def test_between_two_ticks_it_is_refused_and_told_what_loads_the_schedules_windo
         "airflow backfill create --dag-id by_hand --from-date 2026-11-20T06:00:01Z --to-date 2026-11-20T07:00:00Z"
         in said
     )
-    assert ledger.windows() == []
+    assert windows_of(ledger) == []
 
 
 def test_under_an_interval_timetable_it_is_the_last_window_that_is_over(run_by_hand: Any) -> None:
@@ -83,6 +84,6 @@ def test_with_instants_of_its_own_it_is_refused_where_it_overlaps(
     state, _, said = run_by_hand(SIX + timedelta(hours=1), TRIGGER, own)
     assert state == "failed"
     assert f"{ten}-0: 5 offsets from 5 on" in said
-    assert len(ledger.windows()) == 1
+    assert len(windows_of(ledger)) == 1
     state, window, _ = run_by_hand(SIX + timedelta(hours=1), TRIGGER, own + ', on_overlap="allow"')
     assert (state, window["offsets"]) == ("success", 5)

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.pipelines import snapshot_maker
 from tests.integration.airflow.conftest import Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import Increment, Snapshot, ranges, stamped
 from tests.integration.conftest import Produce
+from tests.integration.ledger.loads import windows_of
 
 YEAR_MS = 365 * 86_400_000
 
@@ -69,4 +70,4 @@ def test_an_increment_that_was_pinned_from_it_is_forgotten_first_and_has_its_rec
     assert run(*take_back)[0] == 0
     found = [increment(ten, "run-1"), increment(ten, "run-2")]
     assert [ranges(each)[0][1:] for each in found] == [(0, 12), (12, 12)]
-    assert [each.id for each in ledger.windows()] == [each["window"] for each in found]
+    assert [each.id for each in windows_of(ledger)] == [each["window"] for each in found]

@@ -34,6 +34,7 @@ from tests.integration.airflow.windows.conftest import (
     manifest_of,
     ranges,
 )
+from tests.integration.ledger.loads import windows_of
 
 DELETE_AND_FAIL = """
 from kafka import KafkaAdminClient, TopicPartition
@@ -79,7 +80,7 @@ class TestBetweenTheSnapshots:
         with pytest.raises(AirflowFailException, match=rf"2 offsets between .* {truncated}-0: 2 from 5 on") as failed:
             resolve(truncated, at(5), at(20))
         assert fails_with(DataLossError, failed)
-        assert len(ledger.windows()) == 1
+        assert len(windows_of(ledger)) == 1
 
     def test_the_rest_is_pinned_where_that_will_do_and_the_loss_is_in_the_manifest(
         self, truncated: str, resolve: Resolve, said: Said
@@ -129,7 +130,7 @@ class TestBetweenPinAndLoad:
         with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
             load(window).execute(context)
         assert fails_with(DataLossError, failed)
-        assert ledger.window(window["window"]).listing().state is WindowState.LOST
+        assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.LOST
         (row,) = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
         assert (row["state"], row["revision"], row["attempts"]) == ("lost", 1, 0)
 
@@ -153,7 +154,7 @@ class TestBetweenPinAndLoad:
         """S13: another task is pinning a newer one, and takes it back a moment later."""
         manifest = ledger.pinned(window["window"]).manifest
         wider = tuple(replace(each, end_offset=each.end_offset + 2) for each in manifest.ranges)
-        being_pinned = ledger.folder_of(ledger.window_folders.pin_next(replace(manifest, ranges=wider)))
+        being_pinned = ledger.window_folders.of(ledger.window_folders.pin_next(replace(manifest, ranges=wider)))
         in_sparks_place(COUNT)
         load(window, on_data_loss="load_rest").execute(context)
         assert ledger.window_folders.take_back(being_pinned, "shares offsets")
@@ -198,7 +199,7 @@ class TestWhileSparkReads:
         with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
             load(vanishing).execute(context)
         assert fails_with(DataLossError, failed)
-        folder = ledger.window(vanishing["window"])
+        folder = ledger.window_folders.newest(vanishing["window"])
         assert (folder.listing().state, folder.revision, len(folder.listing().attempts)) == (WindowState.LOST, 1, 1)
         in_sparks_place(COUNT)
         load(vanishing, on_data_loss="load_rest").execute(context)
@@ -211,7 +212,7 @@ class TestWhileSparkReads:
         with pytest.raises(Exception, match="spark-submit ended with status 1") as failed:
             load(vanishing, on_data_loss="load_rest").execute(context)
         assert not isinstance(failed.value, AirflowFailException)
-        assert ledger.window(vanishing["window"]).listing().state is WindowState.LOST
+        assert ledger.window_folders.newest(vanishing["window"]).listing().state is WindowState.LOST
 
     def test_a_load_that_fails_though_all_is_there_fails_as_spark_does(
         self, ten: str, resolve: Resolve, context: Context, ledger: Ledger, in_sparks_place: InSparksPlace
@@ -222,7 +223,7 @@ class TestWhileSparkReads:
         with pytest.raises(Exception, match="spark-submit ended with status 1") as failed:
             load(window).execute(context)
         assert not isinstance(failed.value, AirflowFailException)
-        assert ledger.window(window["window"]).listing().state is WindowState.SUBMITTED
+        assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.SUBMITTED
         in_sparks_place(COUNT)
         load(window).execute(context)
         assert ledger.pinned(window["window"]).sha256 == window["sha256"]

@@ -103,7 +103,7 @@ class TestEveryMoment:
     def test_two_that_resolve_anew_at_one_time_get_one_revision(self, pinned: PinnedManifest, copies: Copies) -> None:
         for copy, moment in copies():
             end = copy.snapshots.read(pinned.manifest.end_snapshot)
-            number = copy.snapshots.append(replace(end, number=None, as_of=AsOf(AsOfKind.LATEST))).number
+            number = copy.snapshots.append([replace(end, number=None, as_of=AsOf(AsOfKind.LATEST))])[0].number
             assert number is not None
             manifest = replace(pinned.manifest, end_snapshot=number)
             with before_look(moment, partial(copy.window_folders.pin_again, manifest)) as happened:

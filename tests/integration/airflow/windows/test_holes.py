@@ -18,6 +18,7 @@ from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOpera
 from tests.integration.airflow.conftest import Context, Publish, Resolve, Run
 from tests.integration.airflow.windows.conftest import HOUR_S, Said, XCom, stamped
 from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.ledger.loads import windows_of
 
 HOURS = [f"2026-11-20T{hour:02}:00:00Z" for hour in range(6, 13)]
 
@@ -75,7 +76,7 @@ class TestVerify:
         assert (
             "airflow backfill create --dag-id d --from-date 2026-11-20T07:00:00Z --to-date 2026-11-20T07:59:59Z" in said
         )
-        assert ledger.window(window["window"]).listing().state is WindowState.PUBLISHED
+        assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.PUBLISHED
 
     def test_a_retry_passes_once_they_are_loaded(self, load: Any, scheduled: Context) -> None:
         load(0)
@@ -92,7 +93,7 @@ class TestVerify:
         window = load(2)
         report = verify(window, scheduled, on_hole="warn")
         assert report["tiling"].startswith("hole before it: no window from 2026-11-20T07:00")
-        assert ledger.window(window["window"]).listing().state is WindowState.VERIFIED
+        assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.VERIFIED
 
     def test_a_window_that_is_pinned_is_being_loaded(self, load: Any, scheduled: Context) -> None:
         """Backfills run in any order, and side by side."""
@@ -195,4 +196,4 @@ class TestManyAtOnce:
         errors = [each["error"] for each in json.loads(out)]
         assert (code, [each is None for each in errors]) == (1, [True, False, True])
         assert "manifest.json" in errors[1]
-        assert [each.is_settled for each in ledger.windows()] == [True] * 3
+        assert [each.is_settled for each in windows_of(ledger)] == [True] * 3

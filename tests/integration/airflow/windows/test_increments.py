@@ -14,6 +14,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from tests.integration.airflow.conftest import Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import DeleteBefore, Increment, XCom, manifest_of, ranges, stamped
 from tests.integration.conftest import Produce
+from tests.integration.ledger.loads import windows_of
 
 
 def offsets_of(windows: list[XCom]) -> Counter[int]:
@@ -46,7 +47,7 @@ class TestFirst:
         with pytest.raises(AirflowFailException, match="future") as failed:
             increment(ten, "run-1", since="2999-01-01T00:00:00Z")
         assert fails_with(InstantError, failed)
-        assert ledger.windows() == []
+        assert windows_of(ledger) == []
 
 
 class TestRuns:

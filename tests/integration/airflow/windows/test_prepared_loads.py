@@ -51,7 +51,7 @@ def count(ledger: Ledger) -> Count:
 
     def leave(prepared: XCom, number: int = 1, **fields: Any) -> str:
         pinned = WindowRef.from_json(prepared["ref"]).read(ledger)
-        folder, attempt = ledger.folder_of(pinned), f"{prepared['load']}.{number:08x}"
+        folder, attempt = ledger.window_folders.of(pinned), f"{prepared['load']}.{number:08x}"
         folder.record_result(run_result(pinned.manifest, tallies(pinned.manifest), attempt=attempt, **fields))
         return attempt
 
@@ -91,7 +91,7 @@ class TestWhoseResult:
         count(prepare("v1"))
         corrected = prepare("v2")
         note = FailureNote("ConfigurationError", "no schema")
-        ledger.folder_of(pinned).record_failure(f"{corrected['load']}.00000001", note)
+        ledger.window_folders.of(pinned).record_failure(f"{corrected['load']}.00000001", note)
         for deferrable in (True, False):
             with pytest.raises(AirflowFailException, match="no schema"):
                 verify(corrected, deferrable=deferrable)
@@ -146,7 +146,7 @@ def fail(ledger: Ledger, pinned: PinnedManifest) -> Callable[..., None]:
 
     def leave(prepared: XCom, number: int, error: str, noted_ms: int | None = None) -> None:
         note = FailureNote(error, f"of driver {number}.", noted_ms)
-        ledger.folder_of(pinned).record_failure(f"{prepared['load']}.{number:08x}", note)
+        ledger.window_folders.of(pinned).record_failure(f"{prepared['load']}.{number:08x}", note)
 
     return leave
 
@@ -318,7 +318,7 @@ class TestPreparedAgain:
         self, prepare: Prepare, ledger: Ledger, pinned: PinnedManifest
     ) -> None:
         def asked(text: str = "v1", **arguments: Any) -> str:
-            return str(ledger.folder_of(pinned).attempt(prepare(text, **arguments)["load"])["asked"])
+            return str(ledger.window_folders.of(pinned).attempt(prepare(text, **arguments)["load"])["asked"])
 
         same = [asked(), asked(), asked(retries=3)]
         others = [
@@ -340,7 +340,7 @@ def test_in_a_table_rows_that_are_not_proved_are_published_over_none(
     first = count(prepared, 1, apart=False, started_ms=1_000)
     verify(prepared)
     fewer = [replace(each, count=each.count - 1) for each in tallies(pinned.manifest)]
-    folder = ledger.folder_of(pinned)
+    folder = ledger.window_folders.of(pinned)
     second = run_result(pinned.manifest, fewer, attempt=f"{prepared['load']}.00000002", apart=False, started_ms=2_000)
     folder.record_result(second)
     assert verify(prepared)["attempt"] == first

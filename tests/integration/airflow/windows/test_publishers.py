@@ -49,9 +49,9 @@ class TestAnotherSubmitter:
         told = json.loads(json.dumps(handed.to_json()))
         report = KafkaVerifyWindowOperator(task_id="v", window=window, result=told).execute(context)
         assert report["verdict"] == "read = written = log"
-        published = ledger.folder_of(pinned).publication()
+        published = ledger.window_folders.of(pinned).publication()
         assert published is not None
-        result = ledger.folder_of(pinned).published_result(published)
+        result = ledger.window_folders.of(pinned).published_result(published)
         assert result.source is not None
         assert result.source.cluster_id == pinned.manifest.cluster_id
         again = KafkaVerifyWindowOperator(task_id="v", window=window, result=told).execute(context)

@@ -81,7 +81,7 @@ class TestOneAttempt:
     ) -> None:
         (only,) = pinned.manifest.ranges
         short = [tally_of(only.topic, 0, range(only.start_offset, only.end_offset - 1))]
-        ledger.folder_of(pinned).record_result(run_result(pinned.manifest, short, read=Tally(5)))
+        ledger.window_folders.of(pinned).record_result(run_result(pinned.manifest, short, read=Tally(5)))
         counted = counted_attempt(ledger, pinned, "a-1")
         assert counted is not None
         with pytest.raises(UnprovenError, match=r"is not published: .*read 5 rows, wrote 4") as refused:
@@ -335,4 +335,4 @@ class TestTakingOver:
 
 
 def published_as(ledger: Ledger, pinned: PinnedManifest, number: int) -> Publication:
-    return ledger.folder_of(pinned).publications.all()[number - 1]
+    return ledger.window_folders.of(pinned).publications.all()[number - 1]

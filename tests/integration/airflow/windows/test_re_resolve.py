@@ -20,6 +20,7 @@ from airflow_kafka_offsets.references.window_ref import WindowRef
 from tests.integration.airflow.conftest import T0_MS, Context, InSparksPlace, Publish, Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import DeleteBefore, XCom, ranges, stamped
 from tests.integration.conftest import Produce
+from tests.integration.ledger.loads import windows_of
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ class TestForget:
         code, out, _ = run("ledger", "forget", "loads", first["window"], "-o", "json")
         (row,) = json.loads(out)
         assert (code, row["instants"]) == (0, "2026-11-20T06:00:00.000Z, 2026-11-20T06:00:20.000Z")
-        assert ledger.windows() == []
+        assert windows_of(ledger) == []
         again = resolve(ten, at(0), at(20))
         assert (again["revision"], ranges(again)) == (2, [(0, 0, 11)])
 
@@ -115,13 +116,13 @@ class TestForget:
         assert code == 2
         assert "Pass --force" in err
         assert run("ledger", "forget", "loads", first["window"], "--force")[0] == 0
-        assert ledger.windows() == []
+        assert windows_of(ledger) == []
 
     def test_one_that_may_be_loading_takes_force_until_its_load_has_failed(
         self, ten: str, first: XCom, run: Run, resolve: Resolve, context: Context, in_sparks_place: InSparksPlace
     ) -> None:
         """Its Spark goes on writing, and asks nobody whether the window was forgotten."""
-        folder = WindowRef.from_json(first).ledger().window(first["window"])
+        folder = WindowRef.from_json(first).ledger().window_folders.newest(first["window"])
         folder.record_attempt("a-1", {"airflow": {"dag_id": "d", "run_id": "r"}})
         with pytest.raises(AirflowFailException, match=r"may be loading at this moment: attempt .* by run r of Dag d"):
             resolve(ten, at(4), at(9))

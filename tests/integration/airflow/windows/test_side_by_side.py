@@ -27,6 +27,8 @@ from tests.integration.airflow.conftest import FOR_EVER
 from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import MakeTopic
 from tests.integration.kafka_clients import connect
+from tests.integration.ledger.loads import windows_of
+from tests.unit.offsets.builders import offsets_of
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -93,7 +95,7 @@ def increments(broker: Broker, root: str, topic: str, numbers: range) -> None:
 
 
 def assert_increments_tile(ledger: Ledger, count: int) -> None:
-    windows = [ledger.pinned(each.id).manifest.ranges for each in ledger.windows()]
+    windows = [ledger.pinned(each.id).manifest.ranges for each in windows_of(ledger)]
     assert (len(windows), seams(windows)) == (count, [])
 
 
@@ -126,5 +128,5 @@ class TestOnATopicUnderLoad:
         chain = [
             ledger.snapshots.read(each.number) for each in ledger.snapshots.entries() if AsOfKind(each.kind).chained
         ]
-        for earlier, later in pairwise(each.offsets() for each in chain):
+        for earlier, later in pairwise(offsets_of(each) for each in chain):
             assert all(later[key] >= offset for key, offset in earlier.items())

@@ -38,6 +38,7 @@ from tests.integration.airflow.windows.conftest import HOUR_S, Increment, Said, 
 from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import offsets_are
 from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.ledger.loads import windows_of
 from tests.unit.offsets.builders import snapshot
 
 
@@ -65,7 +66,7 @@ class TestFutureRecord:
         with pytest.raises(AirflowFailException, match=rf"{ahead}-0 at offset 1 .*on_future_record='warn'") as failed:
             resolve(ahead, at(0), at(20))
         assert fails_with(FutureRecordError, failed)
-        assert (ledger.snapshots.entries(), ledger.windows()) == ([], [])
+        assert (ledger.snapshots.entries(), windows_of(ledger)) == ([], [])
 
     def test_is_warned_of_where_the_user_goes_on_and_later_windows_are_empty(
         self, ahead: str, resolve: Resolve, said: Said
@@ -161,7 +162,7 @@ class TestOtherBrokers:
             with pytest.raises(AirflowFailException, match=r"a-0: .*older than asked") as failed:
                 resolve("a", at(0), at(5), kafka_conn_id="other")
         assert fails_with(OffsetsError, failed)
-        assert (ledger.snapshots.entries(), ledger.windows()) == ([], [])
+        assert (ledger.snapshots.entries(), windows_of(ledger)) == ([], [])
 
     def test_an_answer_with_an_older_record_is_no_place_for_a_topic_to_begin(self, ledger: Ledger) -> None:
         """E37, S17"""

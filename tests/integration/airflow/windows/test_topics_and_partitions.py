@@ -18,6 +18,7 @@ from tests.integration.airflow.conftest import Commit, Context, Publish, Resolve
 from tests.integration.airflow.windows.conftest import DeleteBefore, Said, XCom, evidence, manifest_of, ranges, stamped
 from tests.integration.client.cases.workload import new_name
 from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.ledger.loads import windows_of
 
 
 def named_ranges(window: XCom) -> dict[str, tuple[int, int]]:
@@ -157,7 +158,7 @@ class TestSeveralTopics:
         with pytest.raises(AirflowFailException, match=r"lies in the future.*new_topics_from") as future:
             resolve([ten, other], at(5), at(20), new_topics_from=iso_instant(now_ms() + 86_400_000))
         assert all(fails_with(InstantError, failed) for failed in (late, future))
-        assert len(ledger.windows()) == 1
+        assert len(windows_of(ledger)) == 1
         window = resolve([ten, other], at(5), at(20), new_topics_from=at(2))
         assert named_ranges(window)[other] == (1, 2)
         assert resolve([ten, other], at(5), at(20), new_topics_from=at(21)) == window, "what is pinned stays as it is"

@@ -31,7 +31,7 @@ def publish_now(client: OffsetsClient, ledger: Ledger) -> Callable[[XCom], None]
 
     def ask(window: XCom) -> None:
         pinned = ledger.pinned(window["window"])
-        (attempt,) = ledger.folder_of(pinned).listing().results
+        (attempt,) = ledger.window_folders.of(pinned).listing().results
         counted = counted_attempt(ledger, pinned, attempt)
         assert counted is not None
         publish(client, ledger, counted)

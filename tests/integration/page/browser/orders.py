@@ -9,6 +9,7 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
@@ -85,17 +86,17 @@ def _overlap(ledger: Ledger, topics: Mapping[str, int]) -> None:
     boundaries = {key: replace(late.boundaries[key], offset=each.offset) for key, each in early.boundaries.items()}
     as_of = replace(early.as_of, timestamp_ms=T0 + OVERLAPS * HOUR_MS + HOUR_MS // 2)
     half = replace(late, as_of=as_of, boundaries=boundaries)
-    twice = ledger.snapshots.append_all([half, _snapshot(topics, OVERLAPS + 1)])
-    _publish(ledger, ledger.pin_window(*twice, on_overlap="allow"), OVERLAPS)
+    twice = ledger.snapshots.append([half, _snapshot(topics, OVERLAPS + 1)])
+    _publish(ledger, pin_window(ledger, *twice, on_overlap="allow"), OVERLAPS)
 
 
 def _pin(ledger: Ledger, topics: Mapping[str, int], hour: int) -> PinnedManifest:
-    return ledger.pin_window(*ledger.snapshots.append_all([_snapshot(topics, each) for each in (hour, hour + 1)]))
+    return pin_window(ledger, *ledger.snapshots.append([_snapshot(topics, each) for each in (hour, hour + 1)]))
 
 
 def _bring_on(ledger: Ledger, pinned: PinnedManifest, hour: int) -> None:
     """As far as the hour's load has come."""
-    folder = ledger.folder_of(pinned)
+    folder = ledger.window_folders.of(pinned)
     if hour != PINNED:
         folder.record_attempt("a-1", _run(hour))
     if hour == FAILED:
@@ -113,12 +114,12 @@ def _bring_on(ledger: Ledger, pinned: PinnedManifest, hour: int) -> None:
 
 def _prove(ledger: Ledger, pinned: PinnedManifest, hour: int) -> None:
     _publish(ledger, pinned, hour)
-    ledger.folder_of(pinned).record_verified("a-1", judge(pinned.manifest, _result(pinned)))
+    ledger.window_folders.of(pinned).record_verified("a-1", judge(pinned.manifest, _result(pinned)))
     ledger.keep_day(pinned.manifest.window)
 
 
 def _publish(ledger: Ledger, pinned: PinnedManifest, hour: int) -> None:
-    folder = ledger.folder_of(pinned)
+    folder = ledger.window_folders.of(pinned)
     if not folder.listing().attempts:
         folder.record_attempt("a-1", _run(hour))
     publish_result(ledger, pinned, _result(pinned), at_ms=T0 + (hour + 1) * HOUR_MS + 5 * 60_000)
@@ -137,7 +138,7 @@ def _commit(ledger: Ledger, topics: Mapping[str, int], hour: int) -> None:
 
     boundaries = {key: at_half_past(key, each) for key, each in late.boundaries.items()}
     at_ms, as_of = late.resolved_at_ms + HOUR_MS // 2, AsOf(AsOfKind.GROUP, group=GROUP)
-    ledger.snapshots.append(replace(late, as_of=as_of, resolved_at_ms=at_ms, boundaries=boundaries))
+    ledger.snapshots.append([replace(late, as_of=as_of, resolved_at_ms=at_ms, boundaries=boundaries)])
 
 
 def _run(hour: int) -> dict[str, object]:

@@ -10,6 +10,7 @@ from airflow.sdk import ObjectStoragePath
 from playwright.sync_api import Browser, expect
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.lineage.page_address import PREFIX
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -54,7 +55,7 @@ def pipeline(airflow_services: AirflowServices, broker: Broker, name: str) -> st
         boundaries = {TopicPartition(name, 0): here}
         return replace(taken, cluster_id=survey.cluster_id, topics=survey.facts, boundaries=boundaries)
 
-    pinned = ledger.pin_window(*ledger.snapshots.append_all([at(0), at(4)]))
+    pinned = pin_window(ledger, *ledger.snapshots.append([at(0), at(4)]))
     publish_result(ledger, pinned, result_of(pinned, "a-1"))
     return ledger.pipeline
 

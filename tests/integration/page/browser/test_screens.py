@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -72,7 +73,7 @@ def huge(airflow_services: AirflowServices) -> str:
     """An hour whose last offset is the first one that no JavaScript number holds: 2^53 + 1."""
     ledger = Ledger(ObjectStoragePath((airflow_services.home / "ledger").as_uri()), "huge")
     ledger.open(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
-    ledger.pin_window(*ledger.snapshots.append_all([snapshot_at(hour, 2**53 - 9 + 10 * hour) for hour in (0, 1)]))
+    pin_window(ledger, *ledger.snapshots.append([snapshot_at(hour, 2**53 - 9 + 10 * hour) for hour in (0, 1)]))
     return ledger.pipeline
 
 
@@ -80,9 +81,9 @@ def huge(airflow_services: AirflowServices) -> str:
 def long(airflow_services: AirflowServices) -> str:
     ledger = Ledger(ObjectStoragePath((airflow_services.home / "ledger").as_uri()), "long")
     ledger.open(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
-    stored = ledger.snapshots.append_all([snapshot_at(hour, 10 * hour) for hour in range(LONG)])
+    stored = ledger.snapshots.append([snapshot_at(hour, 10 * hour) for hour in range(LONG)])
     for start, end in pairwise(stored[:5]):  # of which not both are among those that are read
-        ledger.pin_window(start, end)
+        pin_window(ledger, start, end)
     return ledger.pipeline
 
 

@@ -72,7 +72,7 @@ class TestRevisions:
             table_sink.write = wrote  # type: ignore[method-assign]
             # Its publisher had looked before the newer one was resolved.
             stored, counted = count(original, original.write(rows, table_sink))
-            assert stored.folder_of(counted.pinned).publications.create(counted.publication(1, None))
+            assert stored.window_folders.of(counted.pinned).publications.create(counted.publication(1, None))
             wrote(frame, attempt)
             table_sink.release(spark, attempt)
             raise InterruptedError

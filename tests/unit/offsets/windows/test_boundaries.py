@@ -26,7 +26,18 @@ from airflow_kafka_offsets.offsets.windows import boundaries
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence, OffsetSnapshot, snapshot_warnings
 from airflow_kafka_offsets.offsets.windows.tiling import seams
-from tests.unit.offsets.builders import HOUR_MS, T0, boundary, extent, extents, found, listed, no_record, snapshot
+from tests.unit.offsets.builders import (
+    HOUR_MS,
+    T0,
+    boundary,
+    extent,
+    extents,
+    found,
+    listed,
+    no_record,
+    offsets_of,
+    snapshot,
+)
 
 COMMITTED = IsolationLevel.READ_COMMITTED
 P0 = TopicPartition("t", 0)
@@ -173,7 +184,7 @@ class TestClamp:
         """S2, E3: late or deleted records moved the look-up; the stored neighbour has the say."""
         before, after = snapshot({0: 50, 1: 0}, at_ms=T0 - HOUR_MS), snapshot({0: 80, 1: 9}, at_ms=T0 + HOUR_MS)
         fitted = boundaries.clamp(snapshot({0: 40, 1: 10}), before, after)
-        assert list(fitted.offsets().values()) == [50, 9]
+        assert list(offsets_of(fitted).values()) == [50, 9]
         assert {each.evidence for each in fitted.boundaries.values()} == {Evidence.CLAMPED}
 
     def test_a_boundary_that_is_moved_takes_the_leader_epoch_of_where_it_goes(self) -> None:
@@ -190,7 +201,7 @@ class TestClamp:
     def test_a_partition_that_the_later_neighbour_lacks_was_not_there_yet(self) -> None:
         """E23, S18."""
         fitted = boundaries.clamp(snapshot({0: 60, 1: 3}), None, snapshot({0: 80}, at_ms=T0 + HOUR_MS))
-        assert list(fitted.offsets()) == [P0]
+        assert list(offsets_of(fitted)) == [P0]
         later = replace(snapshot({0: 80}, at_ms=T0 + HOUR_MS), number=2)
         assert window_between(fitted, later).ranges[0].end_offset == 80
 
@@ -198,7 +209,7 @@ class TestClamp:
         """Or a backfill would load the records that the topic's first live window loads."""
         both = with_topic(snapshot({0: 60}), "u", 9)
         fitted = boundaries.clamp(both, None, snapshot({0: 80}, at_ms=T0 + HOUR_MS))
-        assert (sorted(fitted.topics), list(fitted.offsets())) == (["t"], [P0])
+        assert (sorted(fitted.topics), list(offsets_of(fitted))) == (["t"], [P0])
 
     def test_a_topic_that_is_not_named_any_more_is_refused(self) -> None:
         """Its records would come twice once it is named again."""

@@ -9,6 +9,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
 from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
@@ -21,6 +22,7 @@ from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fa
 from tests.integration.airflow.windows.cluster.conftest import Cut, leads, stamps
 from tests.integration.airflow.windows.conftest import Increment, Snapshot, XCom, evidence, ranges
 from tests.integration.client.cases.workload import new_topic, produce, wait_until
+from tests.integration.ledger.loads import windows_of
 
 CLIENT_TIMEOUT_S = 4
 
@@ -38,7 +40,7 @@ def test_a_partition_without_a_leader_fails_the_try_and_nothing_is_stored(
         patch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", str(CLIENT_TIMEOUT_S))
         with pytest.raises(OffsetsError, match=rf"{topic}-1: LEADER_NOT_AVAILABLE"):
             resolve(topic, at(0), at(5))
-    assert (ledger.snapshots.entries(), ledger.windows()) == ([], [])
+    assert (ledger.snapshots.entries(), windows_of(ledger)) == ([], [])
     cluster.heal()
     wait_until(lambda: leads(cluster, topic, 1), "the broker leads again")
     assert ranges(resolve(topic, at(0), at(5))) == [(0, 0, 1), (1, 0, 1)]
@@ -59,7 +61,7 @@ class TestUncleanElection:
         with pytest.raises(AirflowFailException, match=rf"{topic}-0 .* 7, .* 4") as failed:
             resolve(topic, at(10), at(20))
         assert fails_with(LogTruncatedError, failed)
-        assert len(ledger.windows()) == 1
+        assert len(windows_of(ledger)) == 1
 
         cut.grow(13, 14, 15, 16, 17)  # as long as it was, and longer
         with pytest.raises(AirflowFailException, match=rf"{topic}-0 was truncated at 3, below 7") as failed:
@@ -93,7 +95,7 @@ class TestUncleanElection:
         with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7") as failed:
             resolve(cut.topic, at(10), at(20))
         assert fails_with(LogTruncatedError, failed)
-        assert len(ledger.windows()) == 1
+        assert len(windows_of(ledger)) == 1
 
     @pytest.fixture
     def across(self, cut: Cut, increment: Increment, ledger: Ledger) -> XCom:
@@ -106,7 +108,7 @@ class TestUncleanElection:
             increment(cut.topic, "run-2")
         assert fails_with(LogTruncatedError, failed)
         start, end = (ledger.snapshots.read(each.number) for each in ledger.snapshots.entries()[-2:])
-        pinned = ledger.pin_window(start, end)
+        pinned = pin_window(ledger, start, end)
         window = WindowRef.of(WindowRef.from_json(first).ledger_root, pinned).to_json()
         assert ranges(window) == [(0, 7, 9)]
         return window
