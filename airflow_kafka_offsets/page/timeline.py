@@ -154,6 +154,13 @@ class _Loaded:
         """The offset at which a window ends, summed over the partitions."""
         return _sum_at(self._parts[window.end_snapshot])
 
+    def lag(self, window: WindowSummary, ends: Mapping[TopicPartition, int], part: _Boundaries) -> int:
+        """How many offsets between a window's end and ``ends`` there are. The whole log of a partition counts that the
+        window doesn't have."""
+        loaded = self._parts[window.end_snapshot]
+        starts = {key: loaded[key].offset if key in loaded else part[key].log_start_offset for key in ends}
+        return sum(max(0, end - starts[key]) for key, end in ends.items())
+
     def unread(self, windows: Iterable[WindowSummary], ends: Mapping[TopicPartition, int], part: _Boundaries) -> int:
         """How many offsets between the first window's start and ``ends`` are in none of these windows. The whole log of
         a partition counts that is in no window."""
@@ -249,10 +256,11 @@ def _point(snapshot: OffsetSnapshot, part: _Boundaries, loaded: _Loaded | None) 
     }
     windows = [] if loaded is None else loaded.by(at_ms)
     if loaded is None or not windows:
-        return known | dict.fromkeys(("loaded", "unread", "behind_ms"))
+        return known | dict.fromkeys(("loaded", "lag", "unread", "behind_ms"))
     last = max(windows, key=lambda each: each.end_ms)
     return known | {
         "loaded": loaded.end_of(last),
+        "lag": str(loaded.lag(last, ends, part)),
         "unread": str(loaded.unread(windows, ends, part)),
         "behind_ms": max(0, at_ms - last.end_ms),
     }

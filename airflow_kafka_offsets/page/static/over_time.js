@@ -24,12 +24,8 @@ function paceFacts(points) {
 }
 
 // The offsets from the last published window's end to the log end that was last seen.
-function lagText(answer, last) {
-  const loaded = answer.windows.filter((each) => ["published", "verified"].includes(each.state) && each.end_offset !== null)
-    .sort((one, other) => one.end_ms - other.end_ms).at(-1);
-  if (!loaded) return null;
-  const lag = BigInt(last.log_end) - BigInt(loaded.end_offset);
-  return `${plural(lag > 0n ? lag : 0n, "offset")}, ${duration(last.resolved_at_ms - loaded.end_ms)}, after the last published window`;
+function lagText(last) {
+  return last.lag === null ? null : `${plural(BigInt(last.lag), "offset")}, ${duration(last.behind_ms)}, after the last published window`;
 }
 
 function queryOf(topic, question) {
@@ -71,7 +67,7 @@ export async function timePanel(pipeline, overview, topic, question) {
       : `${topic}-${answer.partition}: offsets over time`),
     make("a", { href: hash("p", pipeline) }, "Close"), kept ? null : choices(pipeline, topic, answer, question),
     facts([["Log end", `${number(last.log_end)}, seen ${timeAt(last.resolved_at_ms)}`],
-      ["Lag then", lagText(answer, last)],
+      ["Lag then", lagText(last)],
       ["Not loaded then", last.unread === null ? null : `${plural(BigInt(last.unread), "offset")} in no published window, including holes and failed loads`],
       ...paceFacts(whole),
       ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "forever" : duration(answer.retention_ms)],

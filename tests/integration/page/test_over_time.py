@@ -164,10 +164,17 @@ class TestWhatWasNotLoaded:
         added = timeline(ledger, ledger.summaries(), "added", None, 100, 100)["points"]
         assert [point["unread"] for point in added] == [str(7 + 5), str(14 - 7)]
 
+    def test_after_the_last_window_is_counted_partition_by_partition(self, ledger: Ledger, load_window: Load) -> None:
+        """A difference of sums took the whole log of what was added since, also its deleted records."""
+        load_window(0, 1)
+        ledger.snapshots.append(with_added(seen(2, {0: 20, 1: 120}), 9, log_start_offset=4))
+        (added,) = timeline(ledger, ledger.summaries(), "added", None, 100, 100)["points"]
+        assert (points_of(ledger)[-1]["lag"], added["lag"]) == (str(15 + 15), str(9 + 5 - 4))
+
     def test_is_unknown_where_not_all_snapshots_were_read(self, ledger: Ledger, load_window: Load) -> None:
         for hour in range(5):
             load_window(hour, hour + 1)
-        assert {point["unread"] for point in points_of(ledger, most=3, of=100)} == {None}
+        assert {(point["unread"], point["lag"]) for point in points_of(ledger, most=3, of=100)} == {(None, None)}
         assert points_of(ledger, most=3, of=3)[-1]["unread"] == "30", (
             "all of the last three, and so all windows between"
         )
