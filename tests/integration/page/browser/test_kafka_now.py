@@ -92,15 +92,8 @@ def test_what_is_wrong_is_said_beside_the_button(
 
 def test_a_group_may_have_any_name(open_page: Open, pipeline: str) -> None:
     """In JavaScript an object has some already."""
-    point = {"log_start": "0", "log_end": "9"} | dict.fromkeys(("loaded", "lag", "unread", "behind_ms")) | {"as_of": "group"}
-        "log_start": "0",
-        "log_end": "9",
-        "loaded": None,
-        "lag": None,
-        "unread": None,
-        "behind_ms": None,
-        "as_of": "group",
-    }
+    unknown = dict.fromkeys(("loaded", "lag", "unread", "behind_ms"))
+    point = {"log_start": "0", "log_end": "9", "as_of": "group"} | unknown
     read = {"offset": "5", "group_unread": "4", "group_behind_ms": 1}
     names = ["__proto__", "constructor", "<b>"]
     points = [point | read | {"group": name, "resolved_at_ms": at_ms} for at_ms, name in enumerate(names)]
