@@ -20,7 +20,7 @@ from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.preflight import readable
 from airflow_kafka_offsets.pipelines.publisher import left_to_publish, publish
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.spark.session import conf as driver
+from airflow_kafka_offsets.spark.session import conf as driver_conf
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad, Program
 from airflow_kafka_offsets.submission.spark_arguments import record_size_conf, token_endpoint_allowed, window_confs
@@ -136,7 +136,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
             raise ConfigurationError(
                 f"Connection {self.kafka_conn_id} has credentials ({', '.join(sorted(settings.secret))}), which this "
                 "task never stores or returns. Have the cluster's secret store give them to the driver as "
-                f"{driver.SECRETS_VARIABLE}, then set driver_has_credentials=True."
+                f"{driver_conf.SECRETS_VARIABLE}, then set driver_has_credentials=True."
             )
         folder = ledger.folder / "drivers" if self.files is None else ObjectStoragePath(self.files)
         files = ClusterFiles(folder, self.s3_scheme)
@@ -146,23 +146,25 @@ class KafkaPrepareLoadOperator(BaseOperator):
             packages=self._packages(),
             arguments=[str(word) for word in self.application_args],
         )
-        asked = program.asked(self.conf or {}, allow_gaps=self.allow_gaps)
-        pinned = self._readable(ref, ledger, kafka, asked)
-        load = driver.new_attempt()
+        arguments_hash = program.arguments_hash(self.conf or {}, allow_gaps=self.allow_gaps)
+        pinned = self._readable(ref, ledger, kafka, arguments_hash)
+        load = driver_conf.new_attempt()
         confs = self._confs(kafka, ledger, pinned, settings.plain, load)
         confs |= {_PACKAGES: ",".join(program.packages)} if program.packages else {}
         prepared = PreparedLoad(WindowRef.of(ref.ledger_root, pinned), load, confs, program)
-        ledger.window_folders.of(pinned).record_attempt(load, self._note(context) | {"asked": asked})
+        ledger.window_folders.of(pinned).record_attempt(load, self._note(context) | {"arguments_hash": arguments_hash})
         self.log.info("Window %s is ready to be loaded as %s", ref.window, load)
         return prepared.to_json()
 
-    def _readable(self, ref: WindowRef, ledger: Ledger, kafka: KafkaOffsetsHook, asked: str) -> PinnedManifest:
+    def _readable(self, ref: WindowRef, ledger: Ledger, kafka: KafkaOffsetsHook, arguments_hash: str) -> PinnedManifest:
         """The revision to load. If an earlier load of the same kind was counted but not published, it is published
         first: it may hold records that retention has deleted since, and the new driver then only counts its rows."""
         pinned, published = ref.loaded(ledger)
         if published is not None:
             return pinned
-        left = left_to_publish(ledger, pinned, lambda folder, attempt: folder.attempt(attempt).get("asked") == asked)
+        left = left_to_publish(
+            ledger, pinned, lambda folder, attempt: folder.attempt(attempt).get("arguments_hash") == arguments_hash
+        )
         with kafka.get_conn() as client:
             if left is None:
                 return readable(client, ledger, pinned, self.on_data_loss)
@@ -178,18 +180,18 @@ class KafkaPrepareLoadOperator(BaseOperator):
         self, kafka: KafkaOffsetsHook, ledger: Ledger, pinned: PinnedManifest, reader: Mapping[str, str], load: str
     ) -> dict[str, str]:
         given = dict(self.conf or {})
-        own = window_confs(pinned, {driver.LOAD: load}, allow_gaps=self.allow_gaps)
-        if taken := sorted(given.keys() & {*own, driver.ATTEMPT, driver.NOTE_KEY}):
+        own = window_confs(pinned, {driver_conf.LOAD: load}, allow_gaps=self.allow_gaps)
+        if taken := sorted(given.keys() & {*own, driver_conf.ATTEMPT, driver_conf.NOTE_KEY}):
             raise ConfigurationError(f"conf= can't set {', '.join(taken)}: this task sets that itself.")
         if secret := sorted(name for name, value in given.items() if _holds_a_secret(name, str(value))):
             raise ConfigurationError(
                 f"conf= can't set {', '.join(secret)}: this task's XCom would show the secret. Have the cluster's "
-                f"secret store give Kafka's secrets to the driver in {driver.SECRETS_VARIABLE}, and keep those of "
+                f"secret store give Kafka's secrets to the driver in {driver_conf.SECRETS_VARIABLE}, and keep those of "
                 "other systems in the cluster's own configuration."
             )
-        size = {} if driver.BYTES_PER_RECORD in given else record_size_conf(kafka, ledger, pinned.manifest)
-        read_by = {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
-        return {**driver.GIVEN_BACK, **size, **read_by, **given, **token_endpoint_allowed(reader, given), **own}
+        size = {} if driver_conf.BYTES_PER_RECORD in given else record_size_conf(kafka, ledger, pinned.manifest)
+        read_by = {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}
+        return {**driver_conf.GIVEN_BACK, **size, **read_by, **given, **token_endpoint_allowed(reader, given), **own}
 
     def _packages(self) -> list[str]:
         given = [*self.packages, *filter(None, (self.conf or {}).get(_PACKAGES, "").split(","))]
@@ -207,7 +209,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
 
 def _holds_a_secret(name: str, value: str) -> bool:
     """Whether a conf holds a secret, of Kafka or of another system, that belongs in the cluster's secret store."""
-    own = name.removeprefix(driver.PREFIX).lower()
-    if name.startswith(driver.PREFIX):
-        return name == driver.SECRETS or own.endswith(_SECRET_ENDINGS)
+    own = name.removeprefix(driver_conf.PREFIX).lower()
+    if name.startswith(driver_conf.PREFIX):
+        return name == driver_conf.SECRETS or own.endswith(_SECRET_ENDINGS)
     return bool(_SECRETIVE.search(own)) and not _OPEN.search(own) and not _REFERENCE.match(value)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.arguments import one_of
-from airflow_kafka_offsets.compat.spark_provider import kept_output, refuse_unfollowed_driver
+from airflow_kafka_offsets.compat.spark_provider import kept_output
 from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerCorruptError, LedgerError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
@@ -29,7 +29,7 @@ from airflow_kafka_offsets.pipelines.publisher import counted_attempt
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.spark.session.conf import new_attempt
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
-from airflow_kafka_offsets.submission.driver_secrets import DriverPlace
+from airflow_kafka_offsets.submission.driver_place import DriverPlace
 from airflow_kafka_offsets.submission.driver_status import (
     DriverStatus,
     FollowedDriver,
@@ -40,8 +40,7 @@ from airflow_kafka_offsets.submission.earlier_driver import DriverMemory, Earlie
 from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submission
 from airflow_kafka_offsets.submission.spark_failure import noted_failure, spark_failure
 from airflow_kafka_offsets.submission.spark_progress import Watched, progress_told
-from airflow_kafka_offsets.submission.tries import Tries
-from airflow_kafka_offsets.submission.window_load import WindowLoad, load_report, report_line
+from airflow_kafka_offsets.submission.tries import LoadTry, Tries, load_report, report_line
 from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 
 if TYPE_CHECKING:
@@ -126,9 +125,9 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         one_of("on_data_loss", self.on_data_loss, *get_args(DataLossPolicy))
         if self.connector is not None:
             one_of("connector", self.connector, "auto")
-        load, place = self._load(context)
-        ref = load.ref
-        if self.deferrable and place is DriverPlace.HERE:
+        load = self._load(context)
+        ref, place = load.ref, load.place
+        if self.deferrable and not place.on_cluster:
             self.log.warning(
                 "deferrable=True does nothing in deploy mode client: the driver runs on this worker and keeps it "
                 "busy. Set deploy_mode='cluster' to free it."
@@ -137,8 +136,8 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
             require_deferrable(self, place)
         pinned, published = ref.loaded(load.ledger)
         self._see(load, pinned)
-        self._memory = None if place is DriverPlace.HERE else DriverMemory(self, context)
-        earlier = None if self._memory is None else self._memory.earlier(ref, load.tries.asked)
+        self._memory = DriverMemory(self, context) if place.on_cluster else None
+        earlier = None if self._memory is None else self._memory.earlier(ref, load.tries.arguments_hash)
         if earlier is not None:
             return self._go_on(load, earlier, published)
         done = self._done_before(load, pinned, published)
@@ -148,15 +147,12 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         pinned = pinned if published else load.preflight(pinned)
         return self._run_anew(load, pinned, published)
 
-    def _load(self, context: Context) -> tuple[WindowLoad, DriverPlace]:
+    def _load(self, context: Context) -> LoadTry:
         """What this task loads and how, and where its driver runs."""
         ref = WindowRef.from_json(self.window)
         kafka, ledger, spark = KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self._get_hook()._connection
-        place = DriverPlace.of(spark["master"], spark["deploy_mode"], self.conf or {})
-        if place is DriverPlace.STANDALONE:
-            refuse_unfollowed_driver(spark)
-        tries = Tries.of(context, self)
-        return WindowLoad(context, ref, ledger, kafka, self.on_data_loss, spark, place, tries), place
+        place, tries = DriverPlace.of(spark, self.conf or {}), Tries.of(context, self)
+        return LoadTry(context, ref, ledger, kafka, self.on_data_loss, spark, place, tries)
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
         """Wait for the submitted driver, on this worker or on the triggerer."""
@@ -188,7 +184,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
 
         :param event: the event of :class:`.driver_ended.KafkaDriverEndedTrigger`.
         """
-        load, _ = self._load(context)
+        load = self._load(context)
         self._memory = DriverMemory(self, context)
         pinned = load.ledger.pinned(load.ref.window, revision)
         self._see(load, pinned)
@@ -204,7 +200,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         return self._report(load, pinned, attempt)
 
     def _done_before(
-        self, load: WindowLoad, pinned: PinnedManifest, published: Publication | None
+        self, load: LoadTry, pinned: PinnedManifest, published: Publication | None
     ) -> tuple[PinnedManifest, str] | None:
         """The revision and the attempt that an earlier try of this task loaded, but died before it reported them."""
         window = load.ref.window
@@ -224,7 +220,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         )
         return counted.pinned, counted.result.attempt
 
-    def _run_anew(self, load: WindowLoad, pinned: PinnedManifest, published: Publication | None) -> dict[str, Any]:
+    def _run_anew(self, load: LoadTry, pinned: PinnedManifest, published: Publication | None) -> dict[str, Any]:
         attempt, note_key = new_attempt(), token_hex(16)
         mask_secret(note_key)
         self._begin(load, pinned, attempt, note_key)
@@ -243,7 +239,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
                 self._arguments = None
         return self._report(load, pinned, attempt)
 
-    def _go_on(self, load: WindowLoad, earlier: EarlierDriver, published: Publication | None) -> dict[str, Any]:
+    def _go_on(self, load: LoadTry, earlier: EarlierDriver, published: Publication | None) -> dict[str, Any]:
         assert self._memory is not None
         pinned = load.ledger.pinned(load.ref.window, earlier.revision)
         with self._watched(load, pinned, earlier.attempt, earlier.note_key, published):
@@ -253,7 +249,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     @contextmanager
     def _watched(
         self,
-        load: WindowLoad,
+        load: LoadTry,
         pinned: PinnedManifest,
         attempt: str,
         note_key: str | None,
@@ -277,7 +273,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
 
     def _failure(
         self,
-        load: WindowLoad,
+        load: LoadTry,
         pinned: PinnedManifest,
         attempt: str,
         published: Publication | None,
@@ -311,7 +307,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
                 "Couldn't forget the driver that was told to end, so the next try may wait for it: %r", error
             )
 
-    def _see(self, load: WindowLoad, pinned: PinnedManifest) -> None:
+    def _see(self, load: LoadTry, pinned: PinnedManifest) -> None:
         self.seen = SeenWindow(pinned, load.kafka.settings().bootstrap_servers)
 
     def _show_links(self, context: Context, application: SparkApplication | None = None) -> None:
@@ -324,13 +320,13 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
             if page:
                 context["ti"].xcom_push(key=key, value=page)
 
-    def _begin(self, load: WindowLoad, pinned: PinnedManifest, attempt: str, note_key: str) -> None:
+    def _begin(self, load: LoadTry, pinned: PinnedManifest, attempt: str, note_key: str) -> None:
         fields = {"started_at": iso_instant(now_ms())} | load.tries.fields()
         load.ledger.window_folders.of(pinned).record_attempt(attempt, fields)
         if self._memory is not None:
-            self._memory.note(load.ref, load.tries.asked, attempt, pinned.manifest.revision, note_key)
+            self._memory.note(load.ref, load.tries.arguments_hash, attempt, pinned.manifest.revision, note_key)
 
-    def _report(self, load: WindowLoad, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
+    def _report(self, load: LoadTry, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
         tried = load.ledger.window_folders.of(pinned)
         note = _note(tried, attempt)
         counted = counted_attempt(load.ledger, pinned, attempt)

@@ -127,9 +127,9 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         :param until_ms: when a wait that has already begun ends, Unix milliseconds; None when none has, or it has no
             end.
         """
-        asked = WindowRef.from_json(self.window)
-        ledger = asked.ledger()
-        ref, load = self._of_load(asked, ledger)
+        given = WindowRef.from_json(self.window)
+        ledger = given.ledger()
+        ref, load = self._of_load(given, ledger)
         self._wait_unless_loaded(ref, ledger, load, until_ms)
         try:
             return self._verify(ref, ledger, load, context)

@@ -119,8 +119,9 @@ def proved_for(ledger: Ledger, pinned: PinnedManifest, load: str | None) -> list
     proved, folder = proved_attempts(ledger, pinned), ledger.window_folders.of(pinned)
     if load is None:
         return proved
-    asked = folder.attempt(load).get("asked")
-    return [counted for counted in proved if asked and folder.attempt(counted.result.attempt).get("asked") == asked]
+    wanted = folder.attempt(load).get("arguments_hash")
+    own = (counted for counted in proved if folder.attempt(counted.result.attempt).get("arguments_hash") == wanted)
+    return list(own) if wanted else []
 
 
 def left_to_publish(

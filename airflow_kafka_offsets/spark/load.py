@@ -39,7 +39,7 @@ _CORRUPT = "_corrupt_record"
 """Field that keeps the text of a value that isn't JSON of the schema, so that a malformed record isn't lost."""
 
 
-def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="load.py", description="Load a pinned window of Kafka records into a table.")
     parser.add_argument("--output", required=True, help="the table: its folder or its name")
@@ -88,20 +88,20 @@ def shape(rows: DataFrame, *, key_as: str, value_as: str, json_schema: str | Non
         raise ConfigurationError(f"--json-schema {json_schema!r} is not a schema: {error}") from error
 
 
-def load(spark: SparkSession, asked: argparse.Namespace) -> RunResult:
+def load(spark: SparkSession, arguments: argparse.Namespace) -> RunResult:
     """Load the window that the job's confs name."""
     given = {
-        "minPartitions": asked.min_partitions,
-        "maxRecordsPerPartition": asked.max_records_per_partition,
-        "includeHeaders": "true" if asked.headers else None,
+        "minPartitions": arguments.min_partitions,
+        "maxRecordsPerPartition": arguments.max_records_per_partition,
+        "includeHeaders": "true" if arguments.headers else None,
     }
     options: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
     window = pinned_window(spark)
     with failures_noted(spark, window.folder, window.attempt):
         print(window.plan(**options).summary(), file=sys.stderr, flush=True)
-        rows = window.read(strict_time=asked.strict_time, **options)
-        shaped = shape(rows, key_as=asked.key_as, value_as=asked.value_as, json_schema=asked.json_schema)
-        return window.write(shaped, SINKS[asked.sink](asked.output))
+        rows = window.read(strict_time=arguments.strict_time, **options)
+        shaped = shape(rows, key_as=arguments.key_as, value_as=arguments.value_as, json_schema=arguments.json_schema)
+        return window.write(shaped, SINKS[arguments.sink](arguments.output))
 
 
 def outcome(result: RunResult) -> dict[str, Any]:
@@ -116,13 +116,13 @@ def outcome(result: RunResult) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The application."""
-    asked = arguments(argv)
+    arguments = parse_arguments(argv)
     spark = SparkSession.builder.appName("kafka-offsets-load").getOrCreate()
     if _WRITERS not in confs_of(spark):
         # One writer for each side of strict time: with only one, Spark would sort all rows by side first.
         spark.conf.set(_WRITERS, 2)
     try:
-        print(json.dumps(outcome(load(spark, asked))), flush=True)
+        print(json.dumps(outcome(load(spark, arguments))), flush=True)
     except KafkaOffsetsError as error:
         sys.exit(exit_line(error))
     finally:

@@ -11,13 +11,11 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from airflow_kafka_offsets.compat.spark_provider import can_follow_drivers
 from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError, KafkaOffsetsError, SparkFailedError
-from airflow_kafka_offsets.submission.driver_secrets import DriverPlace
+from airflow_kafka_offsets.submission.driver_place import DriverPlace
 
 UNKNOWN = "NotFound"
 """State of a driver that the cluster doesn't know; on Kubernetes it is the provider's own word."""
 _UNKNOWN_TO_YARN = "YARN RM REST API returned HTTP 404"
-_TRACKED = {DriverPlace.YARN: "yarn_track_via_rm_api", DriverPlace.KUBERNETES: "track_driver_via_k8s_api"}
-"""Arguments that make ``spark-submit`` end once the driver is submitted; on a standalone cluster it always does."""
 
 
 class FollowedDriver(SparkSubmitOperator):
@@ -111,11 +109,10 @@ def require_deferrable(task: SparkSubmitOperator, place: DriverPlace) -> None:
             "deferrable=True needs apache-airflow-providers-apache-spark 6.3.1 or newer, but this is "
             f"{version('apache-airflow-providers-apache-spark')}: upgrade it, or leave deferrable out."
         )
-    tracked = _TRACKED.get(place)
-    if tracked is not None and not getattr(task, f"_{tracked}", False):
+    if place.tracking is not None and not getattr(task, f"_{place.tracking}", False):
         raise ConfigurationError(
-            f"deferrable=True needs {tracked}=True: without it spark-submit keeps the worker until the driver has "
-            "ended."
+            f"deferrable=True needs {place.tracking}=True: without it spark-submit keeps the worker until the driver "
+            "has ended."
         )
     if getattr(task, "_yarn_rm_auth", None) is not None:
         raise ConfigurationError(

@@ -52,16 +52,16 @@ class DriverMemory:
         self.failed: str | None = None
         """The attempt of an earlier try, if :meth:`earlier` found that its driver has failed."""
 
-    def note(self, ref: WindowRef, asked: str, attempt: str, revision: int, note_key: str) -> None:
+    def note(self, ref: WindowRef, arguments_hash: str, attempt: str, revision: int, note_key: str) -> None:
         """Note an attempt before its driver is submitted. The previous driver's id is forgotten first, so an id in the
         store always belongs to the noted attempt.
 
-        :param asked: hash of what decides which rows the driver writes; see :class:`~.tries.Tries`.
+        :param arguments_hash: of what decides which rows the driver writes; see :class:`~.tries.Tries`.
         """
         self.forget()
         if self._store is not None:
             noted = {"attempt": attempt, "revision": revision, "note_key": note_key}
-            self._store.set(_ATTEMPT, noted | _wanted(ref, asked))
+            self._store.set(_ATTEMPT, noted | _wanted(ref, arguments_hash))
 
     def forget(self) -> None:
         """Forget the driver, so that no later try continues with it."""
@@ -71,7 +71,7 @@ class DriverMemory:
         for key in (self._task.external_id_key, K8S_DRIVER_STATUS_KEY):
             self._store.delete(key)
 
-    def earlier(self, ref: WindowRef, asked: str) -> EarlierDriver | None:
+    def earlier(self, ref: WindowRef, arguments_hash: str) -> EarlierDriver | None:
         """The driver to continue with: an earlier try submitted it for the same window and the same rows, and it runs
         or has succeeded. A driver that runs for something else is told to end.
 
@@ -84,7 +84,7 @@ class DriverMemory:
         if job_id is None or noted is None:
             return None
         status = status_of(self._task, job_id, self._context)
-        if not _wanted(ref, asked).items() <= noted.items():
+        if not _wanted(ref, arguments_hash).items() <= noted.items():
             self._task.log.warning(
                 "Driver %s (%s) of an earlier try was submitted for something else than this try: submitting another",
                 job_id,
@@ -121,6 +121,6 @@ class DriverMemory:
         return backend
 
 
-def _wanted(ref: WindowRef, asked: str) -> dict[str, str]:
+def _wanted(ref: WindowRef, arguments_hash: str) -> dict[str, str]:
     """What a driver must have been submitted for, so that this try may continue with it."""
-    return {"window": ref.window, "sha256": ref.sha256, "asked": asked}
+    return {"window": ref.window, "sha256": ref.sha256, "arguments_hash": arguments_hash}

@@ -28,7 +28,7 @@ class Program:
     packages: Sequence[str]
     arguments: Sequence[str]
 
-    def asked(self, conf: Mapping[str, str], *, allow_gaps: bool) -> str:
+    def arguments_hash(self, conf: Mapping[str, str], *, allow_gaps: bool) -> str:
         """A hash of everything that decides which rows are written, including the user's confs. Stored files have their
         hashes in their URIs. This package's bundle is left out: a new version of it writes the same rows."""
         own = [uri for uri in self.py_files if not uri.endswith(f"/{BUNDLE_NAME}")]

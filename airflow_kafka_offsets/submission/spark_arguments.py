@@ -27,7 +27,7 @@ from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFol
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, month_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.session import conf as driver
+from airflow_kafka_offsets.spark.session import conf as driver_conf
 from airflow_kafka_offsets.submission.driver_bundle import (
     PYTHON_RUNNER,
     application_bundle,
@@ -35,9 +35,9 @@ from airflow_kafka_offsets.submission.driver_bundle import (
     start_arguments,
     stored_bundle,
 )
-from airflow_kafka_offsets.submission.driver_secrets import DriverPlace, secrets_on_their_way
+from airflow_kafka_offsets.submission.driver_place import secrets_on_their_way
 from airflow_kafka_offsets.submission.spark_program import SparkProgram, names_connector
-from airflow_kafka_offsets.submission.window_load import WindowLoad
+from airflow_kafka_offsets.submission.tries import LoadTry
 
 log = logging.getLogger(__name__)
 
@@ -111,12 +111,12 @@ class Submission:
     :param connector: whether Spark's Kafka connector is added to the task's packages.
     """
 
-    load: WindowLoad
+    load: LoadTry
     pinned: PinnedManifest
     attempt: str
     note_key: str = field(repr=False)
     allow_gaps: bool
-    connector: ConnectorChoice | None = None
+    connector: ConnectorChoice | None
 
     def program(self, task: SparkSubmitOperator) -> SparkProgram:
         """The program that submits it."""
@@ -126,7 +126,7 @@ class Submission:
     def arguments(self, task: SparkSubmitOperator) -> Iterator[SparkArguments]:
         """A task's arguments plus everything that the driver needs, which exists until the block ends."""
         kafka = self.load.kafka.java_settings()
-        named = {driver.ATTEMPT: self.attempt, driver.NOTE_KEY: self.note_key}
+        named = {driver_conf.ATTEMPT: self.attempt, driver_conf.NOTE_KEY: self.note_key}
         own = SparkArguments(
             self._defaults(task, kafka.plain),
             window_confs(self.pinned, named, allow_gaps=self.allow_gaps) | self._java_options(task, kafka.plain),
@@ -139,25 +139,19 @@ class Submission:
             yield replace(own, confs={**own.confs, **way.confs}, properties_file=properties_file)
 
     def _defaults(self, task: SparkSubmitOperator, reader: Mapping[str, str]) -> dict[str, str]:
-        # An attempt runs once: a driver that YARN starts again would be refused.
-        own = {"spark.yarn.maxAppAttempts": "1"} if self.load.place is DriverPlace.YARN else {}
-        own |= driver.GIVEN_BACK
+        own = {**self.load.place.defaults, **driver_conf.GIVEN_BACK}
         if not self._logging_is_set(task):
             own[_LOG_LEVEL] = "WARN"
-        if driver.BYTES_PER_RECORD not in (task.conf or {}):
+        if driver_conf.BYTES_PER_RECORD not in (task.conf or {}):
             own |= record_size_conf(self.load.kafka, self.load.ledger, self.pinned.manifest)
-        return own | {f"{driver.PREFIX}{name}": value for name, value in reader.items()}
+        return own | {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}
 
     def _java_options(self, task: SparkSubmitOperator, reader: Mapping[str, str]) -> dict[str, str]:
-        """The confs with the Java options of driver and executors, appended to the user's own options.
-
-        The master of a standalone Spark 3.5 cluster doesn't give drivers the options that Spark needs from Java 17 on.
-        Later masters do, and giving them twice does no harm.
-        """
-        in_place = self.load.place is DriverPlace.STANDALONE
-        given = self._given(task) if in_place or TOKEN_ENDPOINT in reader else {}
+        """The confs with the Java options of driver and executors, appended to the user's own options."""
+        jar = self.load.place.takes_a_jar_alone
+        given = self._given(task) if jar or TOKEN_ENDPOINT in reader else {}
         options = token_endpoint_allowed(reader, given)
-        if in_place:
+        if jar:
             options[_DRIVER_JAVA] = f"{(given | options).get(_DRIVER_JAVA, '')} {_JAVA_MODULES}".strip()
         return options
 
@@ -176,7 +170,7 @@ class Submission:
         program.refuse_mixed()
         named = packages, self._given(task).get("spark.jars.packages")
         alone = (self.connector is not None or names_connector(*named)) and not names_connector(task.jars)
-        if self.load.place is DriverPlace.STANDALONE and alone:
+        if self.load.place.takes_a_jar_alone and alone:
             raise ConfigurationError(
                 "On a standalone cluster in deploy mode cluster, Spark gives packages only to the driver, and the "
                 "executors don't find the Kafka connector: name its jars in jars=, as URIs that every node can reach, "
@@ -184,7 +178,7 @@ class Submission:
             )
         if self.connector is None and not names_connector(packages, task.jars):
             return packages
-        release = program.release(asked=self.connector == "auto")
+        release = program.release(ask=self.connector == "auto")
         if self.connector == "auto":
             if release is None:
                 raise ConfigurationError(
@@ -192,7 +186,7 @@ class Submission:
                     "--version doesn't tell. Name its Kafka connector in packages= instead."
                 )
             packages = ",".join(filter(None, (packages, release.connector)))
-        if release is not None and self.load.place is not DriverPlace.KUBERNETES:  # there the image decides
+        if release is not None and self.load.place.runs_this_spark:
             release.refuse_other(packages, task.jars)
         return packages
 
@@ -209,15 +203,14 @@ class Submission:
     @contextmanager
     def _with_python_files(self, own: SparkArguments, task: SparkSubmitOperator) -> Iterator[SparkArguments]:
         """Put this package's bundle and the application where the driver can get them."""
-        if self.load.place is DriverPlace.STANDALONE and own.application.endswith(".py"):
+        if self.load.place.takes_a_jar_alone and own.application.endswith(".py"):
             yield self._as_one_file(own, task)
             return
         with driver_bundle() as bundle:
             yield replace(own, py_files=",".join(filter(None, (own.py_files, bundle))))
 
     def _as_one_file(self, own: SparkArguments, task: SparkSubmitOperator) -> SparkArguments:
-        """For a standalone cluster's own workers, ``spark-submit`` takes no Python application, only a jar and a class
-        to run. So the jar is our zip, and the class is Spark's own, with which ``spark-submit`` starts Python too."""
+        """The jar is our zip, and the class to run is Spark's own, with which ``spark-submit`` starts Python too."""
         if str((task.conf or {}).get(_USERS_FIRST, "false")).lower() == "true":
             raise ConfigurationError(
                 f"The conf {_USERS_FIRST}=true would have the driver load Spark's own classes from the folder drivers "
@@ -231,7 +224,11 @@ class Submission:
 
 def window_confs(pinned: PinnedManifest, named: Mapping[str, str], *, allow_gaps: bool) -> dict[str, str]:
     """The confs that say what a driver reads, plus ``named``: the confs that name its attempt or its load."""
-    confs = {driver.MANIFEST: pinned.uri, driver.SHA256: pinned.sha256, driver.ALLOW_GAPS: str(allow_gaps).lower()}
+    confs = {
+        driver_conf.MANIFEST: pinned.uri,
+        driver_conf.SHA256: pinned.sha256,
+        driver_conf.ALLOW_GAPS: str(allow_gaps).lower(),
+    }
     return confs | dict(named)
 
 
@@ -271,7 +268,7 @@ def record_size_conf(hook: KafkaOffsetsHook, ledger: Ledger, manifest: Manifest)
     except Exception as error:  # of any kind: a load must not fail for lack of a plan
         log.info("The size of a record is unknown, so the split plan uses its default: %r", error)
         return {}
-    return {} if size_bytes is None else {driver.BYTES_PER_RECORD: f"{size_bytes:.1f}"}
+    return {} if size_bytes is None else {driver_conf.BYTES_PER_RECORD: f"{size_bytes:.1f}"}
 
 
 def _loaded_size(ledger: Ledger, manifest: Manifest) -> float | None:

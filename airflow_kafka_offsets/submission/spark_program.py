@@ -75,14 +75,14 @@ class SparkProgram:
         log.info("%s has no spark-defaults.conf in %s", self.binary, ", ".join(map(str, folders)))
         return None
 
-    def release(self, *, asked: bool = False) -> SparkRelease | None:
-        """Its version of Spark, from the jars beside it. Without jars: with ``asked``, what it answers itself, else
+    def release(self, *, ask: bool = False) -> SparkRelease | None:
+        """Its version of Spark, from the jars beside it. Without jars: with ``ask``, what it answers itself, else
         None."""
         for home in self._homes():
             for jar in home.glob("jars/spark-core_*.jar"):
                 if found := _CORE.fullmatch(jar.name):
                     return SparkRelease(found["version"], found["scala"])
-        if not asked:
+        if not ask:
             return None
         with suppress(OSError, subprocess.SubprocessError):  # running the load will show what is wrong with it
             environment = os.environ | {name: str(value) for name, value in self.env_vars.items()}

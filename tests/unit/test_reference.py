@@ -27,7 +27,7 @@ from airflow_kafka_offsets.get_provider_info import get_provider_info
 from airflow_kafka_offsets.operators import verify_window
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.submission.window_load import load_report
+from airflow_kafka_offsets.submission.tries import load_report
 from dev import ROOT
 from tests.unit.test_docs import prose
 

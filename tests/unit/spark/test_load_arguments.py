@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.spark.load import arguments
+from airflow_kafka_offsets.spark.load import parse_arguments
 
 GLUES = [
     *("--job-bookmark-option", "job-bookmark-disable", "--JOB_ID", "j_1", "true", "--JOB_RUN_ID", "jr_1"),
@@ -14,7 +14,7 @@ GLUES = [
 
 
 def test_what_glue_adds_is_passed_over() -> None:
-    found = arguments([*GLUES[:7], "--output", "s3://lake/orders", *GLUES[7:], "--sink", "delta"])
+    found = parse_arguments([*GLUES[:7], "--output", "s3://lake/orders", *GLUES[7:], "--sink", "delta"])
     assert (found.output, found.sink) == ("s3://lake/orders", "delta")
 
 
@@ -31,5 +31,5 @@ def test_what_glue_adds_is_passed_over() -> None:
 def test_what_nobody_adds_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A misspelt option would write another table than was asked for."""
     with pytest.raises(SystemExit):
-        arguments(words)
+        parse_arguments(words)
     assert said in capsys.readouterr().err

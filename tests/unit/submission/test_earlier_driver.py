@@ -90,13 +90,13 @@ class TestStandalone:
     ) -> EarlierDriver | None:
         """What a retry goes on with, by what the masters say."""
         memory, port = DriverMemory(task, context), 0
-        memory.note(REF, "asked", "a-1", revision=2, note_key="key")
+        memory.note(REF, "hash", "a-1", revision=2, note_key="key")
         context["task_state_store"].set(task.external_id_key, DRIVER)
         with ExitStack() as masters:
             for number, answer in enumerate(answers, 1):
                 port = masters.enter_context(master(answer, f"127.0.0.{number}", port))
             connect(monkeypatch, port)
-            return memory.earlier(REF, "asked")
+            return memory.earlier(REF, "hash")
 
     def test_the_driver_that_the_second_master_knows_is_gone_on_with_in_its_own_revision(
         self, task: KafkaSparkSubmitOperator, context: Any, monkeypatch: pytest.MonkeyPatch
@@ -109,12 +109,12 @@ class TestStandalone:
     ) -> None:
         """Without its UI: nobody vouches for the address."""
         memory = DriverMemory(task, context)
-        memory.note(REF, "asked", "a-1", revision=2, note_key="key")
+        memory.note(REF, "hash", "a-1", revision=2, note_key="key")
         del context["task_state_store"]["kafka_offsets_attempt"]["note_key"]
         context["task_state_store"].set(task.external_id_key, DRIVER)
         with master(RUNNING, "127.0.0.1", 0) as port:
             connect(monkeypatch, port)
-            driver = memory.earlier(REF, "asked")
+            driver = memory.earlier(REF, "hash")
         assert driver == EarlierDriver(DRIVER, "a-1", revision=2, note_key=None)
 
     @pytest.mark.parametrize("answers", [(NEVER_HEARD_OF_IT, IN_STANDBY), (IN_STANDBY, NEVER_HEARD_OF_IT)])
@@ -140,10 +140,10 @@ class TestForgetting:
     ) -> None:
         """It may be seen running for a while still."""
         task._memory = DriverMemory(task, context)
-        task._memory.note(REF, "asked", "a-1", revision=1, note_key="key")
+        task._memory.note(REF, "hash", "a-1", revision=1, note_key="key")
         context["task_state_store"].set(task.external_id_key, DRIVER)
         task.on_kill()
-        assert task._memory.earlier(REF, "asked") is None
+        assert task._memory.earlier(REF, "hash") is None
 
     def test_a_store_that_is_out_of_reach_then_is_logged(
         self, task: KafkaSparkSubmitOperator, context: Any, capsys: pytest.CaptureFixture[str]
@@ -158,5 +158,5 @@ class TestForgetting:
 
     def test_without_durable_nothing_is_remembered(self, context: Any) -> None:
         task = KafkaSparkSubmitOperator(task_id="t", window={}, durable=False)
-        DriverMemory(task, context).note(REF, "asked", "a-1", revision=1, note_key="key")
+        DriverMemory(task, context).note(REF, "hash", "a-1", revision=1, note_key="key")
         assert context["task_state_store"] == {}

@@ -50,10 +50,10 @@ class TestRelease:
         assert SparkRelease("3.5.1", "2.12").connector == CONNECTOR
 
     def test_is_what_it_says_itself_where_a_vendor_keeps_its_jars_elsewhere(self, make_program: MakeProgram) -> None:
-        assert make_program(BANNER).release(asked=True) == SparkRelease("3.5.6", "2.12")
+        assert make_program(BANNER).release(ask=True) == SparkRelease("3.5.6", "2.12")
 
     def test_is_unknown_where_neither_tells(self, make_program: MakeProgram) -> None:
-        assert make_program("command not found").release(asked=True) is None
+        assert make_program("command not found").release(ask=True) is None
         assert SparkProgram("echo", {"SPARK_HOME": "/nowhere"}).release() is None
         assert SparkProgram("/nowhere/spark-submit", {"SPARK_HOME": "/nowhere"}).release() is None
 

@@ -318,7 +318,7 @@ class TestPreparedAgain:
         self, prepare: Prepare, ledger: Ledger, pinned: PinnedManifest
     ) -> None:
         def asked(text: str = "v1", **arguments: Any) -> str:
-            return str(ledger.window_folders.of(pinned).attempt(prepare(text, **arguments)["load"])["asked"])
+            return str(ledger.window_folders.of(pinned).attempt(prepare(text, **arguments)["load"])["arguments_hash"])
 
         same = [asked(), asked(), asked(retries=3)]
         others = [

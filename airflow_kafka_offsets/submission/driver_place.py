@@ -1,6 +1,8 @@
-"""How a connection's credentials get from the worker to the Spark driver, wherever that runs.
+"""The driver's place: who starts the Spark driver, and how that changes what is submitted. For another cluster manager,
+begin here.
 
-They never appear in a command line, in a conf that Spark shows, or in a log. The driver finds them in its environment,
+Most of it is how a connection's credentials get from the worker to the driver. They never appear in a command line, in
+a conf that Spark shows, or in a log. The driver finds them in its environment,
 as :data:`~airflow_kafka_offsets.spark.session.conf.SECRETS_VARIABLE`, or on YARN in a conf whose value Spark redacts.
 How they get there depends on who starts the driver:
 
@@ -23,9 +25,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk.log import mask_secret
 
+from airflow_kafka_offsets.compat.spark_provider import refuse_unfollowed_driver
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.conf import SECRETS, SECRETS_VARIABLE, secrets_text
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
@@ -46,9 +50,10 @@ class DriverPlace(Enum):
     KUBERNETES = auto()
 
     @classmethod
-    def of(cls, master: str, deploy_mode: str | None, confs: Mapping[str, str]) -> DriverPlace:
-        """Read a Spark connection; refuse a deploy mode that Airflow wouldn't know about, or that the master can't
-        do."""
+    def of(cls, connection: Mapping[str, Any], confs: Mapping[str, str]) -> DriverPlace:
+        """Read a Spark connection, as the provider gives it; refuse a deploy mode that Airflow wouldn't know about, or
+        that the master can't do, and a driver that the provider couldn't ask about."""
+        master, deploy_mode = connection["master"], connection["deploy_mode"]
         if deploy_mode is None and str(confs.get(_DEPLOY_MODE, "client")) != "client":
             raise ConfigurationError(
                 f"The conf {_DEPLOY_MODE}={confs[_DEPLOY_MODE]} deploys the driver without Airflow knowing. "
@@ -56,13 +61,46 @@ class DriverPlace(Enum):
             )
         if deploy_mode != "cluster":
             return cls.HERE
-        for start, place in {"spark://": cls.STANDALONE, "yarn": cls.YARN, "k8s://": cls.KUBERNETES}.items():
+        if master.startswith("spark://"):
+            refuse_unfollowed_driver(connection)
+            return cls.STANDALONE
+        for start, place in {"yarn": cls.YARN, "k8s://": cls.KUBERNETES}.items():
             if master.startswith(start):
                 return place
         raise ConfigurationError(
             f"A driver can't be deployed to {master} in cluster mode. Use spark://, yarn or k8s://, or the deploy mode "
             "client."
         )
+
+    @property
+    def on_cluster(self) -> bool:
+        """The driver may outlive this worker: a later try looks for it, and the triggerer can wait for it."""
+        return self is not DriverPlace.HERE
+
+    @property
+    def takes_a_jar_alone(self) -> bool:
+        """On a standalone cluster's own workers. ``spark-submit`` then takes no Python application, only a jar and a
+        class to run; packages reach only the driver, not the executors; and the master of Spark 3.5 doesn't give the
+        driver the options that Spark needs from Java 17 on. Later masters do, and giving them twice does no harm."""
+        return self is DriverPlace.STANDALONE
+
+    @property
+    def runs_this_spark(self) -> bool:
+        """The load runs on the Spark of ``spark-submit``; on Kubernetes the image decides."""
+        return self is not DriverPlace.KUBERNETES
+
+    @property
+    def defaults(self) -> Mapping[str, str]:
+        """Confs that the user's confs override."""
+        # An attempt runs once: a driver that YARN starts again would be refused.
+        return {"spark.yarn.maxAppAttempts": "1"} if self is DriverPlace.YARN else {}
+
+    @property
+    def tracking(self) -> str | None:
+        """The operator's argument with which ``spark-submit`` ends once the driver is submitted; None if it always
+        does, as on a standalone cluster."""
+        tracked = {DriverPlace.YARN: "yarn_track_via_rm_api", DriverPlace.KUBERNETES: "track_driver_via_k8s_api"}
+        return tracked.get(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.submission.window_load import report_line
+from airflow_kafka_offsets.submission.tries import report_line
 
 REPORT: dict[str, Any] = {
     "window": "w",

@@ -1,4 +1,5 @@
-"""Credentials on their way to the driver: what each kind of cluster gets, and where there is no safe way."""
+"""Who starts the driver; and credentials on their way to it: what each kind of cluster gets, and where there is no safe
+way."""
 
 from __future__ import annotations
 
@@ -9,11 +10,16 @@ import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.conf import SECRETS_VARIABLE, RunConf, secrets_text
-from airflow_kafka_offsets.submission.driver_secrets import DriverPlace, secrets_on_their_way
+from airflow_kafka_offsets.submission.driver_place import DriverPlace, secrets_on_their_way
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
 
 SECRET = {"kafka.sasl.jaas.config": 'required username="u" password="$HOME `id` \\" hunter2";'}
 TEXT = secrets_text(SECRET)
+
+
+def connection(master: str, deploy_mode: str | None) -> dict[str, str | None]:
+    """A Spark connection, as far as it says where the driver runs."""
+    return {"master": master, "deploy_mode": deploy_mode, "rest_endpoint": "a:6066"}
 
 
 class TestDriverPlace:
@@ -28,15 +34,15 @@ class TestDriverPlace:
         ],
     )
     def test_who_starts_it(self, master: str, deploy_mode: str | None, place: DriverPlace) -> None:
-        assert DriverPlace.of(master, deploy_mode, {}) is place
+        assert DriverPlace.of(connection(master, deploy_mode), {}) is place
 
     def test_a_deploy_mode_among_the_confs_would_go_unseen(self) -> None:
         with pytest.raises(ConfigurationError, match=r"spark\.submit\.deployMode=cluster .* deploy_mode="):
-            DriverPlace.of("yarn", None, {"spark.submit.deployMode": "cluster"})
+            DriverPlace.of(connection("yarn", None), {"spark.submit.deployMode": "cluster"})
 
     def test_a_master_without_cluster_mode_is_named(self) -> None:
         with pytest.raises(ConfigurationError, match=r"can't be deployed to local\[2\]"):
-            DriverPlace.of("local[2]", "cluster", {})
+            DriverPlace.of(connection("local[2]", "cluster"), {})
 
 
 class TestSparkProgram:
