@@ -24,7 +24,7 @@ from openlineage.client.facet_v2 import (
 
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.lineage.seen_window import SeenWindow
+from airflow_kafka_offsets.lineage.task_window import TaskWindow
 from airflow_kafka_offsets.offsets.instants import iso_instant
 
 FACET = "airflowKafkaOffsets_window"
@@ -78,7 +78,7 @@ class AirflowKafkaOffsetsWindowInputDatasetFacet(InputDatasetFacet):
         return _SCHEMA
 
 
-def lineage_of(seen: SeenWindow | None) -> OperatorLineage[Any, Any]:
+def lineage_of(seen: TaskWindow | None) -> OperatorLineage[Any, Any]:
     """The lineage for OpenLineage; empty when the task has no window yet, so that OpenLineage uses its inlets and
     outlets."""
     if seen is None:
@@ -89,7 +89,7 @@ def lineage_of(seen: SeenWindow | None) -> OperatorLineage[Any, Any]:
     return OperatorLineage(inputs=topics, outputs=[_written(*output) for output in _outputs(seen)])
 
 
-def _outputs(seen: SeenWindow) -> list[tuple[str, int | None]]:
+def _outputs(seen: TaskWindow) -> list[tuple[str, int | None]]:
     """The outputs, with their numbers of rows."""
     found = [(seen.output, seen.rows), *((output.output, output.rows) for output in seen.further)]
     return [(output, rows) for output, rows in found if output is not None]
@@ -97,7 +97,7 @@ def _outputs(seen: SeenWindow) -> list[tuple[str, int | None]]:
 
 def _topic(bootstrap_server: str, pinned: PinnedManifest, topic: str) -> InputDataset:
     manifest = pinned.manifest
-    ranges = [pinned for pinned in manifest.non_empty() if pinned.topic == topic]
+    ranges = [records for records in manifest.non_empty() if records.topic == topic]
     facet = AirflowKafkaOffsetsWindowInputDatasetFacet(
         pipeline=manifest.pipeline,
         window=manifest.window,
@@ -108,11 +108,11 @@ def _topic(bootstrap_server: str, pinned: PinnedManifest, topic: str) -> InputDa
         sha256=pinned.sha256,
         clusterId=manifest.cluster_id,
         isolationLevel=str(manifest.isolation_level),
-        offsets=sum(pinned.span for pinned in ranges),
+        offsets=sum(records.span for records in ranges),
         partitions=len(ranges),
         ranges=[
-            {"partition": pinned.partition, "startOffset": pinned.start_offset, "endOffset": pinned.end_offset}
-            for pinned in ranges[:MOST_RANGES]
+            {"partition": records.partition, "startOffset": records.start_offset, "endOffset": records.end_offset}
+            for records in ranges[:MOST_RANGES]
         ],
     )
     return InputDataset(namespace=f"kafka://{bootstrap_server}", name=topic, inputFacets={FACET: facet})
@@ -128,7 +128,7 @@ def _written(output: str, rows: int | None) -> OutputDataset:
     )
 
 
-def _checked(seen: SeenWindow, output: str) -> InputDataset:
+def _checked(seen: TaskWindow, output: str) -> InputDataset:
     """An output, with the claims that were checked on it."""
     assert seen.verdict is not None and seen.tiling is not None
     namespace, name = dataset_name(output)

@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.windows.truncation import refuse_cut_commits
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten_window
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.runs.hole_policy import Loader, refusal
+from airflow_kafka_offsets.runs.loader import Loader, refusal
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -16,9 +16,7 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import ledger_root, open_ledger
 from airflow_kafka_offsets.ledger.holes import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.lineage.outlets import note_outlets
-from airflow_kafka_offsets.lineage.seen_window import SeenWindow
-from airflow_kafka_offsets.lineage.tells_lineage import TellsLineage
+from airflow_kafka_offsets.lineage.task_window import TaskWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.instants import given_instant, now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
@@ -140,7 +138,7 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
             self.log.warning(warning)
         ref = WindowRef.of(ledger_root(self.ledger_root), resolved.pinned)
         note_outlets(self, context, ref, {})
-        self.seen = SeenWindow(resolved.pinned, maker.client.bootstrap_servers)
+        self.seen = TaskWindow(resolved.pinned, maker.client.bootstrap_servers)
         return ref.to_json()
 
     def _policies(self) -> Policies:

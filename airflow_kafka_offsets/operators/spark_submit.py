@@ -17,9 +17,7 @@ from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, Led
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, window_page
-from airflow_kafka_offsets.lineage.outlets import note_outlets
-from airflow_kafka_offsets.lineage.seen_window import SeenWindow
-from airflow_kafka_offsets.lineage.tells_lineage import TellsLineage
+from airflow_kafka_offsets.lineage.task_window import TaskWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
@@ -308,7 +306,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
             )
 
     def _see(self, load: LoadTry, pinned: PinnedManifest) -> None:
-        self.seen = SeenWindow(pinned, load.kafka.settings().bootstrap_servers)
+        self.seen = TaskWindow(pinned, load.kafka.settings().bootstrap_servers)
 
     def _show_links(self, context: Context, application: SparkApplication | None = None) -> None:
         """Show the links while Spark runs: Airflow by itself asks for them only when the task has ended."""

@@ -18,9 +18,7 @@ from airflow_kafka_offsets.ledger.file_lists import files_of
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.lineage.outlets import note_outlets
-from airflow_kafka_offsets.lineage.seen_window import SeenWindow
-from airflow_kafka_offsets.lineage.tells_lineage import TellsLineage
+from airflow_kafka_offsets.lineage.task_window import TaskWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.measures import Measure
@@ -34,7 +32,7 @@ from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.log_changes import changed_since
 from airflow_kafka_offsets.pipelines.publisher import handed_over, proved_for, publish, take_over
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.runs.hole_policy import Loader, SeenHoles, refusal
+from airflow_kafka_offsets.runs.loader import Loader, SeenHoles, refusal
 from airflow_kafka_offsets.submission.prepared_load import PreparedLoad
 from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger, is_loaded
 
@@ -220,7 +218,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         loader = Loader.of(context, folder.attempt(result.attempt))
         holes = SeenHoles.around(around, loader)
         told = replace(tiling, problems=(*tiling.problems, *map(str, holes.missing)))
-        self.seen = SeenWindow(pinned, output=result.output, further=result.further, verdict=verdict, tiling=told)
+        self.seen = TaskWindow(pinned, output=result.output, further=result.further, verdict=verdict, tiling=told)
         if not verdict.proved or not tiling.tiles:
             raise UnprovenError(
                 f"Window {ref.window} isn't proved: {'; '.join((str(verdict), *tiling.problems))}."

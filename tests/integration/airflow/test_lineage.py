@@ -19,7 +19,7 @@ from airflow.sdk import Asset, BaseOperator
 from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.lineage.seen_window import SeenWindow
+from airflow_kafka_offsets.lineage.task_window import TaskWindow
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -114,7 +114,7 @@ class TestResolve:
     def test_of_many_partitions_a_hundred_ranges_are_told_and_the_totals_of_all(self) -> None:
         manifest = manifest_of(("t", partition, 4, 4 if partition == 0 else 6) for partition in range(1000))
         task = KafkaResolveWindowOperator(task_id="r", pipeline="flights", topics="t")
-        task.seen = SeenWindow(PinnedManifest("file:/manifest.json", manifest.sha256, manifest), ("broker:9092",))
+        task.seen = TaskWindow(PinnedManifest("file:/manifest.json", manifest.sha256, manifest), ("broker:9092",))
         facet = told(task)["inputs"][0]["inputFacets"][FACET]
         assert (facet["offsets"], facet["partitions"], len(facet["ranges"])) == (1998, 999, 100)
         assert facet["ranges"][0] == {"partition": 1, "startOffset": 4, "endOffset": 6}

@@ -1,4 +1,5 @@
-"""Holes as tasks report them: which ones Airflow is loading right now, and the command that loads the others."""
+"""The loader: the Dag that loads a pipeline's windows; the holes that it is loading right now, as tasks report them;
+and the command with which it loads the others."""
 
 from __future__ import annotations
 

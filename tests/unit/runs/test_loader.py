@@ -11,7 +11,7 @@ from airflow.sdk import CronDataIntervalTimetable, CronTriggerTimetable
 
 from airflow_kafka_offsets.ledger.holes import Stretch
 from airflow_kafka_offsets.offsets.instants import instant_ms
-from airflow_kafka_offsets.runs.hole_policy import Loader
+from airflow_kafka_offsets.runs.loader import Loader
 from airflow_kafka_offsets.runs.schedule import Schedule
 
 HOUR_THAT_WAS_LEFT_OUT = (datetime(2026, 10, 24, 22, tzinfo=UTC), datetime(2026, 10, 24, 23, tzinfo=UTC))
