@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, OverlapPolicy
+from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, HolePolicy, OverlapPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ _LEDGER_GROUP = Group(
             _arg("--full", help="Also read windows again that were verified before", action="store_true"),
             _policy(
                 "--on-hole",
-                "warn",
+                HolePolicy,
                 "If offsets between published windows are in none: fail (default), or warn: report them but exit with "
                 "0, for example during a backfill",
             ),

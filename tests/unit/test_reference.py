@@ -179,6 +179,15 @@ def test_every_command_and_each_of_its_options_is_on_the_page() -> None:
         assert [flag for flag in options(command) if flag not in page] == [], name
 
 
+def test_the_default_of_an_option_is_one_of_its_words() -> None:
+    (group,) = get_cli_commands()
+    assert isinstance(group, GroupCommand)
+    chosen = [(name, arg) for name, command in commands(group) for arg in command.args if "choices" in arg.kwargs]
+    wrong = [(name, arg.flags) for name, arg in chosen if arg.kwargs.get("default") not in arg.kwargs["choices"]]
+    assert chosen
+    assert wrong == []
+
+
 def unknown_in(words: list[str]) -> list[str]:
     """What a command line has that ours doesn't know; words in capitals stand for others."""
     place: Command | Group = COMMANDS
