@@ -43,8 +43,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_SETTLED = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
-"""Kafka calls these retriable because a broker's metadata may lag; the client has already refreshed it."""
+_NO_SUCH_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
+"""Kafka calls these retriable because a broker's metadata may lag."""
 
 _SHOWN = 3
 """How many items an error message names before it counts the rest."""
@@ -56,7 +56,7 @@ class ResponseError:
 
     :param name: Kafka's own name, for example ``UNKNOWN_TOPIC_OR_PARTITION``.
     :param code: Kafka's error code. Client-side failures use them too: 7 for a timeout, 13 for a lost connection.
-    :param retriable: whether asking again may help.
+    :param retriable: Kafka's own flag: whether asking again may help, with fresh metadata.
     :param message: details from the broker or the client; may be empty.
     """
 
@@ -64,6 +64,12 @@ class ResponseError:
     code: int
     retriable: bool
     message: str = ""
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether asking again may help although the metadata is fresh. An unknown topic is then final: every broker
+        knows all topics, so it was deleted or never existed."""
+        return self.retriable and self.name not in _NO_SUCH_TOPIC
 
     def __str__(self) -> str:
         return f"{self.name} ({self.code})" + (f": {self.message}" if self.message else "")
@@ -118,7 +124,7 @@ class OffsetsError(KafkaOffsetsError):
 
     @property
     def retriable(self) -> bool:
-        return all(error.retriable and error.name not in _SETTLED for _, error in self.failures)
+        return all(error.may_pass for _, error in self.failures)
 
 
 class OutdatedSurveyError(KafkaOffsetsError):

@@ -108,13 +108,6 @@ def _words(error: BaseException) -> str:
     return _ERRNO.sub(lambda match: os.strerror(int(match[1])).lower(), text)
 
 
-def may_be_told_yet(error: ResponseError) -> bool:
-    """Whether to ask again which broker is the leader or coordinator. UNKNOWN_TOPIC_OR_PARTITION is final here: every
-    broker knows all topics, so the topic was deleted or never existed.
-    """
-    return error.retriable and error.code != Code.UNKNOWN_TOPIC_OR_PARTITION
-
-
 def is_stale(error: ResponseError) -> bool:
     """Whether the broker asked may no longer be the leader or coordinator."""
     return bool(kafka_errors.for_code(error.code).invalid_metadata) or error.code in _STALE_BESIDES

@@ -13,7 +13,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
-from airflow_kafka_offsets.client.connection.response_errors import Code, may_be_told_yet, response_error
+from airflow_kafka_offsets.client.connection.response_errors import Code, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.routing.metadata import TopicMetadata, TopicsMetadata
@@ -37,7 +37,7 @@ def parse_topic_configs(response: Any) -> dict[str, dict[str, str]]:
     """
     for topic in response.results:
         error = response_error(topic.error_code)
-        if error is not None and may_be_told_yet(error):
+        if error is not None and error.may_pass:
             message = f"the settings of topic {topic.resource_name}: {error.name}"
             raise RequestFailedError(replace(error, message=message))
     return {

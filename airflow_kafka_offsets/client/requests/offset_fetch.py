@@ -49,8 +49,6 @@ TopicIds = Mapping[str, str]
 
 _NEWEST_BY_NAME = 9
 _ALL_TOPICS = 2
-_SETTLED = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID)
-"""Errors that aren't retried: if a topic is missing, asking the coordinator again doesn't help."""
 _LEFT_OUT = left_out("the coordinator")
 
 
@@ -120,11 +118,7 @@ def passing_error(commits: CommittedOffsets) -> ResponseError | None:
     """A partition's transient error, for which the coordinator is asked again, such as UNSTABLE_OFFSET_COMMIT while a
     transaction is being committed (E31); None if there is none.
     """
-    return next((commit.error for commit in commits.unordered() if _may_pass(commit.error)), None)
-
-
-def _may_pass(error: ResponseError | None) -> bool:
-    return error is not None and error.retriable and error.code not in _SETTLED
+    return next((each.error for each in commits.unordered() if each.error is not None and each.error.may_pass), None)
 
 
 class _Fetch:
@@ -199,7 +193,7 @@ class _Fetch:
         if known is not None:
             offsets = CommittedOffsets([*known.offsets, *offsets])
         answer = replace(answer, offsets=offsets)
-        unstable = [commit for commit in offsets.unordered() if _may_pass(commit.error)]
+        unstable = [each for each in offsets.unordered() if each.error is not None and each.error.may_pass]
         self._passing[answer.group] = unstable[0].error if unstable else None
         if unstable:
             self._known[answer.group] = answer

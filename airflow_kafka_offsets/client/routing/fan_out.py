@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
-from airflow_kafka_offsets.client.connection.response_errors import is_stale, left_out, may_be_told_yet
+from airflow_kafka_offsets.client.connection.response_errors import is_stale, left_out
 from airflow_kafka_offsets.client.connection.transport import NodeId, failure_of
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
@@ -81,7 +81,7 @@ class FanOut(Generic[P, R]):
             place = places[piece]
             if isinstance(place, ResponseError):
                 self._results[piece] = self._failed(piece, place)
-                if may_be_told_yet(place):
+                if place.may_pass:
                     homeless.append(piece)
             else:
                 shards[place].append(piece)

@@ -15,13 +15,7 @@ from typing import Any, Self, TypeVar
 from kafka.protocol.metadata import MetadataRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
-from airflow_kafka_offsets.client.connection.response_errors import (
-    Code,
-    left_out,
-    may_be_told_yet,
-    named_error,
-    response_error,
-)
+from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError, Transport
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.wire import or_none
@@ -203,7 +197,7 @@ class Leaders:
         patience = deadline.within(deadline.remaining_s() / 2)
         metadata = await self.describe(topics, deadline)
         for attempt in count():
-            open_ones = [topic.topic for topic in metadata if topic.error is not None and may_be_told_yet(topic.error)]
+            open_ones = [topic.topic for topic in metadata if topic.error is not None and topic.error.may_pass]
             pause = backoff_s(attempt)
             if not open_ones or not patience.allows(pause):
                 break
