@@ -1,21 +1,18 @@
 """``OffsetsClient``: everything this package asks of Kafka, each as one blocking call.
 
-Every call has one deadline that covers connecting, retries and back-off. Errors of single partitions and groups are
-data on their elements. Each method documents what it raises; any of them may also raise
-:class:`.errors.ClusterUnreachableError` (no broker answered) and :class:`.errors.AuthenticationError`.
+Every call has one deadline that covers connecting, retries and back-off. An answer has an element for every partition,
+group or position that was asked for; errors of single ones are data on their elements. Each method documents what it
+raises; any of them may also raise :class:`.errors.ClusterUnreachableError` (no broker answered) and
+:class:`.errors.AuthenticationError`.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Self
 
-from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
-from airflow_kafka_offsets.client.connection.transport import Transport
 from airflow_kafka_offsets.client.lookups.cut_log_lookup import mark_cut
 from airflow_kafka_offsets.client.lookups.group_lag_lookup import lags_on_committed, lags_on_partitions, lags_on_topics
 from airflow_kafka_offsets.client.lookups.instant_lookup import (
@@ -36,9 +33,8 @@ from airflow_kafka_offsets.client.requests.list_offsets import fetch_extents, fe
 from airflow_kafka_offsets.client.requests.offset_commit import send_commit, send_delete
 from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets, fetch_zookeeper_offsets, own_topic_ids
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_epoch_ends
-from airflow_kafka_offsets.client.routing.coordinators import Coordinators
-from airflow_kafka_offsets.client.routing.metadata import Leaders, TopicsMetadata, partitions_of
-from airflow_kafka_offsets.client.routing.session import Session
+from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
+from airflow_kafka_offsets.client.routing.session import Session, Sessions
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffsets,
@@ -61,10 +57,6 @@ from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 
-P = ParamSpec("P")
-T = TypeVar("T")
-log = logging.getLogger(__name__)
-
 
 class OffsetsClient:
     """Asks one Kafka cluster for offsets. A context manager. Connects on the first call; use it from one thread at a
@@ -76,16 +68,18 @@ class OffsetsClient:
     def __init__(self, settings: ClientSettings, *, timeout_s: float = 30.0) -> None:
         if timeout_s <= 0:
             raise ConfigurationError(f"timeout_s must be more than 0 seconds, not {timeout_s}.")
-        self._settings = settings
-        self._timeout_s = timeout_s
-        self._opened: Session | None = None
-        self.throttle_time_ms = 0
-        """The longest time that a broker throttled the last call (quotas, KIP-124), in milliseconds; 0 if none did."""
+        self._sessions = Sessions(settings, timeout_s)
+        self._ask = self._sessions.ask
 
     @property
     def bootstrap_servers(self) -> tuple[str, ...]:
         """Where the first connection goes, as ``host:port``."""
-        return self._settings.bootstrap_servers
+        return self._sessions.settings.bootstrap_servers
+
+    @property
+    def throttle_time_ms(self) -> int:
+        """The longest time that a broker throttled the last call (quotas, KIP-124), in milliseconds; 0 if none did."""
+        return self._sessions.throttle_time_ms
 
     def __enter__(self) -> Self:
         return self
@@ -95,30 +89,7 @@ class OffsetsClient:
 
     def close(self) -> None:
         """Close all connections. The next call reconnects."""
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.transport.close()
-
-    def _ask(
-        self, work: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        session = self._session()
-        session.transport.throttle_time_ms = 0
-        try:
-            return session.transport.run(lambda: work(session, *args, **kwargs), session.deadline)
-        finally:
-            self.throttle_time_ms = session.transport.throttle_time_ms
-            if self.throttle_time_ms:
-                log.info("Kafka throttled this client for %s ms: a quota is used up", self.throttle_time_ms)
-
-    def _session(self) -> Session:
-        """The connections and metadata kept from earlier calls, with a new deadline."""
-        deadline = Deadline.after(self._timeout_s)
-        if self._opened is None:
-            # Limiting one answer to half of the deadline leaves time to ask the next leader when a broker hangs.
-            transport = Transport(self._settings, self._settings.request_timeout_s or self._timeout_s / 2)
-            self._opened = Session(transport, deadline, Leaders(transport), Coordinators(transport))
-        return replace(self._opened, deadline=deadline)
+        self._sessions.close()
 
     def cluster_id(self) -> str:
         """The cluster's id (Metadata, key 3, v2+).
@@ -159,9 +130,9 @@ class OffsetsClient:
     ) -> ListedOffsets:
         """The offset that satisfies a spec, per partition (ListOffsets, key 2; versions in :mod:`.list_offsets`).
 
-        Returns an element for every partition. An unknown topic or partition, a missing leader or permission, and a
-        broker too old for the spec are errors of the affected partitions alone. "No record at or after the instant" is
-        an outcome that also says why (E1); finding out takes another round for those partitions.
+        An unknown topic or partition, a missing leader or permission, and a broker too old for the spec are errors of
+        the affected partitions alone. "No record at or after the instant" is an outcome that also says why (E1);
+        finding out takes another round for those partitions.
 
         :param isolation_level: which records are visible (KIP-98): ``latest`` is the last stable offset under
             ``read_committed`` and the high watermark under ``read_uncommitted``.
@@ -187,9 +158,7 @@ class OffsetsClient:
     def segment_offsets(
         self, partitions: Iterable[TopicPartition], before: OffsetSpec = OffsetSpec.LATEST, *, max_offsets: int = 1000
     ) -> SegmentsOffsets:
-        """Where log segments start, newest first (ListOffsets, version 0, which Kafka 4.0 dropped).
-
-        Returns an element for every partition; UNSUPPORTED_VERSION from newer brokers.
+        """Where log segments start, newest first (ListOffsets, version 0). UNSUPPORTED_VERSION from Kafka 4.0 on.
 
         :param before: an instant, for segments written before it; ``latest``, for the log end followed by all segments;
             or ``earliest``.
@@ -200,25 +169,23 @@ class OffsetsClient:
         return self._ask(fetch_segment_offsets, list(partitions), before, max_offsets)
 
     def log_extents(self, partitions: Iterable[TopicPartition]) -> LogExtents:
-        """Log start, high watermark and last stable offset, in one round (three ListOffsets, key 2).
-
-        Returns an element for every partition: complete, or in error.
+        """Log start, high watermark and last stable offset, in one round (three ListOffsets, key 2). An element has all
+        of them, or is in error.
         """
         return self._ask(fetch_extents, list(partitions))
 
     def log_sizes(self, partitions: Iterable[TopicPartition]) -> LogSizes:
         """Size of each log on its leader's disk, in bytes (DescribeLogDirs, key 35, KIP-113).
 
-        Returns an element for every partition; UNSUPPORTED_VERSION from brokers before 1.0. Needs the ACL Describe on
-        the cluster.
+        UNSUPPORTED_VERSION from brokers before 1.0. Needs the ACL Describe on the cluster.
         """
         return self._ask(fetch_log_sizes, list(partitions))
 
     def epoch_ends(self, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
         """Where leader epochs end in their logs (OffsetForLeaderEpoch, key 23, KIP-101, KIP-320).
 
-        Returns an element for every epoch, in order; UNSUPPORTED_VERSION from brokers before 2.1. If an epoch ends
-        before an offset that was read under it, the log was truncated there, even if it has grown past that since.
+        UNSUPPORTED_VERSION from brokers before 2.1. If an epoch ends before an offset that was read under it, the log
+        was truncated there, even if it has grown past that since.
 
         :param epochs: any number per partition, each 0 or more.
         """
@@ -230,8 +197,7 @@ class OffsetsClient:
     def survey(self, topics: Iterable[str]) -> Survey:
         """Everything a snapshot of some topics is made from: cluster id, facts, and log extents, in two rounds.
 
-        The extents have an element for every partition of the topics. For snapshots at instants, call :meth:`look_up`
-        next.
+        For snapshots at instants, call :meth:`look_up` next.
 
         :raises OffsetsError: naming every topic that is unknown or may not be described.
         :raises ClusterError: when the brokers are too old to have a cluster id.
@@ -247,9 +213,9 @@ class OffsetsClient:
     ) -> dict[int, ListedOffsets]:
         """The first record at or after each of several instants, on all partitions of a survey (ListOffsets, key 2).
 
-        Takes one round, and one more if a partition has no record at or after an instant. Returns, by instant, an
-        element for every partition. A partition whose extent is in error isn't asked, and its elements have that error.
-        All instants share one deadline, so split a long backfill into several calls with the same survey.
+        Takes one round, and one more if a partition has no record at or after an instant. A partition whose extent is
+        in error isn't asked, and its elements have that error. All instants share one deadline, so split a long
+        backfill into several calls with the same survey.
 
         :param survey: the answer of an earlier :meth:`survey`. "No record at or after the instant" stands for its log
             ends (E2).
@@ -263,8 +229,7 @@ class OffsetsClient:
     def producers(self, partitions: Iterable[TopicPartition]) -> Producers:
         """Producers that write to each partition, and their open transactions (DescribeProducers, key 61, KIP-664).
 
-        Returns an element for every partition; UNSUPPORTED_VERSION from brokers before 2.8. Needs the ACL Read on the
-        topic.
+        UNSUPPORTED_VERSION from brokers before 2.8. Needs the ACL Read on the topic.
         """
         return self._ask(fetch_producers, list(partitions))
 
@@ -277,9 +242,9 @@ class OffsetsClient:
     ) -> FirstRecords:
         """The first visible record at or after each position, read from the log (Fetch, key 1). Needs the ACL Read.
 
-        Returns an element for every position. Skips transaction markers, aborted records and gaps left by compaction
-        (E11, E12), even if a timestamp look-up matches them (E41). A position below the log start means the log start.
-        Findings are kept for a minute, so that a poll doesn't read the same tail again.
+        Skips transaction markers, aborted records and gaps left by compaction (E11, E12), even if a timestamp look-up
+        matches them (E41). A position below the log start means the log start. Findings are kept for a minute, so that
+        a poll doesn't read the same tail again.
 
         :param isolation_level: which records are visible, and where the log ends (E13).
         :param at_or_after_ms: only records with this timestamp or a later one, Unix milliseconds; None for any record.
@@ -308,8 +273,8 @@ class OffsetsClient:
         """Counts of records, aborted records, markers, and offsets without any of these, in ranges of logs (Fetch,
         key 1). Needs the ACL Read.
 
-        Returns an element for every range, in error if it couldn't be counted to its end. Reads all bytes of the
-        ranges, however long that takes: it works in rounds, each with a deadline of its own, while they make progress.
+        A range that couldn't be counted to its end is in error. Reads all bytes of the ranges, however long that takes:
+        it works in rounds, each with a deadline of its own, while they make progress.
         """
         count = LogCount(ranges, IsolationLevel.of(isolation_level))
         while not count.is_over:
@@ -333,9 +298,8 @@ class OffsetsClient:
     ) -> GroupsOffsets:
         """Committed offsets of groups (FindCoordinator, key 10; OffsetFetch, key 9, KIP-709 and KIP-447).
 
-        Returns an element for every group. When asked for all commits of a group, Kafka silently leaves out topics that
-        may not be described (E32); name the partitions to get an error instead. Waits for commits that are part of an
-        open transaction (E31).
+        When asked for all commits of a group, Kafka silently leaves out topics that may not be described (E32); name
+        the partitions to get an error instead. Waits for commits that are part of an open transaction (E31).
 
         :param groups: partitions by group id; None for all commits of the group.
         :param topic_ids: expected ids by topic name. If another topic has the name now, brokers from 4.1 on answer
@@ -384,10 +348,7 @@ class OffsetsClient:
         return self._ask(lags_on_topics, wanted, several(topics), level, both_ends)
 
     def describe_groups(self, groups: Iterable[str]) -> GroupDescriptions:
-        """Kind, state and members of groups (DescribeGroups, key 15; ConsumerGroupDescribe, key 69, KIP-848).
-
-        Returns an element for every group, even if it doesn't exist.
-        """
+        """Kind, state and members of groups (DescribeGroups, key 15; ConsumerGroupDescribe, key 69, KIP-848)."""
         return self._ask(fetch_descriptions, several(groups))
 
     def all_groups(self) -> list[str]:
@@ -403,7 +364,7 @@ class OffsetsClient:
     ) -> CommittedOffsets:
         """Commit a group's offsets (OffsetCommit, key 8); creates the group if it doesn't exist.
 
-        Returns an element for every partition: the offset as committed, or Kafka's error.
+        An element has the offset as committed, or Kafka's error.
 
         :param topic_ids: as for :meth:`committed_offsets`.
         :raises CommitRefusedError: when the group has active members.
@@ -414,9 +375,7 @@ class OffsetsClient:
         return self._ask(send_commit, group, offsets, own_topic_ids(topic_ids))
 
     def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> CommittedOffsets:
-        """Delete a group's commits on some partitions (OffsetDelete, key 47, KIP-496).
-
-        Returns an element for every partition: without an offset, or with Kafka's error.
+        """Delete a group's commits on some partitions (OffsetDelete, key 47, KIP-496). No element has an offset.
 
         :raises CommitRefusedError: when active members of the group read the topics.
         """

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from kafka.future import Future
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.connection.transport import NodeId, Transport
 from airflow_kafka_offsets.client.records.record_findings import RecordFindings
 from airflow_kafka_offsets.client.routing.coordinators import Coordinators
 from airflow_kafka_offsets.client.routing.metadata import Leaders, TopicsMetadata
+
+P = ParamSpec("P")
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 _AT_ONCE = 4
 """Maximum number of concurrent requests to one leader."""
@@ -87,3 +93,44 @@ class Session:
     async def beside(self, *works: Callable[[], Awaitable[Any]]) -> Any:
         """Run different requests concurrently and return their results in order."""
         return await self.transport.gather(works)
+
+
+class Sessions:
+    """The sessions of one client, one after the other. Connects on the first call.
+
+    :param timeout_s: how long each call may take, in seconds.
+    """
+
+    def __init__(self, settings: ClientSettings, timeout_s: float) -> None:
+        self.settings = settings
+        self.timeout_s = timeout_s
+        self.throttle_time_ms = 0
+        self._opened: Session | None = None
+
+    def ask(
+        self, work: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Do a call's work in a session of its own, and block until its end."""
+        session = self._next()
+        session.transport.throttle_time_ms = 0
+        try:
+            return session.transport.run(lambda: work(session, *args, **kwargs), session.deadline)
+        finally:
+            self.throttle_time_ms = session.transport.throttle_time_ms
+            if self.throttle_time_ms:
+                log.info("Kafka throttled this client for %s ms: a quota is used up", self.throttle_time_ms)
+
+    def _next(self) -> Session:
+        """The connections and metadata kept from earlier calls, with a new deadline."""
+        deadline = Deadline.after(self.timeout_s)
+        if self._opened is None:
+            # Limiting one answer to half of the deadline leaves time to ask the next leader when a broker hangs.
+            transport = Transport(self.settings, self.settings.request_timeout_s or self.timeout_s / 2)
+            self._opened = Session(transport, deadline, Leaders(transport), Coordinators(transport))
+        return replace(self._opened, deadline=deadline)
+
+    def close(self) -> None:
+        """Close all connections. The next call reconnects."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.transport.close()

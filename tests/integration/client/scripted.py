@@ -123,7 +123,7 @@ class ScriptedCluster:
 
     def given_time(self, client: OffsetsClient) -> OffsetsClient:
         """The same client with as much time as a busy machine needs, for the calls after one that was to time out."""
-        client._timeout_s = GRACE_S
+        client._sessions.timeout_s = GRACE_S
         return client
 
     def requests(self, request_class: Any, node: int | None = None) -> list[Any]:
