@@ -127,10 +127,10 @@ def new_ledger(root: str | None, pipeline: str) -> Ledger:
     :raises ConfigurationError: as :func:`kafka_client`, for the connection that the root names; without this check, the
         Amazon provider would continue without a connection.
     """
-    from airflow_kafka_offsets.hooks.ledger import open_ledger
+    from airflow_kafka_offsets.hooks.ledger import ledger_of
 
     _require_of_root(root)
-    return open_ledger(root, pipeline)
+    return ledger_of(root, pipeline)
 
 
 def stored_ledger(args: Any) -> Ledger:

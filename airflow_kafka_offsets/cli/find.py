@@ -17,8 +17,8 @@ from airflow_kafka_offsets.cli.printing import (
     row_of,
 )
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.findings import Findings, RecordQuery, find_records
 from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions
+from airflow_kafka_offsets.ledger.record_query import Findings, RecordQuery, find_records
 from airflow_kafka_offsets.ledger.whereabouts import Whereabouts
 from airflow_kafka_offsets.ledger.windows_at import WindowAt, WindowsAt
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant

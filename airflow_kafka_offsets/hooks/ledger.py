@@ -24,8 +24,8 @@ def ledger_root(root: str | None) -> str:
     return found
 
 
-def open_ledger(root: str | None, pipeline: str) -> Ledger:
-    """One pipeline's ledger.
+def ledger_of(root: str | None, pipeline: str) -> Ledger:
+    """One pipeline's ledger. Nothing is read or created: it need not exist.
 
     :param root: folder of all ledgers; None for the setting. May contain a connection id, before an ``@``.
     :raises ConfigurationError: when no root is configured, Airflow doesn't know its store, or the pipeline's name can't
@@ -47,7 +47,7 @@ def existing_ledger(root: str | None, pipeline: str) -> Ledger:
     :raises ConfigurationError: when it doesn't.
     :raises LedgerError: when it has another format.
     """
-    ledger = open_ledger(root, pipeline)
+    ledger = ledger_of(root, pipeline)
     if not ledger.exists():
         raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
     return ledger

@@ -35,8 +35,7 @@ from airflow_kafka_offsets.ledger.storage import (
 )
 from airflow_kafka_offsets.ledger.summaries import Checkpoints, WindowSummary, summarise, whole_day, without_replaced
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.ledger.window_index import WindowIndex
+from airflow_kafka_offsets.ledger.window_folders import WindowFolders, WindowIndex
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
@@ -76,7 +75,7 @@ class Ledger:
     def uri(self) -> str:
         return str(self.folder)
 
-    def open(self, topics: Iterable[str], cluster_id: str, isolation_level: IsolationLevel) -> None:
+    def create_or_check(self, topics: Iterable[str], cluster_id: str, isolation_level: IsolationLevel) -> None:
         """Create the pipeline, or check that the existing one matches.
 
         Topics may be added; a new topic starts like a new partition. Creating the ledger gives it its identity, after a
@@ -162,7 +161,7 @@ class Ledger:
             )
 
     def exists(self) -> bool:
-        """Whether the pipeline was ever opened.
+        """Whether the ledger was created.
 
         :raises LedgerError: when the ledger has another format.
         :raises LedgerCorruptError: when ``pipeline.json`` is damaged.

@@ -1,15 +1,15 @@
-"""The windows of a ledger, in folders by month and revision, found by name."""
+"""The windows of a ledger: in folders by month and revision, found by name; and their index, in order of time."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import accumulate, chain, islice
 
 from airflow_kafka_offsets.errors import LedgerError, WindowOverlapError
 from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names, names_below
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.ledger.window_index import WindowIndex
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.proof.publication import PUBLICATIONS, Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
@@ -20,6 +20,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import (
     published_again_marker,
     revision_folder,
     revisions_of,
+    window_extent,
 )
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
@@ -205,6 +206,69 @@ class WindowFolders:
 
     def _names_of(self, window: str) -> list[str]:
         return [name for name in self.names([month_of(window)]) if name.startswith(window)]
+
+
+class WindowIndex:
+    """The windows that count, with their revisions and times, in order of time; from one listing.
+
+    File names tell all that, so no file is read. To ask several questions about the same moment, share one index; to
+    see later changes, make a new one.
+
+    :param names: names in the months' folders.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.live = live_revisions(names)
+        """The revisions that count, oldest first, by window, in order of the windows' starts."""
+        self.extents = {window: window_extent(window) for window in self.live}
+        """Starts and ends, Unix milliseconds."""
+        self._by_start = list(self.live)
+        self._by_end = sorted(self._by_start, key=self._end_ms)
+        # The latest end of the windows up to each one: so that a search back in time can stop.
+        self._reach = list(accumulate((end_ms for _, end_ms in self.extents.values()), max))
+
+    def latest_first(self) -> list[str]:
+        """All windows, the one that ends last first."""
+        return self._by_end[::-1]
+
+    def ending_by(self, time_ms: int) -> Iterator[str]:
+        """The windows that end at or before a time, the one that ends last first."""
+        place = bisect_right(self._by_end, time_ms, key=self._end_ms)
+        return map(self._by_end.__getitem__, range(place - 1, -1, -1))
+
+    def starting_from(self, time_ms: int) -> Iterator[str]:
+        """The windows that start at or after a time, in order of their starts."""
+        return islice(self._by_start, self._place(time_ms), None)
+
+    def crossing(self, start_ms: int, end_ms: int) -> list[str]:
+        """The windows that overlap the time between two instants, in order of their starts."""
+        place, found = self._place(end_ms), []
+        while place and self._reach[place - 1] > start_ms:
+            place -= 1
+            if self.extents[self._by_start[place]][1] > start_ms:
+                found.append(self._by_start[place])
+        return found[::-1]
+
+    def in_a_row(self, apart: Collection[int] = ()) -> list[str]:
+        """Windows that don't overlap each other in time, in order. Of windows that do, the ones that end first, so one
+        that spans many others is left out.
+
+        :param apart: instants, Unix milliseconds: windows that start or end there are left out.
+        """
+        row: list[str] = []
+        until_ms = 0
+        # Of windows that end together, the shortest comes first.
+        for window, (start_ms, end_ms) in sorted(self.extents.items(), key=lambda each: (each[1][1], -each[1][0])):
+            if start_ms >= until_ms and start_ms not in apart and end_ms not in apart:
+                row.append(window)
+                until_ms = end_ms
+        return row
+
+    def _end_ms(self, window: str) -> int:
+        return self.extents[window][1]
+
+    def _place(self, time_ms: int) -> int:
+        return bisect_left(self._by_start, time_ms, key=lambda window: self.extents[window][0])
 
 
 def taken_back(folder: WindowFolder) -> WindowOverlapError:

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary, summary_of
 from airflow_kafka_offsets.ledger.whereabouts import Whereabouts, place_of
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.ledger.window_index import WindowIndex
+from airflow_kafka_offsets.ledger.window_folders import WindowIndex
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import revisions_of, window_extent

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
 
-from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.hooks.ledger import ledger_of
 from airflow_kafka_offsets.ledger.storage import plain_uri
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.page_address import window_address
@@ -76,7 +76,7 @@ def window_page(pinned: PinnedManifest) -> str:
 def _is_on_page(pinned: PinnedManifest) -> bool:
     """Whether the window's ledger is below the root in Airflow's settings: the page shows no others."""
     try:
-        ledger = open_ledger(None, pinned.manifest.pipeline)
+        ledger = ledger_of(None, pinned.manifest.pipeline)
         return pinned.uri.startswith(f"{plain_uri(ledger.folder)}/windows/")
     except Exception:  # a task with its own ledger_root must not fail because the setting is wrong
         return False

@@ -11,7 +11,8 @@ from airflow_kafka_offsets.arguments import one_of
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import HoleError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.ledger.holes import Surroundings, telling_leftovers
+from airflow_kafka_offsets.ledger.holes import Surroundings
+from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffset,
     CommittedOffsets,

@@ -13,8 +13,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 from airflow_kafka_offsets.arguments import as_topics, one_of
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.ledger import ledger_root, open_ledger
-from airflow_kafka_offsets.ledger.holes import telling_leftovers
+from airflow_kafka_offsets.hooks.ledger import ledger_of, ledger_root
+from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.instants import given_instant, now_ms
@@ -90,7 +90,7 @@ class KafkaPipelineOperator(BaseOperator):
         one_of("on_future_record", self.on_future_record, *get_args(FuturePolicy))
         topics, level = as_topics(self.topics, self.topic_pattern), IsolationLevel.of(self.isolation_level)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
-            ledger = open_ledger(self.ledger_root, self.pipeline)
+            ledger = ledger_of(self.ledger_root, self.pipeline)
             yield SnapshotMaker(client, ledger, topics, level, self.on_future_record)
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.holes import telling_leftovers
+from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.offsets.instants import given_instant
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, snapshot_warnings
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaPipelineOperator, failing_fast

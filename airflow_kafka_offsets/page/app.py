@@ -22,7 +22,7 @@ from airflow_kafka_offsets.errors import (
     OffsetsError,
     TopicChangedError,
 )
-from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.hooks.ledger import ledger_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME, is_window
@@ -219,7 +219,7 @@ def _serve_kafka(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
             topics = json.loads(overview.shown)["topics"]
 
             def ask() -> Answer:
-                return Answer(encoded(kafka_now(open_ledger(None, pipeline), overview.summaries, topics, group)))
+                return Answer(encoded(kafka_now(ledger_of(None, pipeline), overview.summaries, topics, group)))
 
             found = _of_kafka(reader, lambda: kept.get(pipeline, (permitted.read_ms, group), ask))
         return _json(_dates(found), found.answer.shown)

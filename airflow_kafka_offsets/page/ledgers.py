@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.hooks.ledger import ledger_root, open_ledger
+from airflow_kafka_offsets.hooks.ledger import ledger_of, ledger_root
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import LedgerPath, in_parallel, names, read
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE, PIPELINE_NAME
@@ -60,7 +60,7 @@ class Ledgers:
 
         :param question: the cache's key: differs from those of other questions.
         """
-        return self._cache.get(pipeline, question, lambda: read(open_ledger(None, pipeline)))
+        return self._cache.get(pipeline, question, lambda: read(ledger_of(None, pipeline)))
 
 
 def _pipelines() -> list[str]:

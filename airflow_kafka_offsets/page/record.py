@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.findings import RecordQuery, find_records
 from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.record_query import RecordQuery, find_records
 from airflow_kafka_offsets.ledger.windows_at import WindowAt
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 from airflow_kafka_offsets.page.answer import Answer, encoded

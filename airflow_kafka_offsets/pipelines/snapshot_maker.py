@@ -148,8 +148,8 @@ class SnapshotMaker:
         return {snapshot.number for snapshot in snapshots} <= self._together
 
     def check_ledger(self) -> None:
-        """Check that the ledger belongs to this cluster and covers these topics, when no snapshot has to be made."""
-        self.ledger.open(self._topics(), self.client.cluster_id(), self.isolation_level)
+        """Check that the ledger belongs to this cluster and covers these topics, when it has all snapshots already."""
+        self.ledger.create_or_check(self._topics(), self.client.cluster_id(), self.isolation_level)
 
     def future_record(self, snapshot: OffsetSnapshot) -> FutureRecordError | None:
         """The error for a snapshot at a record from the future; None if there is no such record, or only a warning."""
@@ -195,7 +195,7 @@ class SnapshotMaker:
         for tries in range(1, _MOST_SURVEYS + 1):
             snapshots = made(asked.survey)
             # Only after the survey: otherwise a misspelt topic would belong to the pipeline for good.
-            self.ledger.open(asked.survey.facts, asked.survey.cluster_id, self.isolation_level)
+            self.ledger.create_or_check(asked.survey.facts, asked.survey.cluster_id, self.isolation_level)
             try:
                 return self.ledger.snapshots.append(snapshots, known=asked.known, revising=revising), asked
             except OutdatedSurveyError as error:

@@ -11,7 +11,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.hooks.ledger import ledger_of
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.references.snapshot_ref import last_published_end, offsets_in
@@ -84,5 +84,5 @@ class KafkaNewDataSensor(KafkaWaitSensor):
             )
         if self.pipeline is None:
             return offsets_in(self.since, "since")
-        ledger = open_ledger(self.ledger_root, self.pipeline)
+        ledger = ledger_of(self.ledger_root, self.pipeline)
         return self.kept_offsets(context, [ledger.uri], lambda: last_published_end(ledger))

@@ -55,7 +55,7 @@ def _wide_snapshot(clusters: Clusters, folder: Path) -> Iterator[Row]:
 
 
 def _write_year(year: Ledger) -> None:
-    year.open(["t"], "cluster-1", _LEVEL)
+    year.create_or_check(["t"], "cluster-1", _LEVEL)
     boundaries = [snapshot({0: (hour + 9_000) * 10}, at_ms=T0 + hour * HOUR_MS) for hour in (*_YEAR, 0)]
     for start, end in pairwise(year.snapshots.append(boundaries)):
         pinned = pin_window(year, start, end)

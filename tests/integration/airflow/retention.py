@@ -27,7 +27,7 @@ def remember_growth(client: OffsetsClient, ledger: Ledger, topic: str, minutes: 
     snapshot = OffsetSnapshot(
         AsOf(AsOfKind.EARLIEST), survey.cluster_id, level, resolved_at_ms, survey.facts, at_earliest(survey.extents)
     )
-    ledger.open([topic], survey.cluster_id, level)
+    ledger.create_or_check([topic], survey.cluster_id, level)
     ledger.snapshots.append([snapshot])
 
 
@@ -36,7 +36,7 @@ def store(client: OffsetsClient, ledger: Ledger, topic: str, offset: int) -> Off
     survey, level = client.survey([topic]), IsolationLevel.READ_COMMITTED
     boundaries = {key: replace(each, offset=offset) for key, each in at_latest(survey.extents, level).items()}
     as_of = AsOf(AsOfKind.GROUP, group="g") if ledger.exists() else AsOf(AsOfKind.LATEST)
-    ledger.open([topic], survey.cluster_id, level)
+    ledger.create_or_check([topic], survey.cluster_id, level)
     return ledger.snapshots.append(
         [OffsetSnapshot(as_of, survey.cluster_id, level, now_ms(), survey.facts, boundaries)]
     )[0]

@@ -119,13 +119,13 @@ class TestResolve:
         assert fails_with(OffsetsError, failed)
 
     def test_a_ledger_of_another_cluster_is_refused(self, ten: str, resolve: Resolve, ledger: Ledger) -> None:
-        ledger.open([ten], "some-other-cluster", IsolationLevel.READ_COMMITTED)
+        ledger.create_or_check([ten], "some-other-cluster", IsolationLevel.READ_COMMITTED)
         with pytest.raises(AirflowFailException, match="written by cluster some-other-cluster") as failed:
             resolve(ten, at(0), at(1))
         assert fails_with(TopicChangedError, failed)
 
     def test_and_told_from_a_topic_that_is_missing_there(self, resolve: Resolve, ledger: Ledger) -> None:
-        ledger.open(["of-another"], "some-other-cluster", IsolationLevel.READ_COMMITTED)
+        ledger.create_or_check(["of-another"], "some-other-cluster", IsolationLevel.READ_COMMITTED)
         with pytest.raises(AirflowFailException, match="written by cluster some-other-cluster"):
             resolve("of-another", at(0), at(1))
 

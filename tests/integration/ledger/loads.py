@@ -37,7 +37,7 @@ LATER_MS = T0 + 365 * 24 * HOUR_MS
 def open_ledger(root: Path) -> Ledger:
     """A new ledger of the topic ``t``."""
     made = Ledger(UPath(root), "loads")
-    made.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    made.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return made
 
 

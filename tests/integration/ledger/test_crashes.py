@@ -78,7 +78,7 @@ def at_every_step(work: Work, start: Path, tmp_path: Path) -> Iterator[Ledger]:
 
 
 def load_three(ledger: Ledger) -> None:
-    ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     for hour in (-30, -28, -29):
         load(ledger, hour)
     verify(ledger)
@@ -155,7 +155,7 @@ def resolve_anew(ledger: Ledger) -> None:
 def test_resolving_anew(tmp_path: Path) -> None:
     """Wherever it dies: afterwards the window counts once, from snapshots that count, and meets its neighbour."""
     start = ledger_in(tmp_path / "start")
-    start.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    start.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     resolve(start, 0)
     resolve(start, 1)
     for survivor in at_every_step(resolve_anew, tmp_path / "start", tmp_path):
@@ -168,7 +168,7 @@ def test_resolving_anew(tmp_path: Path) -> None:
 
 
 def take_increments(ledger: Ledger) -> None:
-    ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     for number, run in enumerate(("aa", "bb"), 1):
         if ledger.snapshots.increment(run) is None:
             first = ledger.snapshots.append([snapshot({0: 0}, at_ms=T0 + HOUR_MS, kind=AsOfKind.EARLIEST)])[0]

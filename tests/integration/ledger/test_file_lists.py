@@ -30,7 +30,7 @@ from tests.integration.ledger.loads import FILES, publish_result, resolve, resul
 @pytest.fixture
 def ledger(root: str) -> Ledger:
     opened = Ledger(ObjectStoragePath(root), "loads")
-    opened.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    opened.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return opened
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.findings import RecordQuery, find_records
 from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.record_query import RecordQuery, find_records
 from airflow_kafka_offsets.offsets.keys import partition_of_key
 from tests.integration.ledger.added_topics import ADDED, add_topic, at_hour
 from tests.integration.ledger.loads import OFFSETS, counted, open_ledger, pin, window

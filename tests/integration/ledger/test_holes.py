@@ -34,7 +34,7 @@ class Minutes:
 
     def __init__(self, folder: Path) -> None:
         self.ledger = Ledger(UPath(folder), "loads")
-        self.ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+        self.ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
 
     def pin(self, start: int, end: int, *, published: bool = False) -> PinnedManifest:
         ends = [snapshot({0: 1000 + each}, at_ms=T0 + each * MINUTE_MS) for each in (start, end)]
@@ -140,7 +140,7 @@ def test_a_topic_that_joined_in_time_without_a_window_has_a_hole_from_its_log_st
     log: Minutes, log_start: int, missing: int
 ) -> None:
     log.pin(0, 10, published=True)
-    log.ledger.open(["t", "u"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    log.ledger.create_or_check(["t", "u"], "cluster-1", IsolationLevel.READ_COMMITTED)
     pair = [_with_a_second_topic(minute, at, log_start) for minute, at in ((20, 10), (30, 15))]
     later = pin_window(log.ledger, *log.ledger.snapshots.append(pair))
     found = log.around(later).before()
@@ -219,7 +219,7 @@ def resolved_anew(
     forget_instants(log.ledger, [first])
     ends = [snapshot({0: offset}, at_ms=T0 + at * MINUTE_MS) for at, offset in ((0, 1000), (10, later), (20, 1020))]
     if added is not None:
-        log.ledger.open(["t", "u"], "cluster-1", IsolationLevel.READ_COMMITTED)
+        log.ledger.create_or_check(["t", "u"], "cluster-1", IsolationLevel.READ_COMMITTED)
         ends[1:] = [_with_another_topic(end, added) for end in ends[1:]]
     start, middle, end = log.ledger.snapshots.append(ends, revising=[first])
     newest, next_one = pin_window(log.ledger, start, middle), pin_window(log.ledger, middle, end)

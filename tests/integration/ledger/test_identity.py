@@ -18,7 +18,7 @@ from tests.integration.ledger.loads import resolve
 
 def opened(root: str) -> Ledger:
     ledger = Ledger(ObjectStoragePath(root), "loads")
-    ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return ledger
 
 

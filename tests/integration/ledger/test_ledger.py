@@ -145,38 +145,38 @@ class TestUris:
 class TestPipeline:
     def test_opening_it_twice_is_fine(self, ledger: Ledger) -> None:
         assert not ledger.exists()
-        ledger.open(["t"], "cluster-1", LEVEL)
-        ledger.open(["t"], "cluster-1", LEVEL)
+        ledger.create_or_check(["t"], "cluster-1", LEVEL)
+        ledger.create_or_check(["t"], "cluster-1", LEVEL)
         assert ledger.exists()
 
     def test_a_topic_may_be_added_but_not_dropped(self, ledger: Ledger) -> None:
-        ledger.open(["t", "u"], "cluster-1", LEVEL)
-        ledger.open(["t", "u", "v"], "cluster-1", LEVEL)
+        ledger.create_or_check(["t", "u"], "cluster-1", LEVEL)
+        ledger.create_or_check(["t", "u", "v"], "cluster-1", LEVEL)
         with pytest.raises(ConfigurationError, match="also covers u"):
-            ledger.open(["t"], "cluster-1", LEVEL)
+            ledger.create_or_check(["t"], "cluster-1", LEVEL)
 
     def test_a_ledger_of_another_cluster_is_refused(self, ledger: Ledger) -> None:
-        ledger.open(["t"], "cluster-1", LEVEL)
+        ledger.create_or_check(["t"], "cluster-1", LEVEL)
         with pytest.raises(TopicChangedError, match="written by cluster cluster-1"):
-            ledger.open(["t"], "cluster-2", LEVEL)
+            ledger.create_or_check(["t"], "cluster-2", LEVEL)
 
     def test_another_isolation_level_is_refused(self, ledger: Ledger) -> None:
         """E15."""
-        ledger.open(["t"], "cluster-1", LEVEL)
+        ledger.create_or_check(["t"], "cluster-1", LEVEL)
         with pytest.raises(ConfigurationError, match="use another pipeline name"):
-            ledger.open(["t"], "cluster-1", IsolationLevel.READ_UNCOMMITTED)
+            ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_UNCOMMITTED)
 
     def test_a_newer_format_is_refused(self, ledger: Ledger, path: PathOf) -> None:
         create_exclusive(path("loads") / "pipeline.json", b'{"format": 4}')
         with pytest.raises(LedgerError, match="format 4"):
-            ledger.open(["t"], "cluster-1", LEVEL)
+            ledger.create_or_check(["t"], "cluster-1", LEVEL)
 
     @pytest.mark.parametrize("content", [b"{}", b"\n", b'{"format": null}', b'{"format": 3}', b"[]", b'{"format":'])
     def test_a_damaged_pipeline_json_is_to_be_restored_and_not_to_be_left_behind(
         self, ledger: Ledger, path: PathOf, content: bytes
     ) -> None:
         create_exclusive(path("loads") / "pipeline.json", content)
-        for asked in (ledger.exists, lambda: ledger.open(["t"], "cluster-1", LEVEL)):
+        for asked in (ledger.exists, lambda: ledger.create_or_check(["t"], "cluster-1", LEVEL)):
             with pytest.raises(LedgerCorruptError, match=r"pipeline.json .*(R|r)estore") as refused:
                 asked()
             assert "another pipeline" not in str(refused.value)
@@ -266,7 +266,7 @@ class TestSnapshots:
 class TestWindows:
     @pytest.fixture
     def pinned(self, ledger: Ledger):  # type: ignore[no-untyped-def]
-        ledger.open(["t"], "cluster-1", LEVEL)
+        ledger.create_or_check(["t"], "cluster-1", LEVEL)
         first = ledger.snapshots.append([snapshot({0: 10})])[0]
         last = ledger.snapshots.append([snapshot({0: 30}, at_ms=T0 + HOUR_MS)])[0]
         return pin_window(ledger, first, last)
@@ -312,7 +312,7 @@ class TestWindows:
             folder.record_verified("a-2", Verdict((), (), 1))
 
     def test_windows_of_a_chain_tile(self, ledger: Ledger) -> None:
-        ledger.open(["t"], "cluster-1", LEVEL)
+        ledger.create_or_check(["t"], "cluster-1", LEVEL)
         offsets = [5, 9, 9, 40]
         chain = [
             ledger.snapshots.append([snapshot({0: each}, at_ms=T0 + hour * HOUR_MS)])[0]
@@ -377,7 +377,7 @@ class TestWindows:
 
 
 def test_a_stray_file_among_the_snapshots_is_passed_over(ledger: Ledger) -> None:
-    ledger.open(["t"], "cluster-1", LEVEL)
+    ledger.create_or_check(["t"], "cluster-1", LEVEL)
     stored = ledger.snapshots.append([snapshot({0: 10})])[0]
     for stray in ("20269999T999999999Z_00000007_instant", "notes.txt"):
         create_exclusive(ledger.folder / "instants" / "202611" / stray, b" ")

@@ -41,7 +41,7 @@ def local(tmp_path: Path) -> Ledger:
 
 
 def opened(ledger: Ledger) -> Ledger:
-    ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return ledger
 
 

@@ -87,7 +87,7 @@ def root_on(s3: Watched, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def opened(root: str) -> Ledger:
     ledger = Ledger(ObjectStoragePath(root), "loads")
-    ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return ledger
 
 

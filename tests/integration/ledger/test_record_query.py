@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.findings import RecordQuery
+from airflow_kafka_offsets.ledger.record_query import RecordQuery
 from tests.unit.offsets.builders import T0
 
 KEY = b"customer-4711"

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
-from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.hooks.ledger import ledger_of
 from airflow_kafka_offsets.ledger.forgetting import forget_snapshots
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -23,7 +23,7 @@ from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 def made(root: Path) -> Ledger:
     """The pipeline's ledger, made where there is none."""
     ledger = Ledger(ObjectStoragePath(root.as_uri()), "orders")
-    ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return ledger
 
 
@@ -38,7 +38,7 @@ def use(xcom: Any, ledger_root: Path) -> None:
     errors = []
     for take in (
         lambda: offsets_in(xcom, "target"),
-        lambda: _stored(open_ledger(ledger_root.as_uri(), "orders"), "start", xcom),
+        lambda: _stored(ledger_of(ledger_root.as_uri(), "orders"), "start", xcom),
     ):
         with pytest.raises(LedgerConflictError) as failed:
             take()

@@ -24,7 +24,7 @@ from tests.integration.ledger.loads import load, publish, resolve
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     opened = Ledger(ObjectStoragePath(tmp_path.as_uri()), "loads")
-    opened.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    opened.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return opened
 
 

@@ -17,7 +17,7 @@ from tests.integration.ledger.loads import publish_result, resolve, result_of
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     opened = Ledger(ObjectStoragePath(tmp_path.as_uri()), "loads")
-    opened.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    opened.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return opened
 
 

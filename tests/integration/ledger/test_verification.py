@@ -34,14 +34,14 @@ DAY = range(-30, -6)
 @pytest.fixture
 def ledger(root: str) -> Ledger:
     opened = Ledger(ObjectStoragePath(root), "loads")
-    opened.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    opened.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return opened
 
 
 @pytest.fixture
 def local(tmp_path: Path) -> Ledger:
     opened = Ledger(ObjectStoragePath(tmp_path.as_uri()), "loads")
-    opened.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    opened.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return opened
 
 

@@ -28,7 +28,7 @@ RECORD_CONTENT = "card number 4111"
 
 def open_pipeline(root: str, pipeline: str) -> Ledger:
     ledger = Ledger(ObjectStoragePath(root), pipeline)
-    ledger.open(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
+    ledger.create_or_check(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
     return ledger
 
 

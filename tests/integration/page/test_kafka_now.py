@@ -69,7 +69,7 @@ def name(topic: MakeTopic, produce: Produce) -> str:
 @pytest.fixture
 def ledger(root: str, name: str, client: OffsetsClient, log_in: As) -> Ledger:
     made = Ledger(ObjectStoragePath(root), f"now-{name[-8:]}")
-    made.open([name], client.cluster_id(), IsolationLevel.READ_COMMITTED)
+    made.create_or_check([name], client.cluster_id(), IsolationLevel.READ_COMMITTED)
     return made
 
 
@@ -186,7 +186,7 @@ class TestAnswer:
     ) -> None:
         """A topic that isn't there doesn't seem to be deleted."""
         other = Ledger(ObjectStoragePath(root), f"other-{len(beside)}-{name[-8:]}")
-        other.open([name, *beside], "another-cluster", IsolationLevel.READ_COMMITTED)
+        other.create_or_check([name, *beside], "another-cluster", IsolationLevel.READ_COMMITTED)
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
         answer = browser.get(f"/api/pipelines/{other.pipeline}/now", headers=OURS)
         assert answer.status_code == 502
@@ -235,7 +235,7 @@ def ask_scripted(root: str, log_in: As, monkeypatch: pytest.MonkeyPatch) -> Call
         monkeypatch.setenv(SETTING, CONN_ID)
         monkeypatch.setattr(kafka_now, "_MOST_S", 2.0)
         asked = Ledger(ObjectStoragePath(root), f"asked-{cluster.brokers[-1].port}")
-        asked.open(["t"], "scripted", IsolationLevel.READ_COMMITTED)
+        asked.create_or_check(["t"], "scripted", IsolationLevel.READ_COMMITTED)
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
         answer: httpx.Response = browser.get(f"/api/pipelines/{asked.pipeline}/now", headers=OURS)
         return answer

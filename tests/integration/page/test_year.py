@@ -44,7 +44,7 @@ def window(hour: int) -> str:
 def make_year(folder: Path) -> None:
     """A ledger on this disk: every window's name, checkpoints of all but the last days, the files of the last ones."""
     ledger = Ledger(ObjectStoragePath(folder.as_uri()), PIPELINE)
-    ledger.open(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
+    ledger.create_or_check(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
     first, resolved_ms = HOURS - READ_HOURS, LATER_MS + HOURS * HOUR_MS
     stored = ledger.snapshots.append(
         [

@@ -23,7 +23,7 @@ from airflow.providers.common.compat.sdk import BaseHook
 from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.ledger import open_ledger
+from airflow_kafka_offsets.hooks.ledger import ledger_of
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
@@ -225,8 +225,8 @@ def _s3() -> None:
     endpoint, region = (connection.extra_dejson[name] for name in ("endpoint_url", "region_name"))
     keys = {"aws_access_key_id": connection.login, "aws_secret_access_key": connection.password}
     boto3.client("s3", endpoint_url=endpoint, region_name=region, **keys).create_bucket(Bucket="my-bucket")
-    ledger = open_ledger(None, "flights_daily")
-    ledger.open(["flights"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger = ledger_of(None, "flights_daily")
+    ledger.create_or_check(["flights"], "cluster-1", IsolationLevel.READ_COMMITTED)
     assert ledger.exists()
 
 

@@ -140,7 +140,7 @@ class TestKilledTriggerer:
         self, airflow_services: AirflowServices, tmp_path: Path
     ) -> None:
         dag_id, ledger = "verifies_later", Ledger(ObjectStoragePath(tmp_path.as_uri()), "loads")
-        ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+        ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
         pinned = loads.resolve(ledger, 0)
         text = VERIFY_DAG.format(dag_id=dag_id, window=WindowRef.of(tmp_path.as_uri(), pinned).to_json())
         (airflow_services.dags_folder / f"{dag_id}.py").write_text(text, encoding="utf-8")

@@ -43,7 +43,7 @@ def ledger_root(tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def pinned(ledger: Ledger) -> PinnedManifest:
     """A window that nobody has loaded."""
-    ledger.open(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return resolve(ledger, 0)
 
 

@@ -66,7 +66,7 @@ def make_orders(
     :param trouble: without it, every hour is verified.
     """
     ledger = Ledger(ObjectStoragePath(root), pipeline)
-    ledger.open(topics, "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger.create_or_check(topics, "cluster-1", IsolationLevel.READ_COMMITTED)
     for hour in hours:
         _commit(ledger, topics, hour)
         if not trouble:

@@ -47,7 +47,7 @@ def pipeline(airflow_services: AirflowServices, broker: Broker, name: str) -> st
     ledger = Ledger(ObjectStoragePath((airflow_services.home / "ledger").as_uri()), f"asked-{name[-8:]}")
     with connected_client(broker.bootstrap_servers) as client:
         survey = client.survey([name])
-    ledger.open([name], survey.cluster_id, IsolationLevel.READ_COMMITTED)
+    ledger.create_or_check([name], survey.cluster_id, IsolationLevel.READ_COMMITTED)
 
     def at(offset: int) -> OffsetSnapshot:
         taken = snapshot({0: offset}, at_ms=T0 + offset * HOUR_MS)

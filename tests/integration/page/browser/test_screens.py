@@ -62,7 +62,7 @@ pytestmark = pytest.mark.timeout(900)
 def backfilled(airflow_services: AirflowServices) -> str:
     """Three hours, resolved a year after they were."""
     ledger = Ledger(ObjectStoragePath((airflow_services.home / "ledger").as_uri()), "backfilled")
-    ledger.open(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
+    ledger.create_or_check(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
     for hour in range(3):
         load(ledger, hour)
     return ledger.pipeline
@@ -72,7 +72,7 @@ def backfilled(airflow_services: AirflowServices) -> str:
 def huge(airflow_services: AirflowServices) -> str:
     """An hour whose last offset is the first one that no JavaScript number holds: 2^53 + 1."""
     ledger = Ledger(ObjectStoragePath((airflow_services.home / "ledger").as_uri()), "huge")
-    ledger.open(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
+    ledger.create_or_check(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
     pin_window(ledger, *ledger.snapshots.append([snapshot_at(hour, 2**53 - 9 + 10 * hour) for hour in (0, 1)]))
     return ledger.pipeline
 
@@ -80,7 +80,7 @@ def huge(airflow_services: AirflowServices) -> str:
 @pytest.fixture(scope="module")
 def long(airflow_services: AirflowServices) -> str:
     ledger = Ledger(ObjectStoragePath((airflow_services.home / "ledger").as_uri()), "long")
-    ledger.open(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
+    ledger.create_or_check(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
     stored = ledger.snapshots.append([snapshot_at(hour, 10 * hour) for hour in range(LONG)])
     for start, end in pairwise(stored[:5]):  # of which not both are among those that are read
         pin_window(ledger, start, end)
