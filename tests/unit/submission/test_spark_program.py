@@ -44,6 +44,34 @@ def make_program(tmp_path: Path) -> MakeProgram:
     return make
 
 
+class TestDefaults:
+    """Where ``spark-submit`` finds its defaults, as ``find-spark-home`` does."""
+
+    def test_it_is_asked_in_the_environment_of_the_task(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for home in ("workers", "tasks"):
+            (tmp_path / home / "conf").mkdir(parents=True)
+            (tmp_path / home / "conf" / "spark-defaults.conf").touch()
+        monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+        monkeypatch.setenv("SPARK_HOME", str(tmp_path / "workers"))
+        assert SparkProgram().defaults() == tmp_path / "workers/conf/spark-defaults.conf"
+        own = SparkProgram(env_vars={"SPARK_HOME": str(tmp_path / "tasks")})
+        assert own.defaults() == tmp_path / "tasks/conf/spark-defaults.conf"
+
+    def test_it_is_that_of_the_binary(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("bin/spark3-submit", "conf/spark-defaults.conf"):
+            (tmp_path / name).parent.mkdir()
+            (tmp_path / name).touch(0o755)
+        for name in ("SPARK_CONF_DIR", "SPARK_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+        assert SparkProgram("spark3-submit").defaults() == tmp_path / "conf/spark-defaults.conf"
+
+    def test_where_there_are_none_it_is_said(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level("INFO"):
+            assert SparkProgram(env_vars={"SPARK_CONF_DIR": str(tmp_path)}).defaults() is None
+        assert caplog.messages == [f"spark-submit has no spark-defaults.conf in {tmp_path}"]
+
+
 class TestRelease:
     def test_is_what_its_jars_say(self, make_program: MakeProgram) -> None:
         assert make_program(jar="spark-core_2.12-3.5.1.jar").release() == SparkRelease("3.5.1", "2.12")
