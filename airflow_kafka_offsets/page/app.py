@@ -29,7 +29,6 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME, is
 from airflow_kafka_offsets.page.answer import Answer, encoded, joined
 from airflow_kafka_offsets.page.cache import Cache, Dated
 from airflow_kafka_offsets.page.file import MODULES, UPLOT, UPLOT_CSS
-from airflow_kafka_offsets.page.grid import grid
 from airflow_kafka_offsets.page.kafka_now import kafka_now, page_kafka_conn_id
 from airflow_kafka_offsets.page.ledgers import Ledgers
 from airflow_kafka_offsets.page.permissions import ASKS, AnyReader, Reader, absent
@@ -37,6 +36,7 @@ from airflow_kafka_offsets.page.record import record, record_query
 from airflow_kafka_offsets.page.timeline import timeline
 from airflow_kafka_offsets.page.waits import waits
 from airflow_kafka_offsets.page.window_panel import window_panel
+from airflow_kafka_offsets.page.windows_table import windows_table
 
 log = logging.getLogger(__name__)
 
@@ -137,15 +137,15 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
             _require_window(before)
 
         def read(ledger: Ledger) -> Answer:
-            return Answer(encoded(grid(ledger, overview.summaries, before, most)), overview.dag_ids)
+            return Answer(encoded(windows_table(ledger, overview.summaries, before, most)), overview.dag_ids)
 
         with _telling():
             found = _permitted(ledgers, pipeline, reader)
             overview = found.answer
             # The key contains the overview's age, so that both are equally old and for the same users.
-            rows = _own(ledgers, pipeline, reader, ("grid", found.read_ms, before, most), read).answer
+            table = _own(ledgers, pipeline, reader, ("windows", found.read_ms, before, most), read).answer
         asks = encoded({"asks_kafka": bool(page_kafka_conn_id())})
-        return _json(_dates(found), asks, rows.shown, b'{"overview":' + overview.shown + b"}")
+        return _json(_dates(found), asks, table.shown, b'{"overview":' + overview.shown + b"}")
 
     @app.get("/api/pipelines/{pipeline}/windows/{window}")
     @apart

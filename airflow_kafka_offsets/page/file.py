@@ -9,10 +9,10 @@ from urllib.parse import quote, urlencode
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.page.grid import grid
 from airflow_kafka_offsets.page.overview import overview
 from airflow_kafka_offsets.page.timeline import timeline
 from airflow_kafka_offsets.page.window_panel import window_panel
+from airflow_kafka_offsets.page.windows_table import windows_table
 
 MODULES = (
     "drawing.js",
@@ -74,13 +74,13 @@ def _answers(ledger: Ledger, window: str) -> dict[str, Any]:
     dates = {"read_ms": now, "now_ms": now}
     found = overview(ledger)
     row = json.loads(found.shown)
-    windows = grid(ledger, found.summaries, None, MOST_WINDOWS)
+    windows = windows_table(ledger, found.summaries, None, MOST_WINDOWS)
     own = f"pipelines/{quote(ledger.pipeline)}"
     answers: dict[str, Any] = {
         "pipelines": {"now_ms": now, "pipelines": [row | {"read_ms": now}]},
         own: dates | windows | {"overview": row, "more": False},
     }
-    shown = [each["window"] for each in windows["rows"] if each["kind"] == "window"]
+    shown = [each["window"] for each in windows["entries"] if each["kind"] == "window"]
     for name in dict.fromkeys([window, *shown]):
         answers[f"{own}/windows/{name}"] = dates | json.loads(window_panel(ledger, name).shown)
     if found.summaries:

@@ -55,7 +55,7 @@ def kafka_now(ledger: Ledger, summaries: Sequence[WindowSummary], topics: Iterab
     """
     stored = ledger.read_pipeline() or {}
     isolation_level = IsolationLevel.of(stored["isolation_level"])
-    unloaded, known = unloaded_ranges(ledger, summaries), _facts(ledger, summaries)
+    not_loaded, known = unloaded_ranges(ledger, summaries), _facts(ledger, summaries)
     with KafkaOffsetsHook(page_kafka_conn_id()).get_conn(_MOST_S) as client:
         asked_ms = now_ms()
         try:
@@ -71,9 +71,9 @@ def kafka_now(ledger: Ledger, summaries: Sequence[WindowSummary], topics: Iterab
     rows = []
     for topic, facts in sorted(survey.facts.items()):
         own = [each for each in extents if each.topic == topic]
-        row = _topic(own, facts, known.get(topic), isolation_level) | _not_loaded(own, unloaded, isolation_level)
+        row = _topic(own, facts, known.get(topic), isolation_level) | _unloaded(own, not_loaded, isolation_level)
         if row["recreated"] or row["truncated"]:  # the loaded offsets now belong to other records
-            row |= {"unread": None, "gone": None}
+            row |= {"unloaded": None, "gone": None}
         rows.append(row if measured is None else row | _committed(measured, topic))
     return {"asked_ms": asked_ms, "group": group, "topics": rows}
 
@@ -109,25 +109,25 @@ def _end(extent: LogExtent, isolation_level: IsolationLevel) -> int:
     return end
 
 
-def _not_loaded(extents: Sequence[LogExtent], unloaded: Sequence[LogRange] | None, level: IsolationLevel) -> Json:
-    """How many offsets are in no published window (``unread``), and how many of them are deleted (``gone``).
+def _unloaded(extents: Sequence[LogExtent], not_loaded: Sequence[LogRange] | None, level: IsolationLevel) -> Json:
+    """How many offsets are in no published window (``unloaded``), and how many of them are deleted (``gone``).
 
     All offsets of a partition count that is in no published window yet. ``truncated`` is the number of partitions whose
     log ends before what was loaded from it. All are None while nothing is published.
     """
-    if unloaded is None:
-        return dict.fromkeys(("unread", "gone", "truncated"))
+    if not_loaded is None:
+        return dict.fromkeys(("unloaded", "gone", "truncated"))
     ranges: dict[TopicPartition, list[LogRange]] = {}
-    for each in unloaded:
+    for each in not_loaded:
         ranges.setdefault(TopicPartition.of(each), []).append(each)
-    unread = gone = truncated = 0
+    unloaded = gone = truncated = 0
     for extent in extents:
         start, end = extent.log_start_offset or 0, _end(extent, level)
         own = ranges.get(TopicPartition.of(extent), [LogRange(extent.topic, extent.partition, start, end)])
         truncated += max(each.start_offset for each in own) > end
         gone += sum(gone_of(each, start) for each in own)
-        unread += sum(max(0, min(each.end_offset, end) - max(each.start_offset, start)) for each in own)
-    return {"unread": str(unread), "gone": str(gone), "truncated": truncated}
+        unloaded += sum(max(0, min(each.end_offset, end) - max(each.start_offset, start)) for each in own)
+    return {"unloaded": str(unloaded), "gone": str(gone), "truncated": truncated}
 
 
 def _committed(lag: GroupLag, topic: str) -> Json:

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 from airflow_kafka_offsets.offsets.windows.tiling import Misfit, Tiling
 from airflow_kafka_offsets.page.answer import Answer, encoded
-from airflow_kafka_offsets.page.grid import state_of
+from airflow_kafka_offsets.page.windows_table import state_of
 from airflow_kafka_offsets.page.writers import dags_of_pipeline
 
 _DRAWN = 48
@@ -34,7 +34,7 @@ class Overview:
     :param published: the published window that ends last; None if there is none.
     :param published_until_ms: when that window ends, Unix milliseconds.
     :param proved: the verified window that ends last; None if there is none.
-    :param states: how many windows are in each of the grid's states.
+    :param states: how many windows are in each state.
     :param losses: what windows have lost, in words: gone when they were pinned, or deleted before they were loaded.
     :param holes: every hole between published windows, in words.
     :param problems: overlaps, and windows that meet in time but not in offsets, in words.

@@ -12,8 +12,8 @@ from airflow_kafka_offsets.ledger.record_query import RecordQuery, find_records
 from airflow_kafka_offsets.ledger.windows_at import WindowAt
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 from airflow_kafka_offsets.page.answer import Answer, encoded
-from airflow_kafka_offsets.page.grid import state_of
 from airflow_kafka_offsets.page.window_panel import range_fields
+from airflow_kafka_offsets.page.windows_table import state_of
 from airflow_kafka_offsets.page.writers import dags_of_window
 
 Json = dict[str, Any]

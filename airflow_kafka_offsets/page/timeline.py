@@ -18,7 +18,7 @@ from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Boundary, OffsetSnapshot
-from airflow_kafka_offsets.page.grid import state_of
+from airflow_kafka_offsets.page.windows_table import state_of
 
 Json = dict[str, Any]
 _Boundaries = Mapping[TopicPartition, Boundary]
@@ -161,7 +161,7 @@ class _Loaded:
         starts = {key: loaded[key].offset if key in loaded else part[key].log_start_offset for key in ends}
         return sum(max(0, end - starts[key]) for key, end in ends.items())
 
-    def unread(self, windows: Iterable[WindowSummary], ends: Mapping[TopicPartition, int], part: _Boundaries) -> int:
+    def unloaded(self, windows: Iterable[WindowSummary], ends: Mapping[TopicPartition, int], part: _Boundaries) -> int:
         """How many offsets between the first window's start and ``ends`` are in none of these windows. The whole log of
         a partition counts that is in no window."""
         starts = self._growth.starts
@@ -256,12 +256,12 @@ def _point(snapshot: OffsetSnapshot, part: _Boundaries, loaded: _Loaded | None) 
     }
     windows = [] if loaded is None else loaded.by(at_ms)
     if loaded is None or not windows:
-        return known | dict.fromkeys(("loaded", "lag", "unread", "behind_ms"))
+        return known | dict.fromkeys(("loaded", "lag", "unloaded", "behind_ms"))
     last = max(windows, key=lambda each: each.end_ms)
     return known | {
         "loaded": loaded.end_of(last),
         "lag": str(loaded.lag(last, ends, part)),
-        "unread": str(loaded.unread(windows, ends, part)),
+        "unloaded": str(loaded.unloaded(windows, ends, part)),
         "behind_ms": max(0, at_ms - last.end_ms),
     }
 

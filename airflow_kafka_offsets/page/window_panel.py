@@ -17,12 +17,36 @@ from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
 from airflow_kafka_offsets.page.answer import Answer, encoded
-from airflow_kafka_offsets.page.grid import state_of
-from airflow_kafka_offsets.page.words import EVIDENCE, STATES
+from airflow_kafka_offsets.page.windows_table import state_of
 from airflow_kafka_offsets.page.writers import dags_of_window
 
 Json = dict[str, Any]
+
+_STATES = {
+    "pinned": "Its ranges are pinned, and no load has begun.",
+    "loading": "A load was submitted and may be running; no failure has been recorded.",
+    "failed": "Every attempt to load it is known to have failed. Clear the Airflow run to try again.",
+    "counted": "A load has written and counted its rows, but they aren't published yet.",
+    "lost": "Kafka deleted some of its records before they were loaded.",
+    "published": "Its rows are published, but the verify task hasn't recorded a verdict yet.",
+    "verified": "Published, and proved: what was read, what was written and the log agree.",
+    "hole": "These offsets are between published windows, and no window has them.",
+    "overlap": "Another published window contains some of the same offsets.",
+    "revised": "The window was pinned again; the newest published revision counts.",
+}
+"""What states mean, in words for somebody on call."""
+_EVIDENCE = {
+    Evidence.MATCHED: "there is a record at or after the instant",
+    Evidence.LOG_END: "there was no record at or after the instant, so it is the end of the log",
+    Evidence.LOG_START: "the log starts there; earlier records, if there were any, are gone",
+    Evidence.NEW_PARTITION: "the partition was added later, and its log starts there",
+    Evidence.CLAMPED: "the offset is limited by a neighbouring snapshot that was stored earlier",
+    Evidence.MATCHED_MARKER: "there is a transaction marker or an aborted record; later records may be older",
+    Evidence.COMMITTED: "a group committed that offset",
+    Evidence.CHOSEN: "the user chose that instant as the start of an added topic",
+}
 
 
 def window_panel(ledger: Ledger, window: str) -> Answer:
@@ -44,8 +68,8 @@ def window_panel(ledger: Ledger, window: str) -> Answer:
         "end": iso_instant(end_ms),
         "revisions": revisions,
         "publications": [_publication(each, counting) for each in folders[0].publications.all()],
-        "states": STATES,
-        "evidence": {str(kind): words for kind, words in EVIDENCE.items()},
+        "states": _STATES,
+        "evidence": {str(kind): words for kind, words in _EVIDENCE.items()},
     }
     return Answer(encoded(shown), dags_of_window(ledger, window, folders))
 

@@ -21,7 +21,7 @@ function groupCells(topic) {
 function told(answer) {
   const group = answer.group === null ? [] : [`Committed by ${answer.group}`, "Not read by it"];
   const rows = answer.topics.map((topic) => [topicName(topic), number(topic.log_start), number(topic.log_end),
-    topic.truncated === null ? "nothing published yet" : unknown(topic.unread), topic.truncated === null ? "" : some(topic.gone), retention(topic.retention_ms),
+    topic.truncated === null ? "nothing published yet" : unknown(topic.unloaded), topic.truncated === null ? "" : some(topic.gone), retention(topic.retention_ms),
     ...(answer.group === null ? [] : groupCells(topic))]);
   const list = table(["Topic", "Log start", "Log end", "Not loaded", "Deleted before loading", "Retention", ...group], rows, [1, 2, 3, 4, 6, 7]);
   list.classList.add("cards");

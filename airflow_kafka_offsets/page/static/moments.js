@@ -29,7 +29,7 @@ export function momentsOf(points) {
     const moment = known ?? { at: point.resolved_at_ms, end, start: BigInt(point.log_start), groups: noGroups(), asOf: [], rate: null };
     moment.end = higher(moment.end, end);
     moment.asOf.push(point.as_of);
-    Object.assign(moment, { loaded: exact(point.loaded), unread: exact(point.unread), behind: point.behind_ms });
+    Object.assign(moment, { loaded: exact(point.loaded), unloaded: exact(point.unloaded), behind: point.behind_ms });
     if (point.group !== null) moment.groups[point.group] = {
       offset: BigInt(point.offset), unread: BigInt(point.group_unread), behind: point.group_behind_ms };
     moments.set(moment.at, moment);
@@ -43,7 +43,7 @@ export function momentsOf(points) {
 export function instantsOf(points) {
   const instants = new Map(points.map((point) => [point.at_ms, BigInt(point.offset)]));
   return [...instants].sort(([one], [other]) => one - other).map(([at, instant]) => ({ at, instant, end: null, start: null,
-    loaded: null, unread: null, behind: null, rate: null, groups: noGroups(), asOf: [] }));
+    loaded: null, unloaded: null, behind: null, rate: null, groups: noGroups(), asOf: [] }));
 }
 
 export const groupsOf = (moments) => [...new Set(moments.flatMap((moment) => Object.keys(moment.groups)))].sort();
@@ -64,7 +64,7 @@ export function offsetLines(moments) {
 
 export function lagLines(moments) {
   return ofSome([
-    { name: "Not loaded, offsets", look: "unread", dash: [], of: (moment) => moment.unread },
+    { name: "Not loaded, offsets", look: "unloaded", dash: [], of: (moment) => moment.unloaded },
     { name: "Newest loaded, behind by", look: "behind", dash: [9, 4], scale: "time", of: (moment) => moment.behind },
     ...groupsOf(moments).flatMap((group, place) => [
       { ...ofGroup(place), name: `Not read by ${group}, offsets`, of: (moment) => moment.groups[group]?.unread ?? null },
@@ -96,7 +96,7 @@ export function momentsTable(moments) {
   const heads = ["Seen", "As of", "Log start", "Log end", "Written since", "Loaded up to", "Not loaded", "Newest behind by",
     ...groups.flatMap((group) => [`Committed by ${group}`, "Not read", "Behind by"])];
   const row = (moment) => [timeAt(moment.at), moment.asOf.map(instantText).join(", "), number(moment.start), number(moment.end),
-    moment.rate ?? "", number(moment.loaded), number(moment.unread), behindText(moment),
+    moment.rate ?? "", number(moment.loaded), number(moment.unloaded), behindText(moment),
     ...groups.map((group) => moment.groups[group]).flatMap((read) => [number(read?.offset), number(read?.unread), behindText(read)])];
   const numeric = heads.map((_, place) => place).filter((place) => place > 1);
   const details = make("details", { ontoggle: () => {

@@ -68,7 +68,7 @@ export async function timePanel(pipeline, overview, topic, question) {
     make("a", { href: hash("p", pipeline) }, "Close"), kept ? null : choices(pipeline, topic, answer, question),
     facts([["Log end", `${number(last.log_end)}, seen ${timeAt(last.resolved_at_ms)}`],
       ["Lag then", lagText(last)],
-      ["Not loaded then", last.unread === null ? null : `${plural(BigInt(last.unread), "offset")} in no published window, including holes and failed loads`],
+      ["Not loaded then", last.unloaded === null ? null : `${plural(BigInt(last.unloaded), "offset")} in no published window, including holes and failed loads`],
       ...paceFacts(whole),
       ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "forever" : duration(answer.retention_ms)],
       ["Retention may delete unloaded records from", reaches === null ? null : `${timeAt(reaches)} at the earliest`]]),

@@ -98,60 +98,60 @@ const sum = (values, topic) => values.slice(topic.from, topic.from + topic.count
 const within = (marks, topic) => Object.entries(marks)
   .filter(([place]) => place >= topic.from && place < topic.from + topic.count).reduce((a, [, b]) => a + b, 0);
 
-function cellState(row, place) {
-  if (row.kind === "hole") return place in row.gaps ? "hole" : null;
-  if (row.offsets[place] === null) return null;
-  if (place in row.lost) return "lost";
-  if (place in row.overlap) return "overlap";
-  return row.state === "lost" ? "pinned" : row.state;  // the losses are on other partitions
+function cellState(entry, place) {
+  if (entry.kind === "hole") return place in entry.gaps ? "hole" : null;
+  if (entry.offsets[place] === null) return null;
+  if (place in entry.lost) return "lost";
+  if (place in entry.overlap) return "overlap";
+  return entry.state === "lost" ? "pinned" : entry.state;  // the losses are on other partitions
 }
 
-function cellWords(row, place, [topic, partition]) {
+function cellWords(entry, place, [topic, partition]) {
   const of = `${topic}-${partition}`;
-  if (row.kind === "hole") return `${of}: ${place in row.gaps ? `${number(row.gaps[place])} offsets in no window` : "no hole"}`;
-  if (row.offsets[place] === null) return `${of}: not in this window`;
-  const rows = row.rows ? `, ${number(row.rows[place])} rows` : ", nothing published";
-  const lost = place in row.lost ? `, ${number(row.lost[place])} offsets lost` : "";
-  const twice = place in row.overlap ? `, ${number(row.overlap[place])} offsets in another window too` : "";
-  return `${of}: ${row.state}, ${number(row.offsets[place])} offsets${rows}${lost}${twice}`;
+  if (entry.kind === "hole") return `${of}: ${place in entry.gaps ? `${number(entry.gaps[place])} offsets in no window` : "no hole"}`;
+  if (entry.offsets[place] === null) return `${of}: not in this window`;
+  const rows = entry.rows ? `, ${number(entry.rows[place])} rows` : ", nothing published";
+  const lost = place in entry.lost ? `, ${number(entry.lost[place])} offsets lost` : "";
+  const twice = place in entry.overlap ? `, ${number(entry.overlap[place])} offsets in another window too` : "";
+  return `${of}: ${entry.state}, ${number(entry.offsets[place])} offsets${rows}${lost}${twice}`;
 }
 
 // If there are few partitions, each has a cell from the start, unless the user has folded them.
 const isUnfolded = (topic) => foldings.get(topic.name) ?? topic.count <= FEW_PARTITIONS;
 
-function topicCell(row, topic, answer, open, pointed) {
+function topicCell(entry, topic, answer, open, pointed) {
   if (!isUnfolded(topic)) {
-    const sums = row.kind === "hole" ? within(row.gaps, topic) : sum(row.offsets, topic);
-    const lost = row.kind === "hole" ? 0 : within(row.lost, topic);
-    const words = row.kind === "hole" ? (sums ? `${number(sums)} missing` : "") : number(sums);
+    const sums = entry.kind === "hole" ? within(entry.gaps, topic) : sum(entry.offsets, topic);
+    const lost = entry.kind === "hole" ? 0 : within(entry.lost, topic);
+    const words = entry.kind === "hole" ? (sums ? `${number(sums)} missing` : "") : number(sums);
     return make("td", { className: "number" }, words, lost ? bad(` −${number(lost)} lost`) : null);
   }
-  const canvas = partitionsDrawing(topic.from, topic.count, (place) => cellState(row, place));
+  const canvas = partitionsDrawing(topic.from, topic.count, (place) => cellState(entry, place));
   canvas.addEventListener("mousemove", (event) => {
     const place = topic.from + Math.min(topic.count - 1, Math.floor(event.offsetX / cellWidth(topic.count)));
-    pointed.textContent = `${time(row.start)}, ${cellWords(row, place, answer.partitions[place])}`;
+    pointed.textContent = `${time(entry.start)}, ${cellWords(entry, place, answer.partitions[place])}`;
   });
   if (open) canvas.addEventListener("click", open);
   return make("td", {}, canvas);
 }
 
-function gridRow(row, answer, topics, pipeline, opened, pointed) {
-  const open = row.window ? () => { location.hash = hash("p", pipeline, "w", row.window); } : null;
-  const label = between(row.start, row.end);
-  const states = [badge(row.state)];
-  if (row.revision > 1) states.push(" ", badge("revised", `revision ${row.revision}`));
-  if (row.kind === "window" && Object.keys(row.overlap).length) states.push(" ", badge("overlap"));
-  const lost = row.kind === "window" ? Object.values(row.lost).reduce((a, b) => a + b, 0) : 0;
-  if (lost && row.state !== "lost") states.push(" ", badge("lost"));
-  const rows = row.rows ? [number(row.rows.reduce((a, b) => a + b, 0))] : [], total = lost ? [...rows, bad(` ${number(lost)} lost`)] : rows;
-  return make("tr", { className: row.window && row.window === opened ? "open" : "" },
+function windowsTableRow(entry, answer, topics, pipeline, opened, pointed) {
+  const open = entry.window ? () => { location.hash = hash("p", pipeline, "w", entry.window); } : null;
+  const label = between(entry.start, entry.end);
+  const states = [badge(entry.state)];
+  if (entry.revision > 1) states.push(" ", badge("revised", `revision ${entry.revision}`));
+  if (entry.kind === "window" && Object.keys(entry.overlap).length) states.push(" ", badge("overlap"));
+  const lost = entry.kind === "window" ? Object.values(entry.lost).reduce((a, b) => a + b, 0) : 0;
+  if (lost && entry.state !== "lost") states.push(" ", badge("lost"));
+  const rows = entry.rows ? [number(entry.rows.reduce((a, b) => a + b, 0))] : [], total = lost ? [...rows, bad(` ${number(lost)} lost`)] : rows;
+  return make("tr", { className: entry.window && entry.window === opened ? "open" : "" },
     make("td", {}, open ? make("button", { className: "plain", type: "button", onclick: open }, label) : label),
     make("td", {}, ...states),
     make("td", { className: "number" }, ...total),
-    ...topics.map((topic) => topicCell(row, topic, answer, open, pointed)));
+    ...topics.map((topic) => topicCell(entry, topic, answer, open, pointed)));
 }
 
-function gridOf(answer, pipeline, opened) {
+function windowsTable(answer, pipeline, opened) {
   const topics = topicsOf(answer.partitions), pointed = make("p", { className: "pointed" });
   const holder = make("div", { className: "scroll", tabIndex: 0 });
   const draw = () => {
@@ -159,10 +159,10 @@ function gridOf(answer, pipeline, opened) {
       className: "plain", type: "button", "aria-expanded": String(isUnfolded(topic)),
       onclick: () => { foldings.set(topic.name, !isUnfolded(topic)); draw(); },
     }, `${topic.name} (${plural(topic.count, "partition")}) ${isUnfolded(topic) ? "▾" : "▸"}`)));
-    holder.replaceChildren(make("table", { className: "grid" },
+    holder.replaceChildren(make("table", { className: "windows" },
       make("thead", {}, make("tr", {}, make("th", {}, "Window"), make("th", {}, "State"),
         make("th", { className: "number" }, "Rows"), ...head)),
-      make("tbody", {}, ...answer.rows.toReversed().map((row) => gridRow(row, answer, topics, pipeline, opened, pointed)))));
+      make("tbody", {}, ...answer.entries.toReversed().map((entry) => windowsTableRow(entry, answer, topics, pipeline, opened, pointed)))));
   };
   draw();
   holder.addEventListener("keydown", (event) => {
@@ -186,7 +186,7 @@ async function showPipeline(pipeline, rest, question) {
     ["Offsets over time", make("span", {}, ...overview.topics.flatMap((topic, place) => [place ? ", " : null,
       make("a", { href: hash("p", pipeline, "t", topic) }, topic)].filter(Boolean)))]]));
   parts.push(...overview.losses.map((words) => make("p", { className: "bad", title: words }, "Lost before it was loaded: ", ...linked(pipeline, words))));
-  const failed = [...new Set(answer.rows.filter((row) => row.state === "failed").map((row) => row.window))];
+  const failed = [...new Set(answer.entries.filter((entry) => entry.state === "failed").map((entry) => entry.window))];
   if (failed.length) parts.push(make("p", { className: "bad" }, "Every load failed; clear the run: ",
     ...failed.flatMap((each, place) => (place ? [", ", windowLink(pipeline, each)] : [windowLink(pipeline, each)]))));
   for (const words of [...overview.problems, ...overview.holes]) parts.push(make("p", { className: "bad", title: words }, ...linked(pipeline, words)));
@@ -195,10 +195,10 @@ async function showPipeline(pipeline, rest, question) {
   if (rest[0] === "find") parts.push(await foundRecord(pipeline, question).catch(failure));
   if (rest[0] === "t") parts.push(await timePanel(pipeline, overview, rest[1], question).catch(failure));
   if (window) parts.push(await windowPanel(pipeline, window).catch(failure));
-  if (!answer.rows.length) return [...parts, note(
+  if (!answer.entries.length) return [...parts, note(
     before ? "There is no earlier window." : "No window is pinned yet. The first run of the Dag pins one.")];
-  const last = answer.rows.find((row) => row.window);
-  parts.push(make("h3", {}, "Windows in UTC, newest first"), legend(), ...gridOf(answer, pipeline, window));
+  const last = answer.entries.find((entry) => entry.window);
+  parts.push(make("h3", {}, "Windows in UTC, newest first"), legend(), ...windowsTable(answer, pipeline, window));
   if (answer.more && last) parts.push(make("a", { href: `${hash("p", pipeline)}?before=${last.window}` }, "Earlier windows"));
   return parts;
 }

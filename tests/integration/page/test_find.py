@@ -118,7 +118,7 @@ class TestByTime:
         assert any("Late records" in remark for remark in found["remarks"])
 
     @pytest.mark.parametrize(("hour", "state"), [(5, "lost"), (6, "failed"), (7, "pinned")])
-    def test_its_state_is_that_of_the_grid(self, get: Get, hour: int, state: str) -> None:
+    def test_its_state_is_that_of_the_table(self, get: Get, hour: int, state: str) -> None:
         (found,) = get(at=AT[hour]).json()["windows"]
         assert (found["state"], found["found"], found["output"]) == (state, "pinned, not published", None)
 

@@ -129,7 +129,7 @@ class TestAnswer:
             "retention_ms": -1,
             "log_start": "0",
             "log_end": "25",
-            "unread": str(2 * 2 + 2 * 2 + 5),
+            "unloaded": str(2 * 2 + 2 * 2 + 5),
             "gone": "0",
             "truncated": 0,
         }
@@ -140,7 +140,7 @@ class TestAnswer:
         load(0, 4)
         admin.delete_records({KafkaTopicPartition(name, 1): 7})
         (told,) = now().json()["topics"]
-        assert (told["log_start"], told["gone"], told["unread"]) == ("7", "3", str(6 + 3))
+        assert (told["log_start"], told["gone"], told["unloaded"]) == ("7", "3", str(6 + 3))
 
     def test_says_how_far_a_group_is_behind(self, now: Now, load: Load, name: str, broker: Broker) -> None:
         load(0, 4)
@@ -171,7 +171,7 @@ class TestAnswer:
                 time.sleep(0.2)
         (told,) = now().json()["topics"]
         assert (told["recreated"], told["truncated"], told["log_end"]) == (True, 2, "0")
-        assert (told["unread"], told["gone"]) == (None, None)
+        assert (told["unloaded"], told["gone"]) == (None, None)
 
     def test_names_a_topic_that_is_gone(self, now: Now, load: Load, name: str, admin: KafkaAdminClient) -> None:
         load(0, 4)
@@ -192,9 +192,9 @@ class TestAnswer:
         assert answer.status_code == 502
         assert "topics are in cluster another-cluster" in answer.json()["detail"]
 
-    def test_nothing_is_unread_or_gone_where_nothing_is_published(self, now: Now, name: str) -> None:
+    def test_nothing_is_unloaded_or_gone_where_nothing_is_published(self, now: Now, name: str) -> None:
         (told,) = now("admin").json()["topics"]
-        assert (told["log_end"], told["unread"], told["gone"]) == ("20", None, None)
+        assert (told["log_end"], told["unloaded"], told["gone"]) == ("20", None, None)
 
 
 class TestWhoMayAsk:

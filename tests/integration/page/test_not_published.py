@@ -38,7 +38,7 @@ class TestNotPublished:
             "not published yet, from 2026-11-21T07:00:00.000Z to 2026-11-21T09:00:00.000Z: "
             f"{window(1)} (resolved), {window(2)} (submitted)"
         )
-        assert [row["state"] for row in answer["rows"]] == ["verified", "pinned", "loading", "verified"][-most:]
+        assert [each["state"] for each in answer["entries"]] == ["verified", "pinned", "loading", "verified"][-most:]
         assert answer["overview"]["holes"] == []
         assert answer["overview"]["unloaded_from_ms"] == T0 + HOUR_MS
 
@@ -67,7 +67,7 @@ class TestNotPublished:
         load(late, 3)
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
         answer = browser.get("/api/pipelines/late").json()
-        assert [row["state"] for row in answer["rows"]] == ["verified", "pinned", "hole", "verified"]
+        assert [each["state"] for each in answer["entries"]] == ["verified", "pinned", "hole", "verified"]
         (hole,) = answer["overview"]["holes"]
         assert f"gap of {OFFSETS} offsets between {AT_T0 + OFFSETS} and {AT_T0 + 2 * OFFSETS}" in hole
         assert hole.endswith(f"; not published yet: {window(2)}")
@@ -84,11 +84,11 @@ class TestNotPublished:
         wider = replace(manifest, ranges=(replace(pinned, end_offset=AT_T0 + 2 * OFFSETS),))
         late.window_folders.pin_next(wider)
         claims = {claim.claim: claim for claim in verify(late)}
-        rows = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/late").json()["rows"]
+        entries = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/late").json()["entries"]
         assert "hole" not in claims
         assert (claims["late"].holds, claims["late"].found[-len(window(0)) - 11 :]) == (True, f"{window(0)} (resolved)")
         assert "but for what isn't published yet in 1 place" in claims["tiling"].found
-        assert [row["kind"] for row in rows] == ["window"] * 3
+        assert [each["kind"] for each in entries] == ["window"] * 3
 
     def test_a_window_of_other_offsets_within_the_time_has_no_part_in_what_is_late(
         self, make_pipeline: MakePipeline
@@ -121,8 +121,8 @@ class TestNotPublished:
         publish(around, pin_window(around, *around.snapshots.append(middle)))
         load(around, 4)
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        rows = browser.get("/api/pipelines/around", params={"most": most}).json()["rows"]
-        assert {row["kind"] for row in rows} == {"window"}
+        entries = browser.get("/api/pipelines/around", params={"most": most}).json()["entries"]
+        assert {each["kind"] for each in entries} == {"window"}
 
     def test_two_revisions_of_a_window_are_on_one_page(self, log_in: As, make_pipeline: MakePipeline) -> None:
         twice = make_pipeline("twice")
@@ -132,7 +132,7 @@ class TestNotPublished:
         twice.window_folders.pin_next(replace(manifest, end_snapshot=manifest.end_snapshot + 7))
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
         answer = browser.get("/api/pipelines/twice", params={"most": 1}).json()
-        assert [(row["window"], row["state"]) for row in answer["rows"]] == [
+        assert [(row["window"], row["state"]) for row in answer["entries"]] == [
             (window(1), "verified"),
             (window(1), "pinned"),
         ]
@@ -164,8 +164,8 @@ class TestNotPublished:
         end = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS, resolved_at_ms=LATER_MS)
         publish(twice, pin_window(twice, *twice.snapshots.append([half, end]), on_overlap="allow"))
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        rows = browser.get("/api/pipelines/twice").json()["rows"]
-        assert [row["overlap"] for row in rows] == [{"0": OFFSETS - 4}] * 2
+        entries = browser.get("/api/pipelines/twice").json()["entries"]
+        assert [each["overlap"] for each in entries] == [{"0": OFFSETS - 4}] * 2
 
     @pytest.mark.parametrize(("log_start", "gone"), [(0, 0), (AT_T0 + 13, 3), (AT_T0 + 20, 10), (AT_T0 + 35, 15)])
     def test_what_is_gone_already_was_in_no_published_window(
@@ -192,4 +192,4 @@ class TestNotPublished:
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
         answer = browser.get("/api/pipelines/torn-snapshot").json()
         assert answer["overview"]["gone_offsets"] is None
-        assert [row["state"] for row in answer["rows"]] == ["verified"]
+        assert [each["state"] for each in answer["entries"]] == ["verified"]

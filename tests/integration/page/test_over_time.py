@@ -122,7 +122,7 @@ class TestWhatWasNotLoaded:
     def test_is_counted_as_of_the_moment_when_the_logs_were_seen(self, ledger: Ledger, load_window: Load) -> None:
         for hour in range(3):
             load_window(hour, hour + 1)
-        found = [(point["loaded"], point["unread"], point["behind_ms"]) for point in points_of(ledger)]
+        found = [(point["loaded"], point["unloaded"], point["behind_ms"]) for point in points_of(ledger)]
         behind_ms = HOUR_MS + MINUTE_MS
         assert found == [
             (None, None, None),  # nothing was published yet
@@ -136,19 +136,19 @@ class TestWhatWasNotLoaded:
         pin_window(ledger, *ledger.snapshots.append([seen(1), seen(2)]))
         load_window(3, 4)
         ledger.snapshots.append([seen(5)])
-        assert [point["unread"] for point in points_of(ledger)][-1] == str(2 * (10 + 10 + 15))
+        assert [point["unloaded"] for point in points_of(ledger)][-1] == str(2 * (10 + 10 + 15))
 
     def test_counts_no_offset_twice_where_windows_overlap(self, ledger: Ledger, load_window: Load) -> None:
         ledger.snapshots.append(list(map(seen, range(4))))
         load_window(0, 2)
         load_window(1, 3)
         ledger.snapshots.append([seen(4)])
-        assert points_of(ledger)[-1]["unread"] == str(2 * 15)
+        assert points_of(ledger)[-1]["unloaded"] == str(2 * 15)
 
     def test_has_all_of_a_partition_that_was_added(self, ledger: Ledger, load_window: Load) -> None:
         load_window(0, 1)
         ledger.snapshots.append([seen(2, {0: 20, 1: 120, 2: 7})])
-        assert points_of(ledger)[-1]["unread"] == str(15 + 15 + 12)
+        assert points_of(ledger)[-1]["unloaded"] == str(15 + 15 + 12)
 
     def test_of_what_was_added_begins_with_its_log_whatever_retention_takes_later(
         self, ledger: Ledger, load_window: Load
@@ -160,9 +160,9 @@ class TestWhatWasNotLoaded:
         ledger.window_folders.of(pinned).record_attempt("a-1", {})
         publish_result(ledger, pinned, result_of(pinned, "a-1"), at_ms=T0 + 2 * HOUR_MS + 10 * MINUTE_MS)
         ledger.snapshots.append([with_added(seen(3, {0: 30, 1: 130, 2: 9}), 9, log_start_offset=4)])
-        assert points_of(ledger)[-1]["unread"] == str(15 + 15 + (14 - 7))
+        assert points_of(ledger)[-1]["unloaded"] == str(15 + 15 + (14 - 7))
         added = timeline(ledger, ledger.summaries(), "added", None, 100, 100)["points"]
-        assert [point["unread"] for point in added] == [str(7 + 5), str(14 - 7)]
+        assert [point["unloaded"] for point in added] == [str(7 + 5), str(14 - 7)]
 
     def test_after_the_last_window_is_counted_partition_by_partition(self, ledger: Ledger, load_window: Load) -> None:
         """A difference of sums took the whole log of what was added since, also its deleted records."""
@@ -174,13 +174,13 @@ class TestWhatWasNotLoaded:
     def test_is_unknown_where_not_all_snapshots_were_read(self, ledger: Ledger, load_window: Load) -> None:
         for hour in range(5):
             load_window(hour, hour + 1)
-        assert {(point["unread"], point["lag"]) for point in points_of(ledger, most=3, of=100)} == {(None, None)}
-        assert points_of(ledger, most=3, of=3)[-1]["unread"] == "30", (
+        assert {(point["unloaded"], point["lag"]) for point in points_of(ledger, most=3, of=100)} == {(None, None)}
+        assert points_of(ledger, most=3, of=3)[-1]["unloaded"] == "30", (
             "all of the last three, and so all windows between"
         )
         late = [replace(seen(hour), resolved_at_ms=T0 + 7 * HOUR_MS) for hour in (-2, -1)]
         ledger.snapshots.append(late)
-        assert {point["unread"] for point in points_of(ledger, most=3, of=3)} == {None}, "a backfill reaches far back"
+        assert {point["unloaded"] for point in points_of(ledger, most=3, of=3)} == {None}, "a backfill reaches far back"
 
 
 class TestWhatAGroupHadNotRead:

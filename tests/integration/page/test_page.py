@@ -174,22 +174,22 @@ class TestSaysWhatTheCommandsSay:
         assert "pipeline.json is damaged" in rows["damaged"]["error"]
         assert "torn/pipeline.json is not JSON" in rows["torn"]["error"]
 
-    def test_the_grid_has_each_window_as_it_is_and_the_hole_between(self, log_in: As) -> None:
+    def test_the_table_has_each_window_as_it_is_and_the_hole_between(self, log_in: As) -> None:
         answer = log_in("viewer").get("/api/pipelines/troubled").json()
-        states = [row["state"] for row in answer["rows"]]
+        states = [each["state"] for each in answer["entries"]]
         assert states == ["verified", "verified", "hole", "verified", "verified", "lost", "failed", "pinned"]
         assert answer["partitions"] == [["t", 0]]
-        assert answer["rows"][2]["gaps"] == {"0": OFFSETS}
-        assert answer["rows"][0]["offsets"] == answer["rows"][0]["rows"] == [OFFSETS]
-        assert answer["rows"][7]["rows"] is None
-        assert [row.get("lost") for row in answer["rows"]] == [{}, {}, None, {}, {}, {"0": 3}, {}, {}]
+        assert answer["entries"][2]["gaps"] == {"0": OFFSETS}
+        assert answer["entries"][0]["offsets"] == answer["entries"][0]["rows"] == [OFFSETS]
+        assert answer["entries"][7]["rows"] is None
+        assert [each.get("lost") for each in answer["entries"]] == [{}, {}, None, {}, {}, {"0": 3}, {}, {}]
 
     def test_a_hole_at_the_edge_of_what_is_shown_is_shown(self, log_in: As) -> None:
         answer = log_in("viewer").get("/api/pipelines/troubled", params={"most": 5}).json()
-        assert [row["kind"] for row in answer["rows"]] == ["hole", *["window"] * 5]
+        assert [each["kind"] for each in answer["entries"]] == ["hole", *["window"] * 5]
         assert answer["more"]
         earlier = log_in("viewer").get("/api/pipelines/troubled", params={"before": window(3)}).json()
-        assert [row["window"] for row in earlier["rows"]] == [window(0), window(1)]
+        assert [each["window"] for each in earlier["entries"]] == [window(0), window(1)]
         assert not earlier["more"]
 
     def test_a_windows_panel_has_its_proof_and_who_loaded_it(self, log_in: As) -> None:

@@ -126,7 +126,7 @@ def test_it_opens_with_few_requests_and_reads_nothing_of_what_a_checkpoint_has(s
         window(HOURS - 1),
     )
     assert (overview["holes"], overview["problems"]) == ([], [])
-    assert len(opened.json()["rows"]) == 100
+    assert len(opened.json()["entries"]) == 100
     assert len(store.requests) < MOST_REQUESTS, store.requests[-100:]
     unread = {f"/{window(hour)}/" for hour in range(HOURS - READ_HOURS)}
     assert [each for each in store.requests if any(part in each for part in unread)] == []

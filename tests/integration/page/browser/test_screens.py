@@ -150,7 +150,7 @@ class TestSaysWhatTheCommandsSay:
         expect(lost.locator("td").nth(5)).to_have_text("25")
 
     def test_a_hole_is_a_row_between_its_neighbours(self, open_page: Open) -> None:
-        rows = open_page("p/orders").locator(".grid tbody tr td:first-child").all_inner_texts()
+        rows = open_page("p/orders").locator(".windows tbody tr td:first-child").all_inner_texts()
         place = rows.index(hours_of(HOLE))
         assert [rows[place - 1], rows[place + 1]] == [hours_of(HOLE + 1), hours_of(HOLE - 1)]
 

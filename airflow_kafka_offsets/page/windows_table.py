@@ -1,4 +1,7 @@
-"""The grid: windows of a pipeline by partition, in order of time. Holes are rows between the windows."""
+"""The table of a pipeline's windows by partition, in order of time. Holes are entries between the windows.
+
+In all of the page, rows are what a load has written.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from airflow_kafka_offsets.offsets.windows.tiling import Misfit
 Json = dict[str, Any]
 
 
-def grid(ledger: Ledger, summaries: Sequence[WindowSummary], before: str | None, most: int) -> Json:
+def windows_table(ledger: Ledger, summaries: Sequence[WindowSummary], before: str | None, most: int) -> Json:
     """The last windows, or the last ones before a given window.
 
     Values that every cell has are a list with an item for each partition; values that few cells have are a mapping by
@@ -36,11 +39,11 @@ def grid(ledger: Ledger, summaries: Sequence[WindowSummary], before: str | None,
     ranges = {each: manifest.ranges for each, manifest in zip(shown, manifests, strict=True)}
     partitions = sorted({TopicPartition.of(pinned) for each in ranges.values() for pinned in each})
     places = {key: place for place, key in enumerate(partitions)}
-    cells = in_parallel(lambda each: _window_row(ledger, each, ranges[each], places), shown)
+    windows = in_parallel(lambda each: _window(ledger, each, ranges[each], places), shown)
     misfits = tiling_of(ledger, _neighbours(earlier, shown), ranges).misfits
     return {
         "partitions": [[key.topic, key.partition] for key in partitions],
-        "rows": list(_with_misfits(cells, misfits, places)),
+        "entries": _with_misfits(windows, misfits, places),
         "more": bool(earlier),
     }
 
@@ -76,7 +79,7 @@ def state_of(ledger: Ledger, summary: WindowSummary) -> str:
     return "failed" if has_failed(ledger, summary) else "loading"
 
 
-def _window_row(
+def _window(
     ledger: Ledger, summary: WindowSummary, ranges: Iterable[OffsetRange], places: Mapping[TopicPartition, int]
 ) -> Json:
     pinned = {places[TopicPartition.of(each)]: each for each in ranges}
@@ -113,28 +116,30 @@ def _rows_by_place(ledger: Ledger, summary: WindowSummary, places: Mapping[Topic
     return rows
 
 
-def _with_misfits(cells: Sequence[Json], misfits: Iterable[Misfit], places: Mapping[TopicPartition, int]) -> list[Json]:
-    """The windows' rows with their overlaps, and a row for each hole, before the window that follows it."""
-    by_name = {row["window"]: row for row in reversed(cells)}  # of two revisions, the published one comes first
+def _with_misfits(
+    windows: Sequence[Json], misfits: Iterable[Misfit], places: Mapping[TopicPartition, int]
+) -> list[Json]:
+    """The windows with their overlaps, and each hole before the window that follows it."""
+    by_name = {each["window"]: each for each in reversed(windows)}  # of two revisions, the published one comes first
     holes: dict[str, Json] = {}
     for misfit in misfits:
-        row = by_name.get(misfit.later)
-        if row is None:
+        later = by_name.get(misfit.later)
+        if later is None:
             continue
         for common in misfit.shared:
-            for each in filter(None, (by_name.get(misfit.earlier), row)):
+            for each in filter(None, (by_name.get(misfit.earlier), later)):
                 each["overlap"][places[TopicPartition.of(common)]] = common.end_offset - common.start_offset
         for seam in misfit.seams:
             if not seam.is_gap:
-                for each in filter(None, (by_name.get(misfit.earlier), row)):
+                for each in filter(None, (by_name.get(misfit.earlier), later)):
                     each["overlap"][places[TopicPartition.of(seam)]] = seam.size
         gaps = {places[TopicPartition.of(seam)]: seam.size for seam in misfit.missing}
         if gaps:
             holes[misfit.later] = _hole(misfit, gaps)
     found: list[Json] = []
-    for row in cells:
-        hole = holes.pop(row["window"], None)
-        found += [row] if hole is None else [hole, row]
+    for window in windows:
+        hole = holes.pop(window["window"], None)
+        found += [window] if hole is None else [hole, window]
     return found
 
 
