@@ -167,7 +167,7 @@ class TestWhatWasNotLoaded:
     def test_after_the_last_window_is_counted_partition_by_partition(self, ledger: Ledger, load_window: Load) -> None:
         """A difference of sums took the whole log of what was added since, also its deleted records."""
         load_window(0, 1)
-        ledger.snapshots.append(with_added(seen(2, {0: 20, 1: 120}), 9, log_start_offset=4))
+        ledger.snapshots.append([with_added(seen(2, {0: 20, 1: 120}), 9, log_start_offset=4)])
         (added,) = timeline(ledger, ledger.summaries(), "added", None, 100, 100)["points"]
         assert (points_of(ledger)[-1]["lag"], added["lag"]) == (str(15 + 15), str(9 + 5 - 4))
 
