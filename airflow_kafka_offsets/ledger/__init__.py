@@ -1,1 +1,1 @@
-"""The ledger: one pipeline's snapshots and windows, as files that are created and never changed."""
+"""The ledger: one pipeline's snapshots and windows, as files."""

@@ -1,6 +1,6 @@
 """The ledger: a folder on object storage with one pipeline's snapshots and windows.
 
-Layout; files are created and never changed::
+Layout; files are created and never changed, but for the lists in ``files/``, which are derived::
 
     <root>/<pipeline>/
       pipeline.json                       the ledger's identity, topics, cluster id, isolation level, format version
@@ -8,6 +8,8 @@ Layout; files are created and never changed::
       instants/202611/…                   its index by time
       windows/202611/<start>_<end>/       a window: manifest, attempts, results, publications, verified
       checkpoints/20261121_….json         summaries of a day's windows, all verified: enough to list them
+      files/window=<start>_<end>/         the list of a window's published files, for other engines
+      drivers/                            what Spark's drivers run, when it is stored in the ledger
 """
 
 from __future__ import annotations

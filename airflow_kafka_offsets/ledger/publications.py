@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names, read
 from airflow_kafka_offsets.offsets.proof.publication import (
-    PUBLICATIONS,
     Publication,
     counting,
     publication_file,
     publication_numbers,
 )
+from airflow_kafka_offsets.offsets.windows.ledger_names import PUBLICATIONS
 
 
 class Publications:

@@ -1,7 +1,8 @@
 """Files on any store that fsspec reaches, with the one operation that the ledger relies on: exclusive creation.
 
 A file appears with its whole content or not at all, and only one of two racing writers creates it. Local disks use a
-hard link for that, object stores a conditional put. There is no lock and no server, and files are never changed.
+hard link for that, object stores a conditional put. There is no lock and no server. Files are never changed, but for
+those that can be derived again (:func:`replace_file`).
 """
 
 from __future__ import annotations
@@ -87,8 +88,9 @@ class LedgerPath:
         return self.uri
 
 
-def plain_uri(path: StoragePath) -> str:
-    """The URI that Spark uses for a path: with a scheme, and without the connection id before the ``@``."""
+def uri_for_spark(path: StoragePath) -> str:
+    """The URI that Spark is given for a path: with a scheme, and without the connection id before the ``@``. S3 stays
+    ``s3``, as people and other engines spell it; the driver makes Hadoop's ``s3a`` of it."""
     parts = urlsplit(str(path))
     scheme = _HADOOP_SCHEMES.get(path.protocol, path.protocol)
     *before, place = parts.netloc.split("@")
@@ -180,7 +182,7 @@ def require_exclusive_creation(folder: LedgerPath) -> None:
             f"{folder}: {_server(folder)} let two writers create the same file, because it ignores the "
             "condition of a put (If-None-Match), so two tasks could both store a snapshot under one number. "
             "Nothing was written. Update that server, or put the ledger on a store with conditional writes: AWS S3, "
-            "Google Cloud Storage, MinIO or a local disk."
+            "Google Cloud Storage, Azure Storage, MinIO or a local disk."
         )
 
 

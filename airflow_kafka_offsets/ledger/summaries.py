@@ -40,7 +40,8 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class WindowSummary:
-    """One revision of a window.
+    """One revision of a window. Its fields are a checkpoint's columns: give a new one a default, or stored checkpoints
+    can't be read; and versions without it can't read new checkpoints.
 
     :param window: the window's name.
     :param revision: the revision's number.

@@ -17,19 +17,28 @@ from airflow_kafka_offsets.ledger.storage import (
     names,
     names_below,
     parse_json,
-    plain_uri,
     read,
     read_json,
     to_json_bytes,
+    uri_for_spark,
 )
-from airflow_kafka_offsets.ledger.window_listing import VERDICTS, WindowListing
+from airflow_kafka_offsets.ledger.window_listing import WindowListing
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
-from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES, MOST_BYTES, FailureNote, SparkApplication
-from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD, PUBLICATIONS, Publication
+from airflow_kafka_offsets.offsets.proof.driver_notes import MOST_BYTES, FailureNote, SparkApplication
+from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD, Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
-from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
+from airflow_kafka_offsets.offsets.windows.ledger_names import (
+    APPLICATIONS,
+    ATTEMPTS,
+    FAILURES,
+    LOSSES,
+    PUBLICATIONS,
+    RESULTS,
+    VERDICTS,
+    json_object,
+)
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 
 _TAKEN_BACK = b"taken back"
@@ -151,7 +160,7 @@ class WindowFolder:
     @property
     def manifest_uri(self) -> str:
         """URI of its manifest, in a form that Spark can use too."""
-        return plain_uri(self._manifest)
+        return uri_for_spark(self._manifest)
 
     @property
     def _manifest(self) -> StoragePath:
@@ -184,7 +193,7 @@ class WindowFolder:
 
         :raises LedgerConflictError: when the name is taken.
         """
-        path = self._folder / "attempts" / f"{attempt}.json"
+        path = self._folder / ATTEMPTS / f"{attempt}.json"
         if not create_exclusive(path, to_json_bytes({"format": 1, "attempt": attempt} | fields)):
             raise LedgerConflictError(f"{path} already exists: every attempt needs a name of its own.")
 
@@ -194,7 +203,7 @@ class WindowFolder:
         :param key: the key that the driver signs with; without it, the address of its UI can't be trusted.
         :raises LedgerCorruptError: when the file is damaged, or is being written right now.
         """
-        path = self._folder / "applications" / f"{attempt}.json"
+        path = self._folder / APPLICATIONS / f"{attempt}.json"
         fields = read_json(path)
         with _naming(path):
             return None if fields is None else SparkApplication.from_json(fields, attempt, key)
@@ -202,7 +211,7 @@ class WindowFolder:
     def writers(self) -> dict[str, int]:
         """Start times of the attempts whose drivers write rows, Unix milliseconds; :data:`UNKNOWN_MS` if the note is
         incomplete."""
-        folder = self._folder / "applications"
+        folder = self._folder / APPLICATIONS
         files = [name for name in names(folder) if name.endswith(".json")]
         notes = in_parallel(lambda name: json_object(read(folder / name)), files)
         return {
@@ -221,7 +230,7 @@ class WindowFolder:
 
     def _note(self, attempt: str) -> dict[str, Any]:
         """The note that an attempt's driver made when it started; empty when it is incomplete or missing."""
-        return json_object(read(self._folder / "applications" / f"{attempt}.json"))
+        return json_object(read(self._folder / APPLICATIONS / f"{attempt}.json"))
 
     def result(self, attempt: str) -> RunResult | None:
         """An attempt's result; None when there is none.
@@ -236,7 +245,7 @@ class WindowFolder:
 
         :raises LedgerCorruptError: as :meth:`result`; and when it is another attempt's.
         """
-        path = self._folder / "results" / f"{attempt}.json"
+        path = self._folder / RESULTS / f"{attempt}.json"
         content = read(path)
         if content is None:
             return None
@@ -248,7 +257,7 @@ class WindowFolder:
 
     def record_result(self, result: RunResult) -> None:
         """Store the result of a driver that can't reach the ledger, unless the attempt already has one."""
-        create_exclusive(self._folder / "results" / f"{result.attempt}.json", to_json_bytes(result.to_json()))
+        create_exclusive(self._folder / RESULTS / f"{result.attempt}.json", to_json_bytes(result.to_json()))
 
     def failure(self, attempt: str) -> FailureNote | None:
         """Why an attempt failed, as noted by its driver or by Airflow; None when nothing was noted.
@@ -268,7 +277,7 @@ class WindowFolder:
         """Record which of the window's records are deleted, and when that was found."""
         ranges = [loss._asdict() for loss in lost]
         fields = {"format": 1, "found_at": iso_instant(found_ms), "lost": ranges}
-        create_exclusive(self._folder / "losses" / f"{compact_instant(found_ms)}.json", to_json_bytes(fields))
+        create_exclusive(self._folder / LOSSES / f"{compact_instant(found_ms)}.json", to_json_bytes(fields))
 
     def losses(self) -> list[LogRange]:
         """All recorded losses.
@@ -278,7 +287,7 @@ class WindowFolder:
         return [lost for name in self.listing().losses for lost in self._loss(name)]
 
     def _loss(self, name: str) -> list[LogRange]:
-        path = self._folder / "losses" / f"{name}.json"
+        path = self._folder / LOSSES / f"{name}.json"
         fields = read_json(path)
         if fields is None:
             raise LedgerCorruptError(f"{path} vanished while it was read.")
@@ -302,9 +311,9 @@ class WindowFolder:
         """The recorded facts of an attempt, and of its prepared load: ``started_at``, and the Airflow task; empty when
         nothing was recorded."""
         load, apart, _ = attempt.rpartition(OF_LOAD)
-        of_load = read_json(self._folder / "attempts" / f"{load}.json") if apart else None
+        of_load = read_json(self._folder / ATTEMPTS / f"{load}.json") if apart else None
         # The own record of an attempt that was handed over says nothing more than that.
-        return (of_load or {}) | (read_json(self._folder / "attempts" / f"{attempt}.json") or {})
+        return (of_load or {}) | (read_json(self._folder / ATTEMPTS / f"{attempt}.json") or {})
 
     def failure_of_load(self, load: str) -> FailureNote | None:
         """The newest failure among a prepared load's drivers, once all that started have failed or counted. None while
@@ -361,7 +370,7 @@ class WindowFolder:
         :param published: a publication of this revision.
         :raises LedgerCorruptError: when the result is missing, or was changed since.
         """
-        path = self._folder / "results" / f"{published.attempt}.json"
+        path = self._folder / RESULTS / f"{published.attempt}.json"
         return published_counts(published, read(path), str(path))
 
     def record_verified(self, attempt: str, verdict: Verdict) -> None:

@@ -11,8 +11,10 @@ from airflow_kafka_offsets.ledger.publications import Publications
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names, names_below
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.ledger.window_listing import WindowState
-from airflow_kafka_offsets.offsets.proof.publication import PUBLICATIONS, Publication
+from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
+    PUBLICATIONS,
+    WINDOWS,
     forgotten_marker,
     is_month,
     live_revisions,
@@ -35,7 +37,7 @@ class WindowFolders:
     """
 
     def __init__(self, folder: StoragePath) -> None:
-        self._folder = folder / "windows"
+        self._folder = folder / WINDOWS
 
     def names(self, months: Iterable[str] | None = None, *, until: str = "999912") -> list[str]:
         """Names in the folders of some months; None for all months up to ``until``."""

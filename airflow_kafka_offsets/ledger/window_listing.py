@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES
 from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD, Publication, counting
-
-VERDICTS = "verified"
+from airflow_kafka_offsets.offsets.windows.ledger_names import (
+    APPLICATIONS,
+    ATTEMPTS,
+    FAILURES,
+    LOSSES,
+    RESULTS,
+    VERDICTS,
+)
 
 
 class WindowState(StrEnum):
@@ -60,13 +65,13 @@ class WindowListing:
     @property
     def attempts(self) -> list[str]:
         """Names of all attempts, in order of submission. If a driver chose the name, only its application is noted."""
-        return sorted({*self._named("attempts"), *self._named("applications")})
+        return sorted({*self._named(ATTEMPTS), *self._named(APPLICATIONS)})
 
     @property
     def unended(self) -> list[str]:
         """Names of the attempts without a recorded failure: they may be running, unless they were killed. Empty for a
         published window."""
-        loads = {failure.rpartition(OF_LOAD)[0] for failure in self.failures} - {*self._named("applications")}
+        loads = {failure.rpartition(OF_LOAD)[0] for failure in self.failures} - {*self._named(APPLICATIONS)}
         return [] if self.published else sorted({*self.attempts} - {*self.failures} - loads)
 
     @property
@@ -77,7 +82,7 @@ class WindowListing:
     @property
     def results(self) -> list[str]:
         """Names of the attempts that have a result."""
-        return self._named("results")
+        return self._named(RESULTS)
 
     @property
     def counted(self) -> list[str]:
@@ -92,7 +97,7 @@ class WindowListing:
     @property
     def losses(self) -> list[str]:
         """Names of the recorded losses."""
-        return self._named("losses")
+        return self._named(LOSSES)
 
     def _named(self, folder: str) -> list[str]:
         start = f"{folder}/"

@@ -13,9 +13,10 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
 
 from airflow_kafka_offsets.hooks.ledger import ledger_of
-from airflow_kafka_offsets.ledger.storage import plain_uri
+from airflow_kafka_offsets.ledger.storage import uri_for_spark
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.page_address import window_address
+from airflow_kafka_offsets.offsets.windows.ledger_names import WINDOWS
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -77,7 +78,7 @@ def _is_on_page(pinned: PinnedManifest) -> bool:
     """Whether the window's ledger is below the root in Airflow's settings: the page shows no others."""
     try:
         ledger = ledger_of(None, pinned.manifest.pipeline)
-        return pinned.uri.startswith(f"{plain_uri(ledger.folder)}/windows/")
+        return pinned.uri.startswith(f"{uri_for_spark(ledger.folder)}/{WINDOWS}/")
     except Exception:  # a task with its own ledger_root must not fail because the setting is wrong
         return False
 

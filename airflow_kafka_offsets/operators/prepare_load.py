@@ -15,6 +15,7 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.windows.ledger_names import DRIVERS
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.preflight import readable
@@ -138,7 +139,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
                 "task never stores or returns. Have the cluster's secret store give them to the driver as "
                 f"{driver_conf.SECRETS_VARIABLE}, then set driver_has_credentials=True."
             )
-        folder = ledger.folder / "drivers" if self.files is None else ObjectStoragePath(self.files)
+        folder = ledger.folder / DRIVERS if self.files is None else ObjectStoragePath(self.files)
         files = ClusterFiles(folder, self.s3_scheme)
         program = Program(
             application=files.python_file(self.application),

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.reading import bounds, overlaps, refuse_unreadable
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
+    WINDOWS,
     LedgerIdentity,
     is_month,
     live_revisions,
@@ -177,7 +178,7 @@ class _Pipeline:
 
     def __init__(self, files: LedgerFiles, uri: str) -> None:
         self._files = files
-        self._folder = f"{hadoop_uri(uri)}/windows"
+        self._folder = f"{hadoop_uri(uri)}/{WINDOWS}"
         self._live: dict[str, Mapping[str, Sequence[int]]] = {}
 
     def months(self) -> list[str]:

@@ -18,7 +18,8 @@ from pathlib import Path
 import airflow_kafka_offsets
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, plain_uri
+from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, uri_for_spark
+from airflow_kafka_offsets.offsets.windows.ledger_names import DRIVERS
 
 _PACKAGE = Path(airflow_kafka_offsets.__file__).parent
 _SHIPPED = (
@@ -65,7 +66,7 @@ def application_bundle(application: str, py_files: str | None) -> bytes:
 
 def stored_bundle(ledger: Ledger, content: bytes) -> str:
     """Store a bundle in the ledger, where the driver can reach it. Returns its URI."""
-    return stored(ledger.folder / "drivers" / f"{short_hash(content)}.jar", content)
+    return stored(ledger.folder / DRIVERS / f"{short_hash(content)}.jar", content)
 
 
 def short_hash(content: bytes) -> str:
@@ -80,7 +81,7 @@ def stored(place: StoragePath, content: bytes, s3_scheme: str = "s3a") -> str:
         raise LedgerCorruptError(
             f"{place} doesn't have the content that its name says. Delete it; the next try writes it again."
         )
-    uri = plain_uri(place)
+    uri = uri_for_spark(place)
     return uri.replace("s3://", f"{s3_scheme}://", 1) if uri.startswith("s3://") else uri
 
 

@@ -21,8 +21,6 @@ from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, SparkFailedError
 from airflow_kafka_offsets.offsets.instants import now_ms
 
-FAILURES = "failures"
-"""Name of the folder, in a window's folder."""
 MOST_BYTES = 16_384
 """Maximum size of a note: the longest text, with four bytes a character, and what surrounds it."""
 _LONGEST = 3_000

@@ -19,8 +19,6 @@ from airflow_kafka_offsets.errors import LedgerCorruptError
 if TYPE_CHECKING:
     from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
-PUBLICATIONS = "publications"
-"""Name of the folder, in the folder of a window's first revision."""
 FORMAT = 1
 ATTEMPT_NAME = re.compile(r"[A-Za-z0-9._+-]+")
 """Valid names of attempts: they become names of files and folders."""

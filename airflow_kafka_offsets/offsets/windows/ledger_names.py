@@ -142,6 +142,20 @@ LEDGER_ID = re.compile(r"[0-9a-f]{32}")
 """A ledger's id: hexadecimal, which none of Spark's default redaction patterns for secrets matches."""
 PIPELINE = "pipeline.json"
 """File in the pipeline's folder that holds the ledger's identity."""
+WINDOWS = "windows"
+"""Folder in the pipeline's folder, with a folder for each month."""
+DRIVERS = "drivers"
+"""Folder in the pipeline's folder with what drivers run."""
+ATTEMPTS = "attempts"
+"""This and the following ones are folders in the folder of a window's revision, with a file for each attempt."""
+APPLICATIONS = "applications"
+RESULTS = "results"
+FAILURES = "failures"
+VERDICTS = "verified"
+LOSSES = "losses"
+"""With a file for each time that records were found deleted."""
+PUBLICATIONS = "publications"
+"""Only in the first revision's folder, for all revisions."""
 
 
 @dataclass(frozen=True, slots=True)

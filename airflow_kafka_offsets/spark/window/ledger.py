@@ -14,9 +14,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError, LedgerCorruptError
-from airflow_kafka_offsets.offsets.proof.driver_notes import FAILURES, note_of
+from airflow_kafka_offsets.offsets.proof.driver_notes import note_of
 from airflow_kafka_offsets.offsets.proof.publication import (
-    PUBLICATIONS,
     Publication,
     counting,
     publication_file,
@@ -25,7 +24,12 @@ from airflow_kafka_offsets.offsets.proof.publication import (
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
 from airflow_kafka_offsets.offsets.windows.kafka_source import source_problems
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
+    APPLICATIONS,
+    FAILURES,
     PIPELINE,
+    PUBLICATIONS,
+    RESULTS,
+    WINDOWS,
     LedgerIdentity,
     json_object,
     live_revisions,
@@ -53,7 +57,7 @@ class PinnedFolder:
         if not is_connect(spark):
             return cls(HadoopFiles(spark), uri, manifest)
         window = f"{uri.rpartition('/')[0]}/{manifest.window}"
-        read = [f"{window}/{PUBLICATIONS}/*.json", f"{window}*/applications/*.json", f"{window}*/results/*.json"]
+        read = [f"{window}/{PUBLICATIONS}/*.json", f"{window}*/{APPLICATIONS}/*.json", f"{window}*/{RESULTS}/*.json"]
         read.append(f"{pipeline_folder(uri)}/{PIPELINE}")
         return cls(ConnectFiles(spark, read, [f"{window}*/manifest.json", f"{window}.r*.forgotten"]), uri, manifest)
 
@@ -82,12 +86,12 @@ class PinnedFolder:
     def published_result(self, published: Publication) -> RunResult:
         """The counts of a published attempt; a LedgerCorruptError if they are missing, or were changed since."""
         revision = revision_folder(self.manifest.window, published.revision)
-        uri = f"{self.uri.rpartition('/')[0]}/{revision}/results/{published.attempt}.json"
+        uri = f"{self.uri.rpartition('/')[0]}/{revision}/{RESULTS}/{published.attempt}.json"
         return published_counts(published, self.files.read(uri), uri)
 
     def result_uri(self, attempt: str) -> str:
         """URI of the file that says what an attempt at this revision read and wrote, proved or not."""
-        return f"{self.uri}/results/{attempt}.json"
+        return f"{self.uri}/{RESULTS}/{attempt}.json"
 
     def write_result(self, result: RunResult) -> None:
         """Store an attempt's counts; a Spark Connect client stores nothing."""
@@ -159,15 +163,15 @@ class AttemptNotes:
 
     def uri(self, attempt: str) -> str:
         """URI of an attempt's note."""
-        return f"{self.folder}/applications/{attempt}{_ENDING}"
+        return f"{self.folder}/{APPLICATIONS}/{attempt}{_ENDING}"
 
 
 def pipeline_files(spark: SparkSession, pipeline_uri: str) -> LedgerFiles:
     """A pipeline's files, to read what is published of all its windows."""
     if not is_connect(spark):
         return HadoopFiles(spark)
-    windows = f"{pipeline_uri}/windows/*"
-    read = [f"{windows}/*/{PUBLICATIONS}/*.json", f"{windows}/*.r*/applications/*.json"]
+    windows = f"{pipeline_uri}/{WINDOWS}/*"
+    read = [f"{windows}/*/{PUBLICATIONS}/*.json", f"{windows}/*.r*/{APPLICATIONS}/*.json"]
     return ConnectFiles(spark, read, [f"{windows}/*/manifest.json", f"{windows}/*.forgotten"])
 
 

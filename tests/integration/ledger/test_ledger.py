@@ -26,7 +26,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import pin_window
-from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive, create_local, names, plain_uri, read
+from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive, create_local, names, read, uri_for_spark
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -139,7 +139,7 @@ class TestUris:
     def test_spark_is_given_a_place_as_hadoop_spells_it(self, protocol: str, uri: str, plain: str) -> None:
         """The account of a place on Azure is in its connection alone."""
         files = SimpleNamespace(account_name="account")
-        assert plain_uri(LedgerPath(files, "a", protocol, uri)) == plain
+        assert uri_for_spark(LedgerPath(files, "a", protocol, uri)) == plain
 
 
 class TestPipeline:

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.proof.publication import PUBLICATIONS, publication_file
+from airflow_kafka_offsets.offsets.proof.publication import publication_file
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.offsets.windows.ledger_names import LedgerIdentity
+from airflow_kafka_offsets.offsets.windows.ledger_names import PUBLICATIONS, LedgerIdentity
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt
 from airflow_kafka_offsets.spark import FileSink
