@@ -158,7 +158,7 @@ def _summary_row(ledger: Ledger, window: WindowSummary) -> Row:
         "offsets": window.offsets,
         "lost": window.lost_offsets,
         **row_of(window, "rows", "attempts", "output"),
-        "manifest": ledger.window_folders.revision(window.window, window.revision).manifest_uri,
+        "manifest": ledger.window_folders.folder(window.window, window.revision).manifest_uri,
         "sha256": window.sha256,
     }
 

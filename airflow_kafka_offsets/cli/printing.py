@@ -159,12 +159,12 @@ def row_of(element: Any, *names: str) -> Row:
     return {name: _plain(getattr(element, name)) for name in names}
 
 
-def range_row(pinned: OffsetRange) -> Row:
+def range_row(offset_range: OffsetRange) -> Row:
     """A row's fields for a range."""
     return (
-        row_of(pinned, "partition", "start_offset", "end_offset")
-        | {"offsets": pinned.span, "lost": pinned.lost_offsets}
-        | row_of(pinned, "start_evidence", "end_evidence")
+        row_of(offset_range, "partition", "start_offset", "end_offset")
+        | {"offsets": offset_range.span, "lost": offset_range.lost_offsets}
+        | row_of(offset_range, "start_evidence", "end_evidence")
     )
 
 

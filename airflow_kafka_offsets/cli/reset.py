@@ -74,7 +74,7 @@ def _snapshot(ledger_root: str | None, name: str) -> OffsetSnapshot:
     if not ledger.exists():
         raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
     snapshot = ledger.snapshots.read(int(number))
-    ledger.snapshots.require_counting([snapshot], "Give another snapshot.")
+    ledger.snapshots.require_live([snapshot], "Give another snapshot.")
     return snapshot
 
 

@@ -184,7 +184,7 @@ class GroupsCaughtUp(Condition):
         """The partitions that count. If the user says so, topics that no member reads don't count (E22), as long as
         there are members and all their topics are known."""
         members = lag.description if self.abandoned_topics == "ignore" else None
-        read = set() if members is None or members.untold else members.topics()
+        read = set() if members is None or members.topics_unknown else members.topics()
         return [partition for partition in lag.partitions if not read or partition.topic in read]
 
     def _judge_partitions(self, group: str, partitions: list[PartitionLag]) -> GroupStanding:

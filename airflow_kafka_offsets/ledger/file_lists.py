@@ -76,14 +76,14 @@ class FileLists:
         results = in_parallel(lambda window: self._result(window, found[window]), found)
 
         def ranges(window: str) -> tuple[OffsetRange, ...]:
-            pinned = self._window_folders.revision(window, found[window].revision).pinned()
+            pinned = self._window_folders.folder(window, found[window].revision).pinned()
             return () if pinned is None else pinned.manifest.ranges
 
         refuse_unreadable(found, low, high, cache(ranges))
         return {window: paths for window, result in zip(found, results, strict=True) if (paths := files_of(result))}
 
     def _result(self, window: str, published: Publication) -> RunResult:
-        return self._window_folders.revision(window, published.revision).published_result(published)
+        return self._window_folders.folder(window, published.revision).published_result(published)
 
     def _path(self, window: str) -> StoragePath:
         return self._folder / f"{_WINDOW}{window}" / _FILE

@@ -89,7 +89,7 @@ def forget_snapshots(ledger: Ledger, after_ms: int) -> list[Entry]:
 def _made_from(ledger: Ledger, numbers: Collection[int], after_ms: int) -> Iterator[str]:
     index = ledger.window_folders.index()
     for window in index.crossing(after_ms, sys.maxsize):
-        revisions = (ledger.window_folders.revision(window, number).pinned() for number in index.live[window])
+        revisions = (ledger.window_folders.folder(window, number).pinned() for number in index.live[window])
         if any(not set(stored.manifest.snapshots).isdisjoint(numbers) for stored in filter(None, revisions)):
             yield window
 

@@ -107,13 +107,13 @@ class Surroundings:
             lambda each: log.log_starts(each.start_snapshot),
         )
         backwards = []
-        for first, second in self._apart():
+        for first, second in self._beyond():
             found = [seam for seam in seams([first.ranges, second.ranges]) if not seam.is_gap]
             if found:
                 backwards.append(f"windows {first.window} and {second.window}: {shorten(map(str, found))}")
         return replace(tiling, problems=(*tiling.problems, *backwards))
 
-    def _apart(self) -> Iterator[tuple[Manifest, Manifest]]:
+    def _beyond(self) -> Iterator[tuple[Manifest, Manifest]]:
         """Pairs of this window and the nearest published one on each side that doesn't meet it in time, in order of
         time."""
         window = self._manifest
@@ -299,4 +299,4 @@ def gaps_between(ledger: Ledger, earlier: Manifest, later: Manifest) -> tuple[Se
 
 
 def _starts_ahead(manifest: Manifest, commits: Mapping[TopicPartition, int]) -> bool:
-    return any(lies_ahead(commits, TopicPartition.of(pinned), pinned.window_start) for pinned in manifest.ranges)
+    return any(lies_ahead(commits, TopicPartition.of(each), each.window_start) for each in manifest.ranges)

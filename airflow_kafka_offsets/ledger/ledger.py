@@ -187,7 +187,7 @@ class Ledger:
         :param live: numbers of its revisions that count, if known.
         """
         live = self.window_folders.live_numbers(window) if live is None else live
-        pinned = (self.window_folders.revision(window, number).pinned() for number in reversed(live))
+        pinned = (self.window_folders.folder(window, number).pinned() for number in reversed(live))
         return self._own(next((stored for stored in pinned if stored is not None and stored.settled), None))
 
     def last_published(self) -> Manifest | None:
@@ -207,7 +207,7 @@ class Ledger:
         :raises LedgerConflictError: when it was pinned in another ledger.
         """
         folders = self.window_folders
-        folder = folders.newest(window) if revision is None else folders.revision(window, revision)
+        folder = folders.newest(window) if revision is None else folders.folder(window, revision)
         pinned = self._own(folder.pinned())
         if pinned is None:
             raise LedgerCorruptError(f"{self.uri} has no window {window}: resolve it first.")

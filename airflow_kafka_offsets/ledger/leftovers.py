@@ -42,7 +42,7 @@ def _left_unloaded(ledger: Ledger, topic: str) -> str:
     if not entries:
         return f"Nothing of the old {topic} was loaded."
     seen = ledger.snapshots.read(max(entry.number for entry in entries))
-    ends = {} if last is None else {TopicPartition.of(pinned): pinned.end_offset for pinned in last.ranges}
+    ends = {} if last is None else {TopicPartition.of(each): each.end_offset for each in last.ranges}
     left = {
         key.partition: (boundary.high_watermark - start, start)
         for key, boundary in sorted(seen.boundaries.items())

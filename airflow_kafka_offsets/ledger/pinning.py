@@ -63,7 +63,7 @@ class _Look:
         self._folders = ledger.window_folders
         self._index = self._folders.index()
         # List snapshots after windows: each window's snapshots were stored before it.
-        self._apart = ledger.snapshots.times_apart()
+        self._unchained = ledger.snapshots.unchained_times()
         self._unordered = [window for window in self._index.live if not self._in_order(window)]
 
     def overlap(self, manifest: Manifest) -> Overlap | None:
@@ -72,10 +72,10 @@ class _Look:
         :param manifest: the given window's manifest.
         """
         possible = self.possible(manifest.window)
-        found = self._first_overlap(manifest, [window for window in possible if _end_ms(window) in self._apart])
+        found = self._first_overlap(manifest, [window for window in possible if _end_ms(window) in self._unchained])
         if found is not None:
             return found
-        in_order = (window for window in possible if _end_ms(window) not in self._apart)
+        in_order = (window for window in possible if _end_ms(window) not in self._unchained)
         latest_first = sorted(in_order, key=_end_ms, reverse=True)
         for first in range(0, len(latest_first), _AT_A_TIME):
             part = latest_first[first : first + _AT_A_TIME]
@@ -86,11 +86,11 @@ class _Look:
         return None
 
     def _first_overlap(self, manifest: Manifest, windows: Sequence[str]) -> Overlap | None:
-        read = chain.from_iterable(in_parallel(self._counting, windows))
+        read = chain.from_iterable(in_parallel(self._current, windows))
         return next(filter(None, (_overlap(manifest, folder, pinned) for folder, pinned in read)), None)
 
     def _lies_behind(self, window: str, manifest: Manifest) -> bool:
-        return any(ends_before(pinned.manifest.ranges, manifest.ranges) for _, pinned in self._counting(window))
+        return any(ends_before(pinned.manifest.ranges, manifest.ranges) for _, pinned in self._current(window))
 
     def possible(self, window: str) -> list[str]:
         """The other windows that may share offsets with a given one, as far as the chain of snapshots tells."""
@@ -102,15 +102,15 @@ class _Look:
         ]
 
     def _in_order(self, window: str) -> bool:
-        return self._apart.isdisjoint(window_extent(window))
+        return self._unchained.isdisjoint(window_extent(window))
 
     def _surely_before(self, one: str, other: str) -> bool:
         """Whether the chain guarantees that all offsets of one window are below the other's."""
         end_ms, start_ms = window_extent(one)[1], window_extent(other)[0]
-        return end_ms <= start_ms and self._apart.isdisjoint((end_ms, start_ms))
+        return end_ms <= start_ms and self._unchained.isdisjoint((end_ms, start_ms))
 
-    def _counting(self, window: str) -> list[tuple[WindowFolder, PinnedManifest]]:
-        found = self._folders.counting(window, self._index.live[window])
+    def _current(self, window: str) -> list[tuple[WindowFolder, PinnedManifest]]:
+        found = self._folders.current_of(window, self._index.live[window])
         return [(folder, pinned) for folder in found if (pinned := folder.pinned()) is not None]
 
 
@@ -159,7 +159,7 @@ class Pinning:
         if stored is not None:
             stored.of_ledger(self._ledger.id)
         if stored is None or not _made_from(stored, start, end):
-            self._require_counting(start, end)
+            self._require_live(start, end)
             window = window_between(start, end, on_data_loss=on_data_loss, added=added)
             manifest = Manifest.of(self._ledger.pipeline, self._ledger.id, window)
             if stored is None or stored.manifest.ranges != manifest.ranges:
@@ -169,7 +169,7 @@ class Pinning:
                 same = _made_from(pinned, start, end) or pinned.manifest.ranges == manifest.ranges
                 stored = pinned if same else self._folders.pin_next(manifest)
         # Check again. A task that forgets a snapshot after this finds the window that was made from it.
-        self._require_counting(start, end)
+        self._require_live(start, end)
         # A window that was pinned before may not be settled, after a crash.
         if not stored.settled:
             self._unsettled[stored.manifest.window, stored.manifest.revision] = stored.sha256
@@ -183,7 +183,7 @@ class Pinning:
         refused = {}
         second_look = self._look() if self._unsettled and self._on_overlap == "fail" else None
         for key, sha256 in self._unsettled.items():
-            folder = self._folders.revision(*key)
+            folder = self._folders.folder(*key)
             overlap = None if second_look is None else _overlap_with(second_look, folder)
             if overlap is None:
                 if not folder.settle(sha256):
@@ -205,7 +205,7 @@ class Pinning:
         if overlap is not None:
             raise self._error(manifest.window, overlap)
 
-    def _require_counting(self, *snapshots: OffsetSnapshot) -> None:
+    def _require_live(self, *snapshots: OffsetSnapshot) -> None:
         forgotten = self._ledger.snapshots.forgotten(snapshots)
         if forgotten:
             raise InstantForgottenError(

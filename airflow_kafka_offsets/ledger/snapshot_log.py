@@ -91,7 +91,7 @@ class SnapshotLog:
         """
         return self._index(self.last_number() if last is None else last, since).entries
 
-    def times_apart(self) -> set[int]:
+    def unchained_times(self) -> set[int]:
         """Times of the snapshots outside the chain, Unix milliseconds, from their markers alone. These include
         forgotten snapshots, and ones that were never stored."""
         return {entry.timestamp_ms for entry in self._all_marked() if entry.kind != FORGET and not entry.chained}
@@ -119,8 +119,8 @@ class SnapshotLog:
         """
         read = cache(self.read)
 
-        def log_start(pinned: OffsetRange) -> int:
-            return read(number).boundaries[TopicPartition.of(pinned)].log_start_offset
+        def log_start(offset_range: OffsetRange) -> int:
+            return read(number).boundaries[TopicPartition.of(offset_range)].log_start_offset
 
         return log_start
 
@@ -199,7 +199,7 @@ class SnapshotLog:
         numbers = forgotten_numbers(self._forgets(self._marked_at({snapshot.timestamp_ms for snapshot in snapshots})))
         return [snapshot for snapshot in snapshots if snapshot.number in numbers]
 
-    def require_counting(self, snapshots: Sequence[OffsetSnapshot], remedy: str) -> None:
+    def require_live(self, snapshots: Sequence[OffsetSnapshot], remedy: str) -> None:
         """Refuse snapshots that were forgotten since they were stored.
 
         :param remedy: what the user should do then, for the message.

@@ -282,7 +282,7 @@ def has_failed(ledger: Ledger, summary: WindowSummary) -> bool:
     again: it may have been published since its summary was made."""
     if summary.state is not WindowState.SUBMITTED:
         return False
-    listing = ledger.window_folders.revision(summary.window, summary.revision).listing()
+    listing = ledger.window_folders.folder(summary.window, summary.revision).listing()
     return listing.state is WindowState.SUBMITTED and not listing.unended
 
 

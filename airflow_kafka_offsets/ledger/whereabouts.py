@@ -45,16 +45,16 @@ class Whereabouts:
 def find(ledger: Ledger, topic: str, partition: int, offset: int) -> Whereabouts:
     """Look up a record by its topic, partition and offset."""
     index = ledger.window_folders.index()
-    revisions = {window: ledger.window_folders.counting(window, numbers) for window, numbers in index.live.items()}
-    ordered = index.in_a_row(ledger.snapshots.times_apart())
+    revisions = {window: ledger.window_folders.current_of(window, numbers) for window, numbers in index.live.items()}
+    ordered = index.in_a_row(ledger.snapshots.unchained_times())
     windows = _WindowsOnPartition([revisions[window][0] for window in ordered], TopicPartition(topic, partition))
     others = index.live.keys() - set(ordered)
     near = [revisions[window][0] for window in sorted({*(folder.id for folder in windows.around(offset)), *others})]
     asked = [folder for window in near for folder in revisions[window.id]]
     found = [
-        _in_window(folder, pinned, offset)
-        for folder, pinned in zip(asked, in_parallel(windows.range_of, asked), strict=True)
-        if pinned is not None and pinned.window_start <= offset < pinned.end_offset
+        _in_window(folder, each, offset)
+        for folder, each in zip(asked, in_parallel(windows.range_of, asked), strict=True)
+        if each is not None and each.window_start <= offset < each.end_offset
     ]
     if not found:
         return Whereabouts(windows.why_nowhere(near, offset))
@@ -99,8 +99,8 @@ class _WindowsOnPartition:
         def end(count: int) -> int:
             """The end offset of the last pinned window; -1 if that window is older than the partition."""
             last = self.last_pinned(count)
-            pinned = None if last is None else self.range_of(last)
-            return -1 if pinned is None else pinned.end_offset
+            found = None if last is None else self.range_of(last)
+            return -1 if found is None else found.end_offset
 
         index = bisect_right(range(len(self.folders)), offset, key=lambda index: end(index + 1))
         earlier = self.last_pinned(index)
@@ -129,12 +129,12 @@ class _WindowsOnPartition:
         return f"in a hole: {earlier} ends at {ends[earlier]}, and the next one, {later}, starts at {starts[later]}"
 
 
-def _in_window(folder: WindowFolder, pinned: OffsetRange, offset: int) -> Whereabouts:
-    if offset < pinned.start_offset:
+def _in_window(folder: WindowFolder, offset_range: OffsetRange, offset: int) -> Whereabouts:
+    if offset < offset_range.start_offset:
         return Whereabouts("lost: deleted from the log before the window was pinned", folder.id, folder.revision)
     found = place_of(folder, folder.publication())
     if found.attempt is None:
-        partition = TopicPartition.of(pinned)
+        partition = TopicPartition.of(offset_range)
         losses = (loss for loss in folder.losses() if TopicPartition.of(loss) == partition)
         if any(offset < loss.end_offset for loss in losses):
             return replace(found, found="lost: deleted from the log before the window was loaded")

@@ -28,7 +28,7 @@ from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.proof.driver_notes import MOST_BYTES, FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import OF_LOAD, Publication
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_result
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
     APPLICATIONS,
     ATTEMPTS,
@@ -371,7 +371,7 @@ class WindowFolder:
         :raises LedgerCorruptError: when the result is missing, or was changed since.
         """
         path = self._folder / RESULTS / f"{published.attempt}.json"
-        return published_counts(published, read(path), str(path))
+        return published_result(published, read(path), str(path))
 
     def record_verified(self, attempt: str, verdict: Verdict) -> None:
         """Record the verdict on the published attempt. The explanation of its gaps stays as first recorded: the log may

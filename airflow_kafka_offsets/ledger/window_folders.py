@@ -45,7 +45,7 @@ class WindowFolders:
             months = [month for month in names(self._folder) if is_month(month) and month <= until]
         return list(chain.from_iterable(in_parallel(lambda month: names(self._folder / month), months)))
 
-    def revision(self, window: str, number: int) -> WindowFolder:
+    def folder(self, window: str, number: int) -> WindowFolder:
         """One revision's folder; it need not exist."""
         month = self._folder / month_of(window)
         publications = Publications(month / revision_folder(window, _FIRST))
@@ -53,7 +53,7 @@ class WindowFolders:
 
     def of(self, pinned: PinnedManifest) -> WindowFolder:
         """The folder of a pinned revision."""
-        return self.revision(pinned.manifest.window, pinned.manifest.revision)
+        return self.folder(pinned.manifest.window, pinned.manifest.revision)
 
     def index(self) -> WindowIndex:
         """All windows that count, in order of time."""
@@ -65,11 +65,11 @@ class WindowFolders:
 
     def live(self, window: str) -> list[WindowFolder]:
         """A window's revisions that count, oldest first."""
-        return [self.revision(window, number) for number in self.live_numbers(window)]
+        return [self.folder(window, number) for number in self.live_numbers(window)]
 
     def made(self, window: str) -> list[WindowFolder]:
         """All revisions of a window, forgotten ones too, oldest first."""
-        return [self.revision(window, number) for number in revisions_of(self._names_of(window)).get(window, [])]
+        return [self.folder(window, number) for number in revisions_of(self._names_of(window)).get(window, [])]
 
     def newest(self, window: str, live: Sequence[int] = ()) -> WindowFolder:
         """A window's newest revision that counts; the folder of the next one when there is none.
@@ -79,8 +79,8 @@ class WindowFolders:
         found = [] if live else self._names_of(window)
         live = live or live_revisions(found).get(window, ())
         if not live:
-            return self.revision(window, _next_number(window, found))
-        return _newest([self.revision(window, number) for number in live])
+            return self.folder(window, _next_number(window, found))
+        return _newest([self.folder(window, number) for number in live])
 
     def publication(self, window: str, live: Collection[int] | None = None) -> Publication | None:
         """The publication of a window that counts; None when nothing is published.
@@ -89,7 +89,7 @@ class WindowFolders:
         :raises LedgerCorruptError: when a publication is damaged.
         """
         live = self.live_numbers(window) if live is None else live
-        return self.revision(window, _FIRST).publications.counting(live)
+        return self.folder(window, _FIRST).publications.counting(live)
 
     def current(self, names: Iterable[str] | None = None) -> list[WindowFolder]:
         """The published revision of every window, in order of time, each followed by the newest one if that is another
@@ -98,18 +98,18 @@ class WindowFolders:
         :param names: names in the months' folders, if known.
         """
         live = live_revisions(self.names() if names is None else names)
-        return list(chain.from_iterable(self.counting(window, numbers) for window, numbers in live.items()))
+        return list(chain.from_iterable(self.current_of(window, numbers) for window, numbers in live.items()))
 
-    def counting(self, window: str, numbers: Sequence[int]) -> list[WindowFolder]:
+    def current_of(self, window: str, numbers: Sequence[int]) -> list[WindowFolder]:
         """The same for one window, whose revisions are known."""
-        revisions = [self.revision(window, number) for number in numbers]
+        revisions = [self.folder(window, number) for number in numbers]
         newest = _newest(revisions)
         if newest.revision == _FIRST:
             return [newest]
         published = newest.publications.counting(numbers)
         if published is None or published.revision == newest.revision:
             return [newest]
-        return [self.revision(window, published.revision), newest]
+        return [self.folder(window, published.revision), newest]
 
     def published_in(self, month: str) -> set[str]:
         """The windows of a month that are published, from one listing: on an object store, one request per thousand
@@ -148,7 +148,7 @@ class WindowFolders:
             stored = self.newest(manifest.window).pinned()
             if stored is not None and stored.manifest == manifest.revised(stored.manifest.revision):
                 return stored
-            pinned = self.revision(manifest.window, number).pin_new(manifest.revised(number))
+            pinned = self.folder(manifest.window, number).pin_new(manifest.revised(number))
             if pinned is not None:
                 return pinned
         raise LedgerError(
@@ -172,8 +172,8 @@ class WindowFolders:
             found = self._names_of(window)
             live = live_revisions(found).get(window)
             if live is None:
-                return self.revision(window, _next_number(window, found)), None
-            folder = _newest([self.revision(window, number) for number in live])
+                return self.folder(window, _next_number(window, found)), None
+            folder = _newest([self.folder(window, number) for number in live])
             pinned = folder.pinned()
             if pinned is not None or not folder.is_taken_back:
                 return folder, pinned
@@ -186,9 +186,9 @@ class WindowFolders:
         """
         forgotten: list[int] = []
         while live := self.live(window):  # repeated: another task may have pinned one meanwhile
-            for revision in live:
-                self._mark_forgotten(revision, why)
-            forgotten += [revision.revision for revision in live]
+            for folder in live:
+                self._mark_forgotten(folder, why)
+            forgotten += [folder.revision for folder in live]
         return forgotten
 
     def publish(self, window: str, publication: Publication) -> bool:
@@ -200,7 +200,7 @@ class WindowFolders:
             # Marker first: whenever this publication counts, readers of checkpoints with an earlier one must see it.
             marker = published_again_marker(window, publication.number)
             create_exclusive(self._folder / month_of(window) / marker, publication.attempt.encode())
-        return self.revision(window, _FIRST).publications.create(publication)
+        return self.folder(window, _FIRST).publications.create(publication)
 
     def _mark_forgotten(self, folder: WindowFolder, why: str) -> None:
         marker = self._folder / month_of(folder.id) / forgotten_marker(folder.id, folder.revision)
@@ -251,17 +251,17 @@ class WindowIndex:
                 found.append(self._by_start[place])
         return found[::-1]
 
-    def in_a_row(self, apart: Collection[int] = ()) -> list[str]:
+    def in_a_row(self, unchained: Collection[int] = ()) -> list[str]:
         """Windows that don't overlap each other in time, in order. Of windows that do, the ones that end first, so one
         that spans many others is left out.
 
-        :param apart: instants, Unix milliseconds: windows that start or end there are left out.
+        :param unchained: times of the snapshots outside the chain: windows that start or end there are left out.
         """
         row: list[str] = []
         until_ms = 0
         # Of windows that end together, the shortest comes first.
         for window, (start_ms, end_ms) in sorted(self.extents.items(), key=lambda each: (each[1][1], -each[1][0])):
-            if start_ms >= until_ms and start_ms not in apart and end_ms not in apart:
+            if start_ms >= until_ms and start_ms not in unchained and end_ms not in unchained:
                 row.append(window)
                 until_ms = end_ms
         return row

@@ -94,7 +94,7 @@ def find_at(ledger: Ledger, topic: str, at_ms: int, on: On = None) -> WindowsAt:
     """
     names = ledger.window_folders.names()
     index = WindowIndex(names)
-    having = [_counting(ledger, index, window) for window in index.crossing(at_ms, at_ms + 1)]
+    having = [_current(ledger, index, window) for window in index.crossing(at_ms, at_ms + 1)]
     read = zip(having, in_parallel(WindowFolder.pinned, having), strict=True)
     pinned = [(folder, found) for folder, found in read if found is not None]
     windows = tuple(filter(None, in_parallel(lambda each: _window_at(ledger, *each, topic, on), pinned)))
@@ -115,9 +115,9 @@ def find_at(ledger: Ledger, topic: str, at_ms: int, on: On = None) -> WindowsAt:
     return WindowsAt(at_ms, (), "; ".join([*reasons, first.older_records()]), forgotten, first.window)
 
 
-def _counting(ledger: Ledger, index: WindowIndex, window: str) -> WindowFolder:
+def _current(ledger: Ledger, index: WindowIndex, window: str) -> WindowFolder:
     """The window's published revision; without one, the newest."""
-    return ledger.window_folders.counting(window, index.live[window])[0]
+    return ledger.window_folders.current_of(window, index.live[window])[0]
 
 
 def _window_at(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, topic: str, on: On) -> WindowAt | None:
@@ -133,7 +133,7 @@ def _window_at(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, top
 def _asked_for(manifest: Manifest, topic: str, on: On) -> tuple[OffsetRange, ...]:
     """The window's ranges on the requested partitions. Partition counts never fall, so the window has the highest count
     of its time."""
-    ranges = (pinned for pinned in manifest.ranges if pinned.topic == topic)
+    ranges = (each for each in manifest.ranges if each.topic == topic)
     if on is None:
         return tuple(ranges)
     if isinstance(on, int):
@@ -141,13 +141,13 @@ def _asked_for(manifest: Manifest, topic: str, on: On) -> tuple[OffsetRange, ...
     else:
         facts = manifest.topics.get(topic)
         partitions = set() if facts is None else on.partitions_up_to(facts.partition_count)
-    return tuple(pinned for pinned in ranges if pinned.partition in partitions)
+    return tuple(each for each in ranges if each.partition in partitions)
 
 
 def _remarks(ledger: Ledger, manifest: Manifest, ranges: Sequence[OffsetRange]) -> Iterator[str]:
     if manifest.timed:
         yield _LATE
-        clamped = [pinned for pinned in ranges if pinned.start_evidence is Evidence.CLAMPED]
+        clamped = [each for each in ranges if each.start_evidence is Evidence.CLAMPED]
         if clamped:
             yield (
                 f"On {_named(clamped)}, a snapshot that was stored earlier determines where the window starts: records "
@@ -157,21 +157,21 @@ def _remarks(ledger: Ledger, manifest: Manifest, ranges: Sequence[OffsetRange]) 
         kinds = [ledger.snapshots.read(number).as_of.kind for number in manifest.snapshots]
         yield _UNTIMED.format(*(_ENDS[kind] for kind in kinds))
         yield _what_untimed_has(*kinds)
-    added = [pinned for pinned in ranges if pinned.start_evidence is Evidence.NEW_PARTITION]
+    added = [each for each in ranges if each.start_evidence is Evidence.NEW_PARTITION]
     if added:
         yield f"On {_named(added)}, it is the first window, and starts at the log start: it has all older records too."
-    chosen = [pinned for pinned in ranges if pinned.start_evidence is Evidence.CHOSEN]
+    chosen = [each for each in ranges if each.start_evidence is Evidence.CHOSEN]
     if chosen:
         yield (
             f"On {_named(chosen)}, it is the first window, and starts at the instant that was chosen for new topics: "
             "earlier records are in no window."
         )
-    starting = [pinned for pinned in ranges if pinned.start_evidence is Evidence.LOG_START and pinned.start_offset]
+    starting = [each for each in ranges if each.start_evidence is Evidence.LOG_START and each.start_offset]
     if starting:
         yield f"On {_named(starting)}, the log starts within the window: earlier records, if any, were deleted."
-    lost = [pinned for pinned in ranges if pinned.lost_offsets]
+    lost = [each for each in ranges if each.lost_offsets]
     if lost:
-        count = number_of(sum(pinned.lost_offsets for pinned in lost), "offset")
+        count = number_of(sum(each.lost_offsets for each in lost), "offset")
         yield f"On {_named(lost)}, the log had lost {count} of the window when it was pinned."
 
 
@@ -184,7 +184,7 @@ def _what_untimed_has(start: AsOfKind, end: AsOfKind) -> str:
 
 
 def _named(ranges: Iterable[OffsetRange]) -> str:
-    return shorten(str(TopicPartition.of(pinned)) for pinned in ranges)
+    return shorten(str(TopicPartition.of(each)) for each in ranges)
 
 
 def _forgotten_at(ledger: Ledger, dead: Iterable[str], at_ms: int) -> Iterator[str]:
@@ -229,7 +229,7 @@ def _first_of_added(ledger: Ledger, index: WindowIndex, at_ms: int, topic: str, 
 
     @cache
     def ranges(window: str) -> tuple[OffsetRange, ...] | None:
-        pinned = _counting(ledger, index, window).pinned()
+        pinned = _current(ledger, index, window).pinned()
         return None if pinned is None else _asked_for(pinned.manifest, topic, on)
 
     def has(count: int) -> bool:
@@ -238,7 +238,7 @@ def _first_of_added(ledger: Ledger, index: WindowIndex, at_ms: int, topic: str, 
         return bool(next((found for found in read if found is not None), None))
 
     later = list(index.starting_from(at_ms + 1))
-    in_a_row = set(index.in_a_row(ledger.snapshots.times_apart()))
+    in_a_row = set(index.in_a_row(ledger.snapshots.unchained_times()))
     ordered = [window for window in later if window in in_a_row]
     place = bisect_left(range(len(ordered)), True, key=lambda place: has(place + 1))
     near = sorted([*ordered[place : place + 1], *(window for window in later if window not in in_a_row)])
@@ -294,7 +294,7 @@ def _outside(ledger: Ledger, index: WindowIndex, topic: str, at_ms: int, on: On,
 
 
 def _first_pinned(ledger: Ledger, index: WindowIndex, windows: Iterable[str]) -> Manifest | None:
-    found = (_counting(ledger, index, window).pinned() for window in windows)
+    found = (_current(ledger, index, window).pinned() for window in windows)
     return next((pinned.manifest for pinned in found if pinned is not None), None)
 
 

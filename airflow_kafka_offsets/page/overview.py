@@ -113,7 +113,7 @@ def _lost(ledger: Ledger, summary: WindowSummary) -> int:
     """How many offsets a window has lost: when it was pinned, and since."""
     if summary.state is not WindowState.LOST:
         return summary.lost_offsets
-    later = ledger.window_folders.revision(summary.window, summary.revision).lost_since()
+    later = ledger.window_folders.folder(summary.window, summary.revision).lost_since()
     return summary.lost_offsets + sum(later.values())
 
 

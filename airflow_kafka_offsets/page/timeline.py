@@ -217,7 +217,7 @@ def _loaded(
         return None
 
     def since_ms(summary: WindowSummary) -> int:
-        publications = ledger.window_folders.revision(summary.window, summary.revision).publications.all()
+        publications = ledger.window_folders.folder(summary.window, summary.revision).publications.all()
         return min(each.published_ms for each in publications if each.end_snapshot == summary.end_snapshot)
 
     return _Loaded(zip(in_parallel(since_ms, published), published, strict=True), numbers, growth, parts)

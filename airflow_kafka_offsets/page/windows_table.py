@@ -85,7 +85,7 @@ def _window(
     pinned = {places[TopicPartition.of(each)]: each for each in ranges}
     lost = Counter({place: each.lost_offsets for place, each in pinned.items() if each.lost_offsets})
     if summary.state is WindowState.LOST:
-        later = ledger.window_folders.revision(summary.window, summary.revision).lost_since()
+        later = ledger.window_folders.folder(summary.window, summary.revision).lost_since()
         lost.update({places[partition]: count for partition, count in later.items()})
     return {
         "kind": "window",
@@ -105,7 +105,7 @@ def _rows_by_place(ledger: Ledger, summary: WindowSummary, places: Mapping[Topic
     """Rows of each partition; 0 if it has none. None if nothing is published, or no result says how many."""
     if summary.attempt is None:
         return None
-    result = ledger.window_folders.revision(summary.window, summary.revision).result(summary.attempt)
+    result = ledger.window_folders.folder(summary.window, summary.revision).result(summary.attempt)
     if result is None:
         return None
     rows = [0] * len(places)

@@ -17,7 +17,7 @@ _LATEST = 10
 def dags_of_pipeline(ledger: Ledger, summaries: Sequence[WindowSummary]) -> frozenset[str]:
     """The Dags that made the attempts of the last windows; empty if no attempt names a Dag."""
     latest = [summary for summary in summaries if summary.attempts][-_LATEST:]
-    return _dags_of(ledger.window_folders.revision(each.window, each.revision) for each in latest)
+    return _dags_of(ledger.window_folders.folder(each.window, each.revision) for each in latest)
 
 
 def dags_of_window(ledger: Ledger, window: str, folders: Iterable[WindowFolder]) -> frozenset[str]:
@@ -29,9 +29,9 @@ def dags_of_window(ledger: Ledger, window: str, folders: Iterable[WindowFolder])
     """
 
     def of_publication(publication: Publication) -> set[str]:
-        return _dag_of(ledger.window_folders.revision(window, publication.revision), publication.attempt)
+        return _dag_of(ledger.window_folders.folder(window, publication.revision), publication.attempt)
 
-    published = ledger.window_folders.revision(window, 1).publications.all()
+    published = ledger.window_folders.folder(window, 1).publications.all()
     return _dags_of(folders).union(*in_parallel(of_publication, published))
 
 

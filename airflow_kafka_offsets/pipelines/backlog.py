@@ -73,9 +73,7 @@ class Backlog:
         for manifest in self._manifests:
             check_topics(manifest, self._survey.cluster_id, self._survey.facts)
             FixedOffsets.of_window_end(manifest).refuse_truncated(self._extents)
-        pending = {
-            manifest.window: [pinned.log_range for pinned in manifest.non_empty()] for manifest in self._manifests
-        }
+        pending = {manifest.window: [each.log_range for each in manifest.non_empty()] for manifest in self._manifests}
         return pending | {REST: list(self._backlog())}
 
     def _backlog(self) -> Iterator[LogRange]:

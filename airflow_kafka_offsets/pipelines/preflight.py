@@ -53,7 +53,7 @@ def readable(
 
 def _extents(client: OffsetsClient, manifest: Manifest) -> LogExtents:
     check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
-    return client.log_extents([TopicPartition.of(pinned) for pinned in manifest.non_empty()])
+    return client.log_extents([TopicPartition.of(each) for each in manifest.non_empty()])
 
 
 def check_ranges(manifest: Manifest, extents: LogExtents) -> None:
@@ -82,35 +82,35 @@ def lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LogRange]:
     """
     extents.raise_for_errors()
     lost = []
-    for pinned in manifest.non_empty():
-        extent = extents.lookup(pinned.topic, pinned.partition)
+    for each in manifest.non_empty():
+        extent = extents.lookup(each.topic, each.partition)
         assert extent is not None and extent.log_start_offset is not None
-        rest = pinned.from_log_start(extent.log_start_offset)
-        if rest is not pinned:
-            lost.append(pinned.log_range._replace(end_offset=rest.start_offset))
+        rest = each.from_log_start(extent.log_start_offset)
+        if rest is not each:
+            lost.append(each.log_range._replace(end_offset=rest.start_offset))
     return lost
 
 
 def without_lost(manifest: Manifest, extents: LogExtents) -> Manifest:
     """What is left of a window, with the loss recorded in its ranges."""
 
-    def left(pinned: OffsetRange) -> OffsetRange:
-        extent = extents.lookup(pinned.topic, pinned.partition)
+    def left(offset_range: OffsetRange) -> OffsetRange:
+        extent = extents.lookup(offset_range.topic, offset_range.partition)
         start = None if extent is None else extent.log_start_offset
-        return pinned if start is None else pinned.from_log_start(start)
+        return offset_range if start is None else offset_range.from_log_start(start)
 
     return replace(manifest, ranges=tuple(map(left, manifest.ranges)))
 
 
 def _check_ends(manifest: Manifest, extents: LogExtents) -> None:
     beyond, ends = [], []
-    for pinned in manifest.non_empty():
-        extent = extents.lookup(pinned.topic, pinned.partition)
+    for each in manifest.non_empty():
+        extent = extents.lookup(each.topic, each.partition)
         end = extent.end_offset(manifest.isolation_level) if extent else None
         assert end is not None
-        if pinned.end_offset > end:
-            beyond.append(f"{pinned.topic}-{pinned.partition} ends at {pinned.end_offset}, the log at {end}")
-            ends.append(SeenOffset(pinned.topic, pinned.partition, pinned.end_offset, pinned.end_leader_epoch))
+        if each.end_offset > end:
+            beyond.append(f"{each.topic}-{each.partition} ends at {each.end_offset}, the log at {end}")
+            ends.append(SeenOffset(each.topic, each.partition, each.end_offset, each.end_leader_epoch))
     refuse_later_epochs(ends, extents.leader_epoch)
     if beyond:
         committed = manifest.isolation_level is IsolationLevel.READ_COMMITTED

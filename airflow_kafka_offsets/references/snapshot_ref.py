@@ -72,7 +72,7 @@ class SnapshotRef:
                 f"{ledger.uri} has under that number now: as of {snapshot.as_of}, resolved at "
                 f"{iso_instant(snapshot.resolved_at_ms)}. {again}"
             )
-        ledger.snapshots.require_counting([snapshot], again)
+        ledger.snapshots.require_live([snapshot], again)
         return snapshot
 
 

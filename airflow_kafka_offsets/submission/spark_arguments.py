@@ -290,7 +290,7 @@ def _windows_before(ledger: Ledger, manifest: Manifest) -> Iterator[WindowFolder
         live = live_revisions(ledger.window_folders.names([month]))
         for window in sorted(live, reverse=True):
             if window <= manifest.window:
-                yield ledger.window_folders.revision(window, live[window][-1])
+                yield ledger.window_folders.folder(window, live[window][-1])
 
 
 def _stored_size(client: OffsetsClient, manifest: Manifest) -> float | None:

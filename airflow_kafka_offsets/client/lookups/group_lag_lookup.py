@@ -164,7 +164,7 @@ def _hidden(
     """
     hidden = sorted(set(undescribed).intersection(touched).difference(key.topic for key in judged))
     if not hidden:
-        return description.untold
+        return description.topics_unknown
     error = undescribed[hidden[0]]
     return replace(error, message=f"topic {hidden[0]}: {error.message}")
 

@@ -185,7 +185,7 @@ UNKNOWN, EMPTY, DEAD = "Unknown", "Empty", "Dead"
 (``Stable``, ``PreparingRebalance``, ``Assigning``, …, all Kafka's own names) have members."""
 _WITHOUT_MEMBERS = (EMPTY, DEAD)
 STABLE, ASSIGNING = "Stable", "Assigning"
-"""States that decide whether members' topics are known: see :attr:`GroupDescription.untold`."""
+"""States that decide whether members' topics are known: see :attr:`GroupDescription.topics_unknown`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class GroupDescription:
         return assigned.union(*(member.topics for member in self.members))
 
     @property
-    def untold(self) -> ResponseError | None:
+    def topics_unknown(self) -> ResponseError | None:
         """Why members may read more than :meth:`topics`; None when they don't.
 
         A classic group's coordinator reports all subscriptions only while the group is stable. A KIP-848 group's

@@ -101,19 +101,19 @@ def every_offset_once(manifest: Manifest, written: Iterable[PartitionTally]) -> 
     rows = by_partition(written)
     ranges = by_partition(manifest.non_empty())
     return rows.keys() == ranges.keys() and all(
-        rows[key].count == pinned.span and _judge_partition(pinned, rows[key]) is None for key, pinned in ranges.items()
+        rows[key].count == each.span and _judge_partition(each, rows[key]) is None for key, each in ranges.items()
     )
 
 
-def _judge_partition(pinned: OffsetRange, tally: PartitionTally | None) -> str | None:
+def _judge_partition(offset_range: OffsetRange, tally: PartitionTally | None) -> str | None:
     """What is wrong with one partition's rows, if anything: they are outside the range, or there are too many."""
-    name = f"{pinned.topic}-{pinned.partition}"
+    name = f"{offset_range.topic}-{offset_range.partition}"
     if tally is None:
         return None
-    if tally.min_offset < pinned.start_offset or tally.max_offset >= pinned.end_offset:
+    if tally.min_offset < offset_range.start_offset or tally.max_offset >= offset_range.end_offset:
         return (
             f"{name} holds offsets {tally.min_offset} to {tally.max_offset}, "
-            f"outside [{pinned.start_offset}, {pinned.end_offset})"
+            f"outside [{offset_range.start_offset}, {offset_range.end_offset})"
         )
     between = tally.max_offset - tally.min_offset + 1
     if tally.count > between:
@@ -261,8 +261,8 @@ def _not_once(manifest: Manifest, result: RunResult) -> Iterator[str]:
     """Partitions with too few or too many rows, when every offset must have one."""
     rows = {TopicPartition.of(tally): tally.count for tally in result.written}
     more = {
-        f"{pinned.topic}-{pinned.partition}": (rows.get(TopicPartition.of(pinned), 0) - pinned.span, pinned.span)
-        for pinned in manifest.ranges
+        f"{each.topic}-{each.partition}": (rows.get(TopicPartition.of(each), 0) - each.span, each.span)
+        for each in manifest.ranges
     }
     lacking = [f"{name} lacks {-count} of {span} rows" for name, (count, span) in more.items() if count < 0]
     doubled = [f"{name} has {count} more rows than offsets" for name, (count, _) in more.items() if count > 0]
@@ -301,7 +301,7 @@ def _gaps_not_allowed(manifest: Manifest, result: RunResult) -> Iterator[str]:
     for tally in result.written:
         rows[tally.topic] += tally.count
     for topic, facts in manifest.topics.items():
-        span = sum(pinned.span for pinned in manifest.ranges if pinned.topic == topic)
+        span = sum(each.span for each in manifest.ranges if each.topic == topic)
         if rows[topic] < span and not facts.compacted and not result.allow_gaps:
             yield f"{rows[topic]} records for {span} offsets of {topic}, {_cause(result)}"
 
@@ -323,7 +323,7 @@ def _cause(result: RunResult) -> str:
 def ranges_with_gaps(manifest: Manifest, result: RunResult) -> list[LogRange]:
     """The ranges with fewer rows than offsets: only these need an explanation."""
     rows = {TopicPartition.of(tally): tally.count for tally in result.written}
-    return [pinned.log_range for pinned in manifest.ranges if rows.get(TopicPartition.of(pinned), 0) < pinned.span]
+    return [each.log_range for each in manifest.ranges if rows.get(TopicPartition.of(each), 0) < each.span]
 
 
 def explain(result: RunResult, contents: LogContents, compacted: Collection[str]) -> tuple[GapCauses, tuple[str, ...]]:

@@ -183,7 +183,7 @@ class RunResult:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
 
 
-def published_counts(publication: Publication, content: bytes | None, uri: str) -> RunResult:
+def published_result(publication: Publication, content: bytes | None, uri: str) -> RunResult:
     """The counts of a published attempt.
 
     :param content: content of its result file at ``uri``; None when there is no such file.

@@ -103,7 +103,7 @@ def split_plan(
     :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0, or
         this Spark doesn't know the latter.
     """
-    whole = [pinned.log_range for pinned in ranges if pinned.span]
+    whole = [each.log_range for each in ranges if each.span]
     size = bytes_per_record or DEFAULT_BYTES_PER_RECORD
     chosen = _given(options or {}) or _chosen([task.span for task in whole], size, cores, by_records)
     if MAX_RECORDS in chosen and not by_records:

@@ -72,8 +72,7 @@ class FixedOffsets:
     def of_window_end(cls, manifest: Manifest, ledger: str | None = None) -> Self:
         """The end offsets of a window."""
         ends = (
-            SeenOffset(pinned.topic, pinned.partition, pinned.end_offset, pinned.end_leader_epoch)
-            for pinned in manifest.ranges
+            SeenOffset(each.topic, each.partition, each.end_offset, each.end_leader_epoch) for each in manifest.ranges
         )
         topic_ids = {topic: facts.topic_id for topic, facts in manifest.topics.items()}
         return cls.of(f"end of window {manifest.window}", ends, topic_ids, ledger, cluster_id=manifest.cluster_id)

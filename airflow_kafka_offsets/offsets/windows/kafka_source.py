@@ -35,15 +35,15 @@ class Source:
 
 def topics_read(manifest: Manifest) -> list[str]:
     """The topics that a window has offsets of, in order."""
-    return sorted({pinned.topic for pinned in manifest.non_empty()})
+    return sorted({each.topic for each in manifest.non_empty()})
 
 
 def known_ends(manifest: Manifest) -> list[SeenOffset]:
     """Ends of the ranges that are read, if the leader epoch is known."""
     return [
-        SeenOffset(pinned.topic, pinned.partition, pinned.end_offset, pinned.end_leader_epoch)
-        for pinned in manifest.non_empty()
-        if pinned.end_leader_epoch is not None
+        SeenOffset(each.topic, each.partition, each.end_offset, each.end_leader_epoch)
+        for each in manifest.non_empty()
+        if each.end_leader_epoch is not None
     ]
 
 
@@ -52,10 +52,10 @@ def known_starts(manifest: Manifest) -> list[SeenOffset]:
     log that is unchanged up to the end is unchanged up to the start; but if the end has a later epoch, the log may have
     been truncated between the two."""
     return [
-        SeenOffset(pinned.topic, pinned.partition, pinned.window_start, pinned.start_leader_epoch)
-        for pinned in manifest.non_empty()
-        if (epoch := pinned.start_leader_epoch) is not None
-        and (pinned.end_leader_epoch is None or epoch < pinned.end_leader_epoch)
+        SeenOffset(each.topic, each.partition, each.window_start, each.start_leader_epoch)
+        for each in manifest.non_empty()
+        if (epoch := each.start_leader_epoch) is not None
+        and (each.end_leader_epoch is None or epoch < each.end_leader_epoch)
     ]
 
 
@@ -89,8 +89,8 @@ def unknowable(manifest: Manifest, source: Source | None) -> list[str]:
     """What nobody can tell about a window's source, in words; empty when the brokers are Kafka 2.8 or later."""
     found = [f"the id of {topic}" for topic in topics_read(manifest) if manifest.topics[topic].topic_id is None]
     without = sum(  # below offset 0 there is nothing to truncate
-        pinned.end_leader_epoch is None or (pinned.window_start > 0 and pinned.start_leader_epoch is None)
-        for pinned in manifest.non_empty()
+        each.end_leader_epoch is None or (each.window_start > 0 and each.start_leader_epoch is None)
+        for each in manifest.non_empty()
     )
     found += [f"the leader epochs of {without} partitions"] if without else []
     asked = len(with_epoch(manifest))

@@ -71,23 +71,23 @@ class Manifest:
     @property
     def lost_offsets(self) -> int:
         """Offsets of the window that were gone when it was pinned, if the user chose not to fail."""
-        return sum(pinned.lost_offsets for pinned in self.ranges)
+        return sum(each.lost_offsets for each in self.ranges)
 
     @property
     def span(self) -> int:
         """Offsets in all ranges: exactly the number of records on plain topics, an upper bound otherwise."""
-        return sum(pinned.span for pinned in self.ranges)
+        return sum(each.span for each in self.ranges)
 
     def lost(self) -> tuple[OffsetRange, ...]:
         """The ranges that have lost offsets."""
-        return tuple(pinned for pinned in self.ranges if pinned.lost_offsets)
+        return tuple(each for each in self.ranges if each.lost_offsets)
 
     def revised(self, revision: int) -> Self:
         return replace(self, revision=revision)
 
     def non_empty(self) -> tuple[OffsetRange, ...]:
         """The ranges with at least one offset: what Spark is asked to read (S6)."""
-        return tuple(pinned for pinned in self.ranges if pinned.span)
+        return tuple(each for each in self.ranges if each.span)
 
     @classmethod
     def of(cls, pipeline: str, ledger_id: str, window: Window) -> Self:
@@ -119,7 +119,7 @@ class Manifest:
         return json.dumps({"format": FORMAT, "topics": topics} | fields, sort_keys=True, separators=(",", ":")).encode()
 
     def _columns(self, topic: str) -> dict[str, list[Any]]:
-        rows = [pinned for pinned in self.ranges if pinned.topic == topic]
+        rows = [each for each in self.ranges if each.topic == topic]
         columns = {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
         for name, usual in _USUAL.items():
             if all(value == usual for value in columns[name]):

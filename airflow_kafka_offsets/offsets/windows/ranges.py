@@ -107,7 +107,7 @@ def window_between(
         _range(start.boundaries.get(key), boundary, _beginning(key, start, boundary, added or {}))
         for key, boundary in sorted(end.boundaries.items())
     )
-    lost = [pinned for pinned in ranges if pinned.lost_offsets and pinned.start_evidence is not Evidence.NEW_PARTITION]
+    lost = [each for each in ranges if each.lost_offsets and each.start_evidence is not Evidence.NEW_PARTITION]
     if lost and on_data_loss != "load_rest":
         number, where = _lost_words(lost)
         raise DataLossError(
@@ -144,12 +144,12 @@ def _range(start: Boundary | None, end: Boundary, beginning: tuple[int, Evidence
 def window_warnings(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Iterator[str]:
     """Anything unexpected about a window."""
     yield from snapshot_warnings(end)
-    added = [pinned for pinned in ranges if pinned.start_evidence is Evidence.NEW_PARTITION and pinned.start_offset]
-    lost = [pinned for pinned in ranges if pinned.lost_offsets and pinned not in added]
+    added = [each for each in ranges if each.start_evidence is Evidence.NEW_PARTITION and each.start_offset]
+    lost = [each for each in ranges if each.lost_offsets and each not in added]
     if lost:
         gone, where = _lost_words(lost)
         yield f"{gone} offsets of the window are lost: {where}."
-    first = [pinned for pinned in ranges if pinned.start_evidence is Evidence.LOG_START and pinned.start_offset]
+    first = [each for each in ranges if each.start_evidence is Evidence.LOG_START and each.start_offset]
     if first:
         where = _start_words(first)
         yield f"The log starts within the window on {where}: the window's earlier records, if there were any, are gone."

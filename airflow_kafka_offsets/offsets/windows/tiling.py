@@ -68,33 +68,33 @@ def _between(
     earlier: Mapping[TopicPartition, OffsetRange], later: Sequence[OffsetRange], beginning: Beginning | None
 ) -> Iterable[Seam]:
     topics = {key.topic for key in earlier}
-    for pinned in later:
-        before = earlier.get(TopicPartition.of(pinned))
+    for each in later:
+        before = earlier.get(TopicPartition.of(each))
         if before is not None:
             end_offset = before.end_offset
-        elif pinned.start_evidence in _OWN_BEGINNING:
+        elif each.start_evidence in _OWN_BEGINNING:
             continue
-        elif pinned.topic in topics:
+        elif each.topic in topics:
             end_offset = 0
-        elif beginning is None or pinned.start_evidence is Evidence.LOG_START:
+        elif beginning is None or each.start_evidence is Evidence.LOG_START:
             continue
         else:
-            end_offset = min(beginning(pinned), pinned.window_start)
-        if pinned.window_start != end_offset:
-            yield Seam(pinned.topic, pinned.partition, end_offset, pinned.window_start)
+            end_offset = min(beginning(each), each.window_start)
+        if each.window_start != end_offset:
+            yield Seam(each.topic, each.partition, end_offset, each.window_start)
 
 
 def shared(one: Iterable[OffsetRange], other: Iterable[OffsetRange]) -> list[LogRange]:
     """The offsets that are in both windows, including lost ones. Empty when there are none."""
     theirs = by_partition(other)
     found = []
-    for pinned in one:
-        meeting = theirs.get(TopicPartition.of(pinned))
+    for each in one:
+        meeting = theirs.get(TopicPartition.of(each))
         if meeting is None:
             continue
-        start, end = max(pinned.window_start, meeting.window_start), min(pinned.end_offset, meeting.end_offset)
+        start, end = max(each.window_start, meeting.window_start), min(each.end_offset, meeting.end_offset)
         if start < end:
-            found.append(LogRange(pinned.topic, pinned.partition, start, end))
+            found.append(LogRange(each.topic, each.partition, start, end))
     return found
 
 
@@ -121,9 +121,9 @@ def ends_before(earlier: Iterable[OffsetRange], later: Iterable[OffsetRange]) ->
     """Whether the earlier window ends at or before the later one's start on every partition that both have."""
     ends = by_partition(earlier)
     return all(
-        before.end_offset <= pinned.window_start
-        for pinned in later
-        if (before := ends.get(TopicPartition.of(pinned))) is not None
+        before.end_offset <= each.window_start
+        for each in later
+        if (before := ends.get(TopicPartition.of(each))) is not None
     )
 
 

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.offsets.proof.publication import (
     publication_file,
     publication_numbers,
 )
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_counts
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_result
 from airflow_kafka_offsets.offsets.windows.kafka_source import source_problems
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
     APPLICATIONS,
@@ -87,7 +87,7 @@ class PinnedFolder:
         """The counts of a published attempt; a LedgerCorruptError if they are missing, or were changed since."""
         revision = revision_folder(self.manifest.window, published.revision)
         uri = f"{self.uri.rpartition('/')[0]}/{revision}/{RESULTS}/{published.attempt}.json"
-        return published_counts(published, self.files.read(uri), uri)
+        return published_result(published, self.files.read(uri), uri)
 
     def result_uri(self, attempt: str) -> str:
         """URI of the file that says what an attempt at this revision read and wrote, proved or not."""

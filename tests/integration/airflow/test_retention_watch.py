@@ -255,7 +255,7 @@ class TestBacklog:
         name, at_ms = topic(DAY), now_ms() - 10
         resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
         write(name, [at_ms + 1] * 2)
-        left = ledger.window_folders.revision(window_id(at_ms, at_ms + 5), 1)
+        left = ledger.window_folders.folder(window_id(at_ms, at_ms + 5), 1)
         left.record_loss([], at_ms)
         (backlog,) = watch()
         assert (backlog["window"], backlog["offsets"]) == ("backlog", 2)

@@ -240,7 +240,7 @@ def test_a_window_that_is_not_pinned_yet_or_was_taken_back_keeps_no_group_from_b
     """What there is between the folder and the manifest, and between a taking back and its marker."""
     if left == "a folder":
         name = window_id(T0, T0 + 10 * MINUTE_MS)
-        Path(log.ledger.window_folders.revision(name, 1)._folder.path).mkdir(parents=True)
+        Path(log.ledger.window_folders.folder(name, 1)._folder.path).mkdir(parents=True)
     else:
         taken = Path(log.pin(0, 10).uri.removeprefix("file://"))
         (taken.parent / "manifest.sha256").write_text("taken back: for a test")

@@ -238,7 +238,7 @@ class TestPublished:
         """Found by the chaos run: a load of what was left died, and no other one found the window."""
         first = pin(ledger, 0, 10, 20)
         folders = ledger.window_folders
-        create_exclusive(folders.revision(FIRST, 2)._folder / "draft.json", b"{")
+        create_exclusive(folders.folder(FIRST, 2)._folder / "draft.json", b"{")
         assert ledger.pinned(FIRST) == first == ledger.last_pinned()
         assert [(each.window, each.revision) for each in ledger.summaries()] == [(FIRST, 1)]
         third = folders.pin_again(replace(first.manifest, start_snapshot=7))

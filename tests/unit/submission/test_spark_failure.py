@@ -51,7 +51,7 @@ def traceback_of(raised: str, within: str = "<module>") -> list[str]:
 @pytest.fixture
 def ledger_folder(tmp_path: Path) -> WindowFolder:
     """A window's folder, where the driver could note nothing."""
-    return WindowFolders(UPath(tmp_path)).revision("20130309T000000000Z_20130310T000000000Z", 1)
+    return WindowFolders(UPath(tmp_path)).folder("20130309T000000000Z_20130310T000000000Z", 1)
 
 
 class TestNote:

@@ -47,7 +47,7 @@ def pinned(tmp_path: Path) -> PinnedManifest:
 
 @pytest.fixture
 def folder(pinned: PinnedManifest, tmp_path: Path) -> WindowFolder:
-    return WindowFolders(UPath(tmp_path / "flights")).revision(MANIFEST.window, 1)
+    return WindowFolders(UPath(tmp_path / "flights")).folder(MANIFEST.window, 1)
 
 
 @pytest.fixture

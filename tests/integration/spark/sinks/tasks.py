@@ -167,5 +167,5 @@ class Tasks:
 
     def publications(self, window: XCom) -> list[tuple[int, int]]:
         """Number and revision of each."""
-        found = self.ledger.window_folders.revision(window["window"], 1).publications.all()
+        found = self.ledger.window_folders.folder(window["window"], 1).publications.all()
         return [(each.number, each.revision) for each in found]

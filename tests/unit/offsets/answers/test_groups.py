@@ -26,7 +26,7 @@ def member(
 
 
 def is_told(state: str, kind: GroupKind, *members: GroupMember, protocol_type: str = CONSUMER_PROTOCOL) -> bool:
-    return GroupDescription("g", state, kind, protocol_type, members).untold is None
+    return GroupDescription("g", state, kind, protocol_type, members).topics_unknown is None
 
 
 class TestClassicGroup:
@@ -88,7 +88,7 @@ class TestGroupThatIsOnlyListed:
     @pytest.mark.parametrize("kind", ["streams", "share", "of-tomorrow"])
     @pytest.mark.parametrize("state", [EMPTY, "Stable"])
     def test_never_tells_when_it_is_of_a_kind_that_cannot_be_described(self, kind: str, state: str) -> None:
-        untold = listed(state, GroupKind(kind), kind).untold
+        untold = listed(state, GroupKind(kind), kind).topics_unknown
         assert untold is not None
         assert not untold.retriable
         assert f"it is a {kind} group ({state})" in untold.message
@@ -98,10 +98,10 @@ class TestGroupThatIsOnlyListed:
     def test_is_told_when_it_has_no_members(self, kind: GroupKind) -> None:
         """E21"""
         for state in (EMPTY, "Dead"):
-            assert listed(state, kind).untold is None
+            assert listed(state, kind).topics_unknown is None
             assert not listed(state, kind).may_have_members
         assert listed("Stable", kind).may_have_members
-        untold = listed("Stable", kind).untold
+        untold = listed("Stable", kind).topics_unknown
         assert untold is not None
         assert untold.retriable
 
@@ -112,9 +112,9 @@ class TestGroupThatIsOnlyListed:
 
 def test_the_error_may_pass_and_says_what_to_do() -> None:
     group = GroupDescription("g", "PreparingRebalance", GroupKind.CLASSIC, CONSUMER_PROTOCOL, (member(),))
-    assert group.untold is not None
-    assert group.untold.retriable
-    assert str(group.untold) == (
+    assert group.topics_unknown is not None
+    assert group.topics_unknown.retriable
+    assert str(group.topics_unknown) == (
         "REBALANCE_IN_PROGRESS (27): the group is PreparingRebalance, and Kafka reports what all members read only "
         "when it is Stable; wait, or name the topics (topics=, --topics)"
     )
