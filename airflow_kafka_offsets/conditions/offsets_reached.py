@@ -106,10 +106,10 @@ class OffsetsReached(Condition):
         for own, target in self._pairs(lag):
             start, committed = own.log_start_offset, own.committed_offset
             assert start is not None, "a partition without error has its log start"
-            stands = start if committed is None else committed
-            if stands < target:
-                position = ReadPosition(own.topic, own.partition, max(stands, start))
-                found.append(Behind(position, target - stands, max(0, start - stands)))
+            reached = start if committed is None else committed
+            if reached < target:
+                position = ReadPosition(own.topic, own.partition, max(reached, start))
+                found.append(Behind(position, target - reached, max(0, start - reached)))
         return found
 
     def _refuse_truncated(self, lag: GroupLag, to_go: Iterable[Behind]) -> Asking[None]:

@@ -62,7 +62,7 @@ _ASKING_KAFKA = 2
 """How many requests ask Kafka at a time; others are refused at once. A broker that hangs can't block other threads."""
 _BUSY = "Other users are asking Kafka right now. Try again in a few seconds."
 _NOT_ASKED = "The page can't ask Kafka: [kafka_offsets] page_kafka_conn_id names no connection."
-_KAFKA_STANDS_MS = 5_000
+_KAFKA_VALID_MS = 5_000
 """How long an answer from Kafka is valid, for all users."""
 _LONGEST_GROUP = 1_000
 _UNREADABLE = (
@@ -120,7 +120,7 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
     @app.get("/api/pipelines")
     @apart
     def pipelines(reader: AnyReader) -> Response:
-        with _telling():
+        with _errors_as_answers():
             rows = [_row(ledgers, name, reader) for name in ledgers.pipelines()]
         listed = b'{"pipelines":[' + b",".join(filter(None, rows)) + b"]}"
         return _json(encoded({"now_ms": now_ms()}), listed)
@@ -139,7 +139,7 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
         def read(ledger: Ledger) -> Answer:
             return Answer(encoded(windows_table(ledger, overview.summaries, before, most)), overview.dag_ids)
 
-        with _telling():
+        with _errors_as_answers():
             found = _permitted(ledgers, pipeline, reader)
             overview = found.answer
             # The key contains the overview's age, so that both are equally old and for the same users.
@@ -151,7 +151,7 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
     @apart
     def window(reader: AnyReader, pipeline: str, window: str) -> Response:
         _require_window(window)
-        with _telling():
+        with _errors_as_answers():
             _permitted(ledgers, pipeline, reader)
             found = _own(ledgers, pipeline, reader, ("window", window), lambda ledger: window_panel(ledger, window))
         if not found.answer.shown:
@@ -172,11 +172,11 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
             found = timeline(ledger, overview.summaries, topic, partition, most, max(most, of or 0))
             return Answer(encoded(found), overview.dag_ids)
 
-        with _telling():
+        with _errors_as_answers():
             permitted = _permitted(ledgers, pipeline, reader)
             overview = permitted.answer
-            asked = ("offsets", permitted.read_ms, topic, partition, most, of)
-            found = _own(ledgers, pipeline, reader, asked, read)
+            question = ("offsets", permitted.read_ms, topic, partition, most, of)
+            found = _own(ledgers, pipeline, reader, question, read)
         return _json(_dates(found), found.answer.shown)
 
     @app.get("/api/pipelines/{pipeline}/records")
@@ -190,7 +190,7 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
         key: Annotated[str | None, Query(max_length=_LONGEST_KEY)] = None,
         at: Annotated[str | None, Query(max_length=_LONGEST_INSTANT)] = None,
     ) -> Response:
-        with _telling():
+        with _errors_as_answers():
             _permitted(ledgers, pipeline, reader)
             query = record_query(topic, partition, offset, key, at)
             found = _own(ledgers, pipeline, reader, query, lambda ledger: record(ledger, query))
@@ -198,7 +198,7 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
 
 
 def _serve_kafka(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
-    kept = Cache(_KAFKA_STANDS_MS)
+    kept = Cache(_KAFKA_VALID_MS)
 
     @app.get("/api/pipelines/{pipeline}/now")
     @apart
@@ -211,7 +211,7 @@ def _serve_kafka(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
         # A link or an image on another site can't send it. (Sec-Fetch-Site isn't sent over plain HTTP.)
         if x_requested_with is None:
             raise HTTPException(status.HTTP_403_FORBIDDEN, "Only the button on the page asks Kafka.")
-        with _telling():
+        with _errors_as_answers():
             permitted = _permitted(ledgers, pipeline, reader)
             overview = permitted.answer
             if not page_kafka_conn_id():
@@ -241,8 +241,8 @@ def _of_kafka(reader: Reader, ask: Callable[[], Dated]) -> Dated:
         raise HTTPException(status.HTTP_502_BAD_GATEWAY, _UNREADABLE) from error
     except Exception as error:  # connections raise many types
         log.warning("The page can't ask Kafka: %s", error)
-        told = f"Kafka couldn't be asked ({type(error).__name__}). The api-server's log says more."
-        raise HTTPException(status.HTTP_502_BAD_GATEWAY, told) from error
+        detail = f"Kafka couldn't be asked ({type(error).__name__}). The api-server's log says more."
+        raise HTTPException(status.HTTP_502_BAD_GATEWAY, detail) from error
 
 
 def _serve_waits(app: FastAPI, apart: _Apart) -> None:
@@ -253,8 +253,8 @@ def _serve_waits(app: FastAPI, apart: _Apart) -> None:
             found = waits(reader.may_read_tasks, _MOST_WAITS)
         except Exception as error:  # each database has its own exceptions
             log.exception("Can't read from Airflow's database what sensors wait for.", exc_info=error)
-            told = f"Airflow's database failed ({type(error).__name__}). The api-server's log says more."
-            raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, told) from error
+            detail = f"Airflow's database failed ({type(error).__name__}). The api-server's log says more."
+            raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, detail) from error
         return _json(encoded({"now_ms": now_ms()} | found))
 
 
@@ -263,8 +263,8 @@ def _apart(limiter: CapacityLimiter) -> _Apart:
 
     def decorate(route: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
         @wraps(route)
-        async def answer(**asked: Any) -> Response:
-            return await run_sync(partial(route, **asked), limiter=limiter)
+        async def answer(**arguments: Any) -> Response:
+            return await run_sync(partial(route, **arguments), limiter=limiter)
 
         return answer
 
@@ -277,14 +277,14 @@ def _apart_or_refused(most: int) -> _Apart:
 
     def decorate(route: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
         @wraps(route)
-        async def answer(**asked: Any) -> Response:
+        async def answer(**arguments: Any) -> Response:
             place = object()
             try:
                 places.acquire_on_behalf_of_nowait(place)
             except WouldBlock as error:
                 raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, _BUSY) from error
             try:
-                return await run_sync(partial(route, **asked), limiter=threads)
+                return await run_sync(partial(route, **arguments), limiter=threads)
             finally:
                 places.release_on_behalf_of(place)
 
@@ -298,8 +298,8 @@ def _row(ledgers: Ledgers, pipeline: str, reader: Reader) -> bytes | None:
     try:
         found = ledgers.overview(pipeline)
     except Exception as error:  # each store has its own exceptions
-        told = str(error) if isinstance(error, KafkaOffsetsError) else _told(error)
-        return encoded({"pipeline": pipeline, "error": told}) if reader.may_read(()) else None
+        words = str(error) if isinstance(error, KafkaOffsetsError) else _store_failed(error)
+        return encoded({"pipeline": pipeline, "error": words}) if reader.may_read(()) else None
     if not reader.may_read(found.answer.dag_ids):
         return None
     return joined(encoded({"read_ms": found.read_ms}), found.answer.shown)
@@ -356,7 +356,7 @@ def _require_window(name: str) -> None:
 
 
 @contextmanager
-def _telling() -> Iterator[None]:
+def _errors_as_answers() -> Iterator[None]:
     """Turn errors into answers. A store's own message goes only to the api-server's log: it may contain secrets."""
     try:
         yield
@@ -367,9 +367,9 @@ def _telling() -> Iterator[None]:
     except KafkaOffsetsError as error:
         raise HTTPException(status.HTTP_502_BAD_GATEWAY, str(error)) from error
     except Exception as error:
-        raise HTTPException(status.HTTP_502_BAD_GATEWAY, _told(error)) from error
+        raise HTTPException(status.HTTP_502_BAD_GATEWAY, _store_failed(error)) from error
 
 
-def _told(error: Exception) -> str:
+def _store_failed(error: Exception) -> str:
     log.exception("The ledger can't be read.", exc_info=error)
     return f"The ledger's store failed ({type(error).__name__}). The api-server's log says more."

@@ -53,12 +53,12 @@ class _Kept:
 class Cache:
     """What was read, by ledger and question. Expired entries are dropped when an entry is added.
 
-    :param stands_ms: how long an answer is valid, milliseconds.
+    :param valid_ms: how long an answer is valid, milliseconds.
     :param most_bytes: how much memory all entries may take; the oldest are dropped first.
     """
 
-    def __init__(self, stands_ms: int = 20_000, most_bytes: int = 64 * 2**20) -> None:
-        self._stands_ms = stands_ms
+    def __init__(self, valid_ms: int = 20_000, most_bytes: int = 64 * 2**20) -> None:
+        self._valid_ms = valid_ms
         self._most_bytes = most_bytes
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
         self._size_bytes = 0
@@ -78,7 +78,7 @@ class Cache:
 
         :param at_most_ms: how old a cached answer may be, milliseconds; None for the cache's own limit.
         """
-        key, limit_ms = (pipeline, question), self._stands_ms if at_most_ms is None else at_most_ms
+        key, limit_ms = (pipeline, question), self._valid_ms if at_most_ms is None else at_most_ms
         with self._lock:
             kept, reader = self._kept.get(key), self._readers[pipeline]
         if kept is None or _age_ms(kept) >= limit_ms:
@@ -94,7 +94,7 @@ class Cache:
 
     def _keep(self, key: Hashable, kept: _Kept) -> None:
         with self._lock:
-            gone = [other for other, each in self._kept.items() if other == key or _age_ms(each) >= self._stands_ms]
+            gone = [other for other, each in self._kept.items() if other == key or _age_ms(each) >= self._valid_ms]
             for other in gone:
                 self._drop(other)
             self._kept[key] = kept

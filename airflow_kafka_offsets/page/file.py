@@ -85,8 +85,8 @@ def _answers(ledger: Ledger, window: str) -> dict[str, Any]:
         answers[f"{own}/windows/{name}"] = dates | json.loads(window_panel(ledger, name).shown)
     if found.summaries:
         for topic in row["topics"]:
-            asked = urlencode({"topic": topic, "most": MOST_WINDOWS})
-            answers[f"{own}/offsets?{asked}"] = dates | timeline(
+            query = urlencode({"topic": topic, "most": MOST_WINDOWS})
+            answers[f"{own}/offsets?{query}"] = dates | timeline(
                 ledger, found.summaries, topic, None, MOST_WINDOWS, MOST_WINDOWS
             )
     return answers

@@ -34,8 +34,8 @@ class Reader:
 
     def may_read(self, dag_ids: Iterable[str]) -> bool:
         """Whether the user may read all of these Dags; if there are none, whether they may read all Dags of Airflow."""
-        asked = set(dag_ids)
-        return all(map(self._may_read_dag, asked)) if asked else self._may_read_all()
+        wanted = set(dag_ids)
+        return all(map(self._may_read_dag, wanted)) if wanted else self._may_read_all()
 
     def require(self, dag_ids: Iterable[str]) -> None:
         """Refuse a user who may not read a pipeline. The answer doesn't reveal that the pipeline exists.

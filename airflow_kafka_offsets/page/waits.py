@@ -61,7 +61,7 @@ def waits(may_read: Callable[[str], bool], most: int) -> Json:
     dag_ids = [dag_id for dag_id in waiting if may_read(dag_id)]  # outside the session: it queries the database too
     began = select(func.min(TaskReschedule.start_date)).where(TaskReschedule.ti_id == TaskInstance.id)
     since = func.coalesce(began.scalar_subquery(), TaskInstance.start_date)
-    asked = (
+    query = (
         _waiting(TaskInstance, Trigger, RenderedTaskInstanceFields.rendered_fields, since)
         .options(*_NO_MORE)
         .where(TaskInstance.dag_id.in_(dag_ids))
@@ -69,7 +69,7 @@ def waits(may_read: Callable[[str], bool], most: int) -> Json:
         .limit(most + 1)
     )
     with create_session() as session:
-        found = [_wait(*row) for row in session.execute(asked)]
+        found = [_wait(*row) for row in session.execute(query)]
     return {"waits": found[:most], "more": len(found) > most}
 
 

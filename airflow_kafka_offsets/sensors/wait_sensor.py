@@ -181,12 +181,12 @@ class KafkaWaitSensor(BaseSensorOperator):
         :param arguments: what the offsets depend on, as plain JSON: when this changes, they are found again.
         """
         store = self._store(context)
-        asked = [context["ti"].max_tries, self.kafka_conn_id, *arguments]
+        found_for = [context["ti"].max_tries, self.kafka_conn_id, *arguments]
         kept = store.get(_OFFSETS)
-        if kept is not None and kept["for"] == asked:
+        if kept is not None and kept["for"] == found_for:
             return FixedOffsets.from_json(kept["fixed_offsets"])
         found = find()
-        store.set(_OFFSETS, {"for": asked, "fixed_offsets": found.to_json()})
+        store.set(_OFFSETS, {"for": found_for, "fixed_offsets": found.to_json()})
         return found
 
     def _finish(self, context: Context, result: Any) -> Any:

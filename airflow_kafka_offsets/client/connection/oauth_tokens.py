@@ -164,11 +164,11 @@ def _post(settings: OAuthSettings, asked: Mapping[str, str], requests: TimedRequ
     if 200 <= status < 300:
         return body
     said = " ".join(body.decode(errors="replace").split())[:_LONGEST]
-    told = f"The token endpoint {settings.endpoint} answered HTTP {status} for client {settings.client_id}: {said}"
+    refused = f"The token endpoint {settings.endpoint} answered HTTP {status} for client {settings.client_id}: {said}"
     if status >= 500 or status == 429:
-        raise ClusterUnreachableError(f"{told}. No broker was asked. Try again later.")
+        raise ClusterUnreachableError(f"{refused}. No broker was asked. Try again later.")
     raise AuthenticationError(
-        f"{told}. Check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope of "
+        f"{refused}. Check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope of "
         "the Kafka connection."
     )
 

@@ -136,9 +136,9 @@ def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffs
         for answer in (start, *found.values()):
             if answer is None or answer.offset is None:
                 return LogExtent(*key, error=(answer and answer.error) or _NO_OFFSET)
-        told = {level: end for level, end in found.items() if end is not None}
-        high_watermark, stable = (end and end.offset for end in map(told.get, BOTH_ENDS))
-        return LogExtent(*key, start.offset, high_watermark, stable, _epoch_of(told.values()))
+        known = {level: end for level, end in found.items() if end is not None}
+        high_watermark, stable = (end and end.offset for end in map(known.get, BOTH_ENDS))
+        return LogExtent(*key, start.offset, high_watermark, stable, _epoch_of(known.values()))
 
     return LogExtents(map(extent, starts))
 

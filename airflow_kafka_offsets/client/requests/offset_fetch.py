@@ -187,8 +187,8 @@ class _Fetch:
         wanted, offsets = self._wanted[answer.group], answer.offsets
         if wanted is not None and len(offsets) < len(wanted):
             # "No commit" is an answer too, but a partition missing from the response is an error.
-            silent = [CommittedOffset(*piece, error=_LEFT_OUT) for piece in wanted if piece not in offsets]
-            offsets = CommittedOffsets([*offsets, *silent])
+            missing = [CommittedOffset(*piece, error=_LEFT_OUT) for piece in wanted if piece not in offsets]
+            offsets = CommittedOffsets([*offsets, *missing])
         known = self._known.get(answer.group)
         if known is not None:
             offsets = CommittedOffsets([*known.offsets, *offsets])
@@ -246,9 +246,9 @@ async def fetch_zookeeper_offsets(session: Session, group: str, partitions: Coll
     )
     existing = set(partitions_of(metadata))
 
-    def told(commit: CommittedOffset) -> CommittedOffset:
+    def as_uncommitted(commit: CommittedOffset) -> CommittedOffset:
         key = TopicPartition.of(commit)
         unknown = commit.error is not None and commit.error.code == Code.UNKNOWN_TOPIC_OR_PARTITION
         return CommittedOffset(*key) if unknown and key in existing else commit
 
-    return GroupOffsets(group, CommittedOffsets(map(told, found.offsets)), found.error)
+    return GroupOffsets(group, CommittedOffsets(map(as_uncommitted, found.offsets)), found.error)

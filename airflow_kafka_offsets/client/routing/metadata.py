@@ -126,9 +126,9 @@ def metadata_request(topics: Iterable[str] | None, version: int) -> Any:
 
 def parse_metadata(response: Any, asked: Iterable[str] | None = None) -> TopicsMetadata:
     """The topics in a response. Topics that were asked for by name and are missing from it are in error."""
-    told = TopicsMetadata(map(_topic, response.topics), response.cluster_id)
-    silent = (TopicMetadata(name, error=_LEFT_OUT) for name in asked or () if told.lookup(name) is None)
-    return TopicsMetadata([*told, *silent], told.cluster_id)
+    answered = TopicsMetadata(map(_topic, response.topics), response.cluster_id)
+    missing = (TopicMetadata(name, error=_LEFT_OUT) for name in asked or () if answered.lookup(name) is None)
+    return TopicsMetadata([*answered, *missing], answered.cluster_id)
 
 
 def _topic(topic: Any) -> TopicMetadata:

@@ -26,7 +26,7 @@ def answers() -> Iterator[Answer]:
 
 
 def test_an_answer_stands_for_its_time_and_no_longer(answers: Iterator[Answer]) -> None:
-    kept, passing = Cache(stands_ms=60_000), Cache(stands_ms=0)
+    kept, passing = Cache(valid_ms=60_000), Cache(valid_ms=0)
     assert [kept.get("p", "q", lambda: next(answers)).answer.shown for _ in range(2)] == [b"0", b"0"]
     assert [passing.get("p", "q", lambda: next(answers)).answer.shown for _ in range(2)] == [b"1", b"2"]
 
@@ -68,7 +68,7 @@ def test_an_error_stands_as_an_answer_does() -> None:
         asked.append(1)
         raise OSError("timed out")
 
-    kept, passing = Cache(stands_ms=60_000), Cache(stands_ms=0)
+    kept, passing = Cache(valid_ms=60_000), Cache(valid_ms=0)
     for _ in range(3):
         with pytest.raises(OSError, match="timed out"):
             kept.get("p", "q", fail)
@@ -126,7 +126,7 @@ def test_an_answer_that_takes_too_much_alone_is_given_and_not_kept() -> None:
 
 
 def test_what_does_not_stand_any_more_goes_when_something_is_kept() -> None:
-    cache = Cache(stands_ms=50)
+    cache = Cache(valid_ms=50)
     for question in range(5):
         cache.get("p", question, lambda: Answer(bytes(100 * KIB)))
     time.sleep(0.06)
@@ -135,7 +135,7 @@ def test_what_does_not_stand_any_more_goes_when_something_is_kept() -> None:
 
 
 def test_an_answer_that_is_read_again_takes_its_own_place() -> None:
-    cache = Cache(stands_ms=0)
+    cache = Cache(valid_ms=0)
     sizes = set()
     for _ in range(3):
         cache.get("p", "q", lambda: Answer(bytes(10 * KIB)))
@@ -174,7 +174,7 @@ def test_what_took_longer_than_an_answer_stands_is_not_asked_again_by_those_who_
         return str(raised.value)
 
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(ask, [Cache(stands_ms=250)] * 8)) == {"read timed out"}
+        assert set(pool.map(ask, [Cache(valid_ms=250)] * 8)) == {"read timed out"}
     assert len(reads) == 1
 
 
