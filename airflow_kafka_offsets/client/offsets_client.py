@@ -1,8 +1,8 @@
 """``OffsetsClient``: everything this package asks of Kafka, each as one blocking call.
 
 Every call has one deadline that covers connecting, retries and back-off. An answer has an element for every partition,
-group or position that was asked for; errors of single ones are data on their elements. Each method documents what it
-raises; any of them may also raise :class:`.errors.ClusterUnreachableError` (no broker answered) and
+group, position or epoch that was asked for; errors of single ones are data on their elements. Each method documents
+what it raises; any of them may also raise :class:`.errors.ClusterUnreachableError` (no broker answered) and
 :class:`.errors.AuthenticationError`.
 """
 

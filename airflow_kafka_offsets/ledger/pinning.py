@@ -181,7 +181,7 @@ class Pinning:
         :returns: why the other windows were taken back, by name.
         """
         refused = {}
-        second_look = self._look() if self._unsettled and self._on_overlap == "fail" else None
+        second_look = _Look(self._ledger) if self._unsettled and self._on_overlap == "fail" else None
         for key, sha256 in self._unsettled.items():
             folder = self._folders.folder(*key)
             overlap = None if second_look is None else _overlap_with(second_look, folder)
@@ -194,13 +194,10 @@ class Pinning:
         self._unsettled.clear()
         return refused
 
-    def _look(self) -> _Look:
-        return _Look(self._ledger)
-
     def _refuse_overlap(self, manifest: Manifest) -> None:
         if self._on_overlap == "allow":
             return
-        self._first_look = self._first_look or self._look()
+        self._first_look = self._first_look or _Look(self._ledger)
         overlap = self._first_look.overlap(manifest)
         if overlap is not None:
             raise self._error(manifest.window, overlap)

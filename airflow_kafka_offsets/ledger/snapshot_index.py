@@ -126,8 +126,8 @@ class SnapshotIndex:
         self.forgotten = {at: number for at, number in last_forgotten(entries).items() if at not in self._once}
         """The last forgotten snapshot of each instant that wasn't resolved again: numbers by instant."""
         self.in_use: Collection[int] = ()
-        """Numbers of the forgotten ones that windows which still count were made from: they bound new snapshots too. A
-        task that later tries to pin a window from one gets an error."""
+        """Numbers of snapshots that windows which still count were made from. The forgotten ones among them bound new
+        snapshots too. A task that later tries to pin a window from one gets an error."""
 
     def nearer(
         self, timestamp_ms: int, before: OffsetSnapshot | None, after: OffsetSnapshot | None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
@@ -25,6 +26,8 @@ _Boundaries = Mapping[TopicPartition, Boundary]
 """One snapshot's boundaries, for the partitions in question."""
 _Parts = Mapping[int, _Boundaries]
 """The same for each snapshot, by its number."""
+_MOST_TRIED = 100
+"""How many windows, the newest first, are asked when they were published."""
 _Covered = Callable[[_Boundaries], int | None]
 
 
@@ -58,6 +61,9 @@ def timeline(
         | ({} if found[number].as_of.group is None else _of_group(found[number], part, covered))
         for number, part in parts.items()
     ]
+    most_partitions = max(map(len, parts.values()))  # a backfill's snapshot may lack partitions that were added later
+    whole = (number for number, part in parts.items() if len(part) == most_partitions)
+    last = max(whole, key=lambda number: found[number].resolved_at_ms)
     newest = max(found.values(), key=lambda snapshot: (topic in snapshot.topics, snapshot.resolved_at_ms))
     return {
         "topic": topic,
@@ -67,6 +73,7 @@ def timeline(
         "cleanup_policy": newest.topics[topic].cleanup_policy,
         "snapshots": len(numbers),
         "spread_over": len(numbers[-of:]),
+        "lag": _lag(ledger, summaries, found[last], parts[last]),
         "points": sorted(points, key=lambda point: point["resolved_at_ms"]),
         "windows": _bands(ledger, shown, parts),
     }
@@ -154,13 +161,6 @@ class _Loaded:
         """The offset at which a window ends, summed over the partitions."""
         return _sum_at(self._parts[window.end_snapshot])
 
-    def lag(self, window: WindowSummary, ends: Mapping[TopicPartition, int], part: _Boundaries) -> int:
-        """How many offsets between a window's end and ``ends`` there are. The whole log of a partition counts that the
-        window doesn't have."""
-        loaded = self._parts[window.end_snapshot]
-        starts = {key: loaded[key].offset if key in loaded else part[key].log_start_offset for key in ends}
-        return sum(max(0, end - starts[key]) for key, end in ends.items())
-
     def unloaded(self, windows: Iterable[WindowSummary], ends: Mapping[TopicPartition, int], part: _Boundaries) -> int:
         """How many offsets between the first window's start and ``ends`` are in none of these windows. The whole log of
         a partition counts that is in no window."""
@@ -216,11 +216,32 @@ def _loaded(
     if growth is None:
         return None
 
-    def since_ms(summary: WindowSummary) -> int:
-        publications = ledger.window_folders.folder(summary.window, summary.revision).publications.all()
-        return min(each.published_ms for each in publications if each.end_snapshot == summary.end_snapshot)
+    since_ms = in_parallel(partial(_since_ms, ledger), published)
+    return _Loaded(zip(since_ms, published, strict=True), numbers, growth, parts)
 
-    return _Loaded(zip(in_parallel(since_ms, published), published, strict=True), numbers, growth, parts)
+
+def _since_ms(ledger: Ledger, published: WindowSummary) -> int:
+    """When a window was first published, Unix milliseconds."""
+    publications = ledger.window_folders.folder(published.window, published.revision).publications.all()
+    return min(each.published_ms for each in publications if each.end_snapshot == published.end_snapshot)
+
+
+def _lag(
+    ledger: Ledger, summaries: Iterable[WindowSummary], snapshot: OffsetSnapshot, part: _Boundaries
+) -> Json | None:
+    """How many offsets came after the last window that was published when a snapshot was resolved, and how long ago it
+    ended. All of a partition counts that the window doesn't have. None if no window was published by then, or the last
+    one isn't among the newest."""
+    at_ms = snapshot.resolved_at_ms
+    ended = [each for each in summaries if each.attempt is not None and each.end_ms <= at_ms]
+    newest = sorted(ended, key=lambda each: each.end_ms, reverse=True)[:_MOST_TRIED]
+    last = next((each for each in newest if _since_ms(ledger, each) <= at_ms), None)
+    if last is None:
+        return None
+    loaded = ledger.snapshots.read(last.end_snapshot).boundaries
+    starts = {key: loaded[key].offset if key in loaded else each.log_start_offset for key, each in part.items()}
+    after = (max(0, _end(each, snapshot.isolation_level) - starts[key]) for key, each in part.items())
+    return {"offsets": _sum(after), "behind_ms": at_ms - last.end_ms}
 
 
 def _covered(found: Mapping[int, OffsetSnapshot], parts: _Parts) -> _Covered:
@@ -256,11 +277,10 @@ def _point(snapshot: OffsetSnapshot, part: _Boundaries, loaded: _Loaded | None) 
     }
     windows = [] if loaded is None else loaded.by(at_ms)
     if loaded is None or not windows:
-        return known | dict.fromkeys(("loaded", "lag", "unloaded", "behind_ms"))
+        return known | dict.fromkeys(("loaded", "unloaded", "behind_ms"))
     last = max(windows, key=lambda each: each.end_ms)
     return known | {
         "loaded": loaded.end_of(last),
-        "lag": str(loaded.lag(last, ends, part)),
         "unloaded": str(loaded.unloaded(windows, ends, part)),
         "behind_ms": max(0, at_ms - last.end_ms),
     }

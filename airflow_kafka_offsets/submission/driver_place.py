@@ -2,9 +2,9 @@
 begin here.
 
 Most of it is how a connection's credentials get from the worker to the driver. They never appear in a command line, in
-a conf that Spark shows, or in a log. The driver finds them in its environment,
-as :data:`~airflow_kafka_offsets.spark.session.conf.SECRETS_VARIABLE`, or on YARN in a conf whose value Spark redacts.
-How they get there depends on who starts the driver:
+a conf that Spark shows, or in a log. The driver finds them in its environment, as
+:data:`~airflow_kafka_offsets.spark.session.conf.SECRETS_VARIABLE`, or on YARN in a conf whose value Spark redacts. How
+they get there depends on who starts the driver:
 
 =====================  ==================================================================================
 driver                 way

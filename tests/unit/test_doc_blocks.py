@@ -188,7 +188,7 @@ def test_a_ledger_has_no_file_that_the_page_does_not_show(tmp_path: Path) -> Non
         else:
             folder = line.strip()
             shown.add(shape(folder))
-    ledger = loads.open_ledger(tmp_path)
+    ledger = loads.new_ledger(tmp_path)
     for hour in range(2):
         loads.load(ledger, hour)
     forget_windows(ledger, [loads.window(1)], "somebody")

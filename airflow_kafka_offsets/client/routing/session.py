@@ -105,6 +105,7 @@ class Sessions:
         self.settings = settings
         self.timeout_s = timeout_s
         self.throttle_time_ms = 0
+        """The longest time that a broker throttled the last call (quotas, KIP-124), in milliseconds; 0 if none did."""
         self._opened: Session | None = None
 
     def ask(

@@ -268,10 +268,10 @@ class GroupDescription:
                 why = "which commits no offsets: there is no lag to measure"
             said = f"it is a {name} group ({self.state}), {why}"
             return ResponseError("INCONSISTENT_GROUP_PROTOCOL", 23, False, said)
-        why = self._why_untold() if self.protocol_type == CONSUMER_PROTOCOL else ""
+        why = self._why_unknown() if self.protocol_type == CONSUMER_PROTOCOL else ""
         return ResponseError("REBALANCE_IN_PROGRESS", 27, True, f"{why}; wait, or {name_them}") if why else None
 
-    def _why_untold(self) -> str:
+    def _why_unknown(self) -> str:
         if self.listed:
             why = f"the group is listed ({self.state}), but its coordinator doesn't describe it"
             return why if self.may_have_members else ""

@@ -267,4 +267,4 @@ def future_warning(snapshot: OffsetSnapshot) -> str | None:
     ]
     if not worst:
         return None
-    return f"There are records from the future, at {shorten(worst)}: there, windows up to their time will be empty."
+    return f"There are records from the future, {shorten(worst)}: there, windows up to their time will be empty."

@@ -24,8 +24,8 @@ function paceFacts(points) {
 }
 
 // The offsets from the last published window's end to the log end that was last seen.
-function lagText(last) {
-  return last.lag === null ? null : `${plural(BigInt(last.lag), "offset")}, ${duration(last.behind_ms)}, after the last published window`;
+function lagText(lag) {
+  return lag === null ? null : `${plural(BigInt(lag.offsets), "offset")}, ${duration(lag.behind_ms)}, after the last published window`;
 }
 
 function queryOf(topic, question) {
@@ -67,7 +67,7 @@ export async function timePanel(pipeline, overview, topic, question) {
       : `${topic}-${answer.partition}: offsets over time`),
     make("a", { href: hash("p", pipeline) }, "Close"), kept ? null : choices(pipeline, topic, answer, question),
     facts([["Log end", `${number(last.log_end)}, seen ${timeAt(last.resolved_at_ms)}`],
-      ["Lag then", lagText(last)],
+      ["Lag then", lagText(answer.lag)],
       ["Not loaded then", last.unloaded === null ? null : `${plural(BigInt(last.unloaded), "offset")} in no published window, including holes and failed loads`],
       ...paceFacts(whole),
       ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "forever" : duration(answer.retention_ms)],

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
 from airflow_kafka_offsets.spark.sinks.sink import Sink
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 
-_TABLES: Mapping[str, Callable[[str], TableSink]] = {"delta": DeltaSink, "iceberg": IcebergSink}
+_TABLES: Mapping[str, type[DeltaSink | IcebergSink]] = {sink.kind: sink for sink in (DeltaSink, IcebergSink)}
 SINKS: Mapping[str, Callable[[str], Sink]] = {
     **{kind: partial(FileSink, file_format=kind) for kind in FILE_FORMATS},
     **_TABLES,

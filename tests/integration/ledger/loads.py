@@ -34,7 +34,7 @@ LATER_MS = T0 + 365 * 24 * HOUR_MS
 """When all of it is resolved, in whatever order."""
 
 
-def open_ledger(root: Path) -> Ledger:
+def new_ledger(root: Path) -> Ledger:
     """A new ledger of the topic ``t``."""
     made = Ledger(UPath(root), "loads")
     made.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.keys import partition_of_key
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from tests.integration.ledger.added_topics import ADDED, add_topic, at_hour
-from tests.integration.ledger.loads import counted, open_ledger, pin
+from tests.integration.ledger.loads import counted, new_ledger, pin
 from tests.unit.offsets.builders import HOUR_MS, T0
 
 KEY = b"customer-4711"
@@ -22,7 +22,7 @@ KEY = b"customer-4711"
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return open_ledger(tmp_path)
+    return new_ledger(tmp_path)
 
 
 def test_a_key_is_where_murmur2_puts_it(ledger: Ledger) -> None:

@@ -21,7 +21,7 @@ from tests.integration.ledger.loads import (
     OFFSETS,
     counted,
     load,
-    open_ledger,
+    new_ledger,
     pin,
     publish,
     resolve,
@@ -33,7 +33,7 @@ from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return open_ledger(tmp_path)
+    return new_ledger(tmp_path)
 
 
 def committed(hour: int, offset: int) -> OffsetSnapshot:

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.offsets.keys import partition_of_key
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot
 from tests.integration.ledger.added_topics import ADDED, AT_ADDED, add_topic, at_hour
-from tests.integration.ledger.loads import AT_T0, OFFSETS, counted, load, open_ledger, pin, resolve, window
+from tests.integration.ledger.loads import AT_T0, OFFSETS, counted, load, new_ledger, pin, resolve, window
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
 
 MINUTE_MS = HOUR_MS // 60
@@ -28,7 +28,7 @@ KEY = b"customer-4711"
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return open_ledger(tmp_path)
+    return new_ledger(tmp_path)
 
 
 def ask(ledger: Ledger, at_ms: int, on: KeyPartitions | int | None = None) -> WindowsAt:

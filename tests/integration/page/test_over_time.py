@@ -164,23 +164,41 @@ class TestWhatWasNotLoaded:
         added = timeline(ledger, ledger.summaries(), "added", None, 100, 100)["points"]
         assert [point["unloaded"] for point in added] == [str(7 + 5), str(14 - 7)]
 
-    def test_after_the_last_window_is_counted_partition_by_partition(self, ledger: Ledger, load_window: Load) -> None:
-        """A difference of sums took the whole log of what was added since, also its deleted records."""
-        load_window(0, 1)
-        ledger.snapshots.append([with_added(seen(2, {0: 20, 1: 120}), 9, log_start_offset=4)])
-        (added,) = timeline(ledger, ledger.summaries(), "added", None, 100, 100)["points"]
-        assert (points_of(ledger)[-1]["lag"], added["lag"]) == (str(15 + 15), str(9 + 5 - 4))
-
     def test_is_unknown_where_not_all_snapshots_were_read(self, ledger: Ledger, load_window: Load) -> None:
         for hour in range(5):
             load_window(hour, hour + 1)
-        assert {(point["unloaded"], point["lag"]) for point in points_of(ledger, most=3, of=100)} == {(None, None)}
+        assert {point["unloaded"] for point in points_of(ledger, most=3, of=100)} == {None}
         assert points_of(ledger, most=3, of=3)[-1]["unloaded"] == "30", (
             "all of the last three, and so all windows between"
         )
         late = [replace(seen(hour), resolved_at_ms=T0 + 7 * HOUR_MS) for hour in (-2, -1)]
         ledger.snapshots.append(late)
         assert {point["unloaded"] for point in points_of(ledger, most=3, of=3)} == {None}, "a backfill reaches far back"
+
+
+class TestLag:
+    """After the last window that was published when the newest snapshot was resolved."""
+
+    def lag_of(self, ledger: Ledger, topic: str = "t", most: int = 100) -> Json | None:
+        lag: Json | None = timeline(ledger, ledger.summaries(), topic, None, most, 100)["lag"]
+        return lag
+
+    def test_is_counted_partition_by_partition(self, ledger: Ledger, load_window: Load) -> None:
+        """A difference of sums took the whole log of what was added since, also its deleted records."""
+        load_window(0, 1)
+        ledger.snapshots.append([with_added(seen(2, {0: 20, 1: 120}), 9, log_start_offset=4)])
+        assert self.lag_of(ledger) == {"offsets": str(15 + 15), "behind_ms": HOUR_MS + MINUTE_MS}
+        assert self.lag_of(ledger, "added") == {"offsets": str(9 + 5 - 4), "behind_ms": HOUR_MS + MINUTE_MS}
+
+    def test_is_known_where_few_snapshots_were_read(self, ledger: Ledger, load_window: Load) -> None:
+        for hour in range(5):
+            load_window(hour, hour + 1)
+        assert self.lag_of(ledger, most=3) == self.lag_of(ledger)
+        assert self.lag_of(ledger) == {"offsets": "30", "behind_ms": HOUR_MS + MINUTE_MS}
+
+    def test_is_unknown_where_nothing_was_published_by_then(self, ledger: Ledger, load_window: Load) -> None:
+        load_window(0, 1)
+        assert self.lag_of(ledger) is None
 
 
 class TestWhatAGroupHadNotRead:

@@ -115,7 +115,7 @@ def test_many_questions_take_no_more_than_one_may(answers: Iterator[Answer]) -> 
     """The windows before each window, so many of them: a question that one viewer can ask in any number."""
     cache = Cache(most_bytes=100 * KIB)
     for most in range(1_000):
-        cache.get("p", ("grid", most), lambda: next(answers))
+        cache.get("p", ("windows", most), lambda: next(answers))
     assert 50 * KIB < cache.size_bytes <= 100 * KIB
 
 

@@ -189,12 +189,12 @@ def ledger_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def ledger_of(ledger_root: Path) -> LedgerOf:
+def open_pipeline(ledger_root: Path) -> LedgerOf:
     return lambda pipeline: Ledger(ObjectStoragePath(ledger_root.as_uri()), pipeline)
 
 
 @pytest.fixture
-def loaded(kafka_offsets: KafkaOffsets, ledger_of: LedgerOf) -> Callable[..., None]:
+def loaded(kafka_offsets: KafkaOffsets, open_pipeline: LedgerOf) -> Callable[..., None]:
     """Pin windows of a pipeline, and leave them as loads do whose attempts have the pages' name.
 
     :param count: so many are counted; None for all.
@@ -205,7 +205,7 @@ def loaded(kafka_offsets: KafkaOffsets, ledger_of: LedgerOf) -> Callable[..., No
         given = f"--topics {topic} --cron '{cron}' --start {start} --end {end}"
         code, screen = kafka_offsets(f"kafka-offsets ledger resolve {pipeline} {given}")
         assert code == 0, screen
-        ledger = ledger_of(pipeline)
+        ledger = open_pipeline(pipeline)
         for folder in windows_of(ledger)[:count]:
             _publish(ledger, folder.id, topic)
 

@@ -106,9 +106,9 @@ def on_the_move(made_up: Broker) -> None:
 
 
 @pytest.fixture
-def with_a_clock_ahead(ledger_of: LedgerOf) -> None:
+def with_a_clock_ahead(open_pipeline: LedgerOf) -> None:
     """A worker whose clock was a year ahead has stored a snapshot."""
-    ledger = ledger_of("flights_hourly")
+    ledger = open_pipeline("flights_hourly")
     stored = ledger.snapshots.read(2)
     ahead = replace(stored, as_of=AsOf(AsOfKind.LATEST), resolved_at_ms=ms("2027-11-22T07:03:11.042Z"), number=None)
     ledger.snapshots.append([ahead])

@@ -314,20 +314,20 @@ class TestPreparedAgain:
             assert prepare("v2", on_data_loss=policy)["ref"]["lost"] == 2
         assert published(ledger, pinned) == []
 
-    def test_what_decides_the_rows_is_what_was_asked(
+    def test_what_decides_the_rows_is_what_was_hash_of(
         self, prepare: Prepare, ledger: Ledger, pinned: PinnedManifest
     ) -> None:
-        def asked(text: str = "v1", **arguments: Any) -> str:
+        def hash_of(text: str = "v1", **arguments: Any) -> str:
             return str(ledger.window_folders.of(pinned).attempt(prepare(text, **arguments)["load"])["arguments_hash"])
 
-        same = [asked(), asked(), asked(retries=3)]
+        same = [hash_of(), hash_of(), hash_of(retries=3)]
         others = [
-            asked("v2"),
-            asked(application_args=["--sink", "delta"]),
-            asked(conf={"spark.sql.session.timeZone": "UTC"}),
-            asked(packages=["io.delta:delta-spark_2.13:4.0.0"]),
-            asked(py_files=["s3://jobs/more.zip"]),
-            asked(allow_gaps=True),
+            hash_of("v2"),
+            hash_of(application_args=["--sink", "delta"]),
+            hash_of(conf={"spark.sql.session.timeZone": "UTC"}),
+            hash_of(packages=["io.delta:delta-spark_2.13:4.0.0"]),
+            hash_of(py_files=["s3://jobs/more.zip"]),
+            hash_of(allow_gaps=True),
         ]
         assert len({*same}) == 1
         assert len({*same, *others}) == 1 + len(others)

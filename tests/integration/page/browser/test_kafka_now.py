@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_beside_the_button(
 
 def test_a_group_may_have_any_name(open_page: Open, pipeline: str) -> None:
     """In JavaScript an object has some already."""
-    unknown = dict.fromkeys(("loaded", "lag", "unloaded", "behind_ms"))
+    unknown = dict.fromkeys(("loaded", "unloaded", "behind_ms"))
     point = {"log_start": "0", "log_end": "9", "as_of": "group"} | unknown
     read = {"offset": "5", "group_unread": "4", "group_behind_ms": 1}
     names = ["__proto__", "constructor", "<b>"]

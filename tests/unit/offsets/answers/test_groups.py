@@ -88,11 +88,11 @@ class TestGroupThatIsOnlyListed:
     @pytest.mark.parametrize("kind", ["streams", "share", "of-tomorrow"])
     @pytest.mark.parametrize("state", [EMPTY, "Stable"])
     def test_never_tells_when_it_is_of_a_kind_that_cannot_be_described(self, kind: str, state: str) -> None:
-        untold = listed(state, GroupKind(kind), kind).topics_unknown
-        assert untold is not None
-        assert not untold.retriable
-        assert f"it is a {kind} group ({state})" in untold.message
-        assert ("name the topics" in untold.message) == (kind != "share"), "a share group commits nothing on any topic"
+        unknown = listed(state, GroupKind(kind), kind).topics_unknown
+        assert unknown is not None
+        assert not unknown.retriable
+        assert f"it is a {kind} group ({state})" in unknown.message
+        assert ("name the topics" in unknown.message) == (kind != "share"), "a share group commits nothing on any topic"
 
     @pytest.mark.parametrize("kind", [GroupKind.CLASSIC, GroupKind.CONSUMER])
     def test_is_told_when_it_has_no_members(self, kind: GroupKind) -> None:
@@ -101,9 +101,9 @@ class TestGroupThatIsOnlyListed:
             assert listed(state, kind).topics_unknown is None
             assert not listed(state, kind).may_have_members
         assert listed("Stable", kind).may_have_members
-        untold = listed("Stable", kind).topics_unknown
-        assert untold is not None
-        assert untold.retriable
+        unknown = listed("Stable", kind).topics_unknown
+        assert unknown is not None
+        assert unknown.retriable
 
     def test_is_not_unknown(self) -> None:
         assert not listed(EMPTY, GroupKind.STREAMS).is_unknown
