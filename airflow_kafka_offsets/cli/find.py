@@ -100,7 +100,7 @@ def _print_windows(at: WindowsAt, asked: Row, args: Any) -> int:
 def _window_rows(window: WindowAt) -> list[Row]:
     summary = window.summary
     extent = {"state": str(summary.state), "start": iso_instant(summary.start_ms), "end": iso_instant(summary.end_ms)}
-    return [asdict(window.place) | extent | range_row(pinned) for pinned in window.ranges]
+    return [asdict(window.place) | extent | range_row(each) for each in window.ranges]
 
 
 def _print_found(rows: list[Row], columns: tuple[Column, ...], args: Any) -> None:

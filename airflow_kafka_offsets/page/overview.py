@@ -155,7 +155,7 @@ def _unloaded(ledger: Ledger, last: WindowSummary, gaps: Sequence[Misfit]) -> li
     seams = [seam for gap in gaps for seam in gap.seams if seam.is_gap]
     between = [LogRange(*TopicPartition.of(seam), seam.end_offset, seam.start_offset) for seam in seams]
     ranges = ledger.pinned(last.window, last.revision).manifest.ranges
-    return between + [LogRange(*TopicPartition.of(pinned), pinned.end_offset, sys.maxsize) for pinned in ranges]
+    return between + [LogRange(*TopicPartition.of(each), each.end_offset, sys.maxsize) for each in ranges]
 
 
 def _log_starts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[TopicPartition, int]:

@@ -108,16 +108,16 @@ def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, coun
     }
 
 
-def range_fields(pinned: OffsetRange) -> Json:
+def range_fields(offset_range: OffsetRange) -> Json:
     """A range, as in all answers. Offsets are text, because a browser's numbers are exact only up to 2^53."""
     return {
-        "partition": pinned.partition,
-        "start_offset": str(pinned.start_offset),
-        "end_offset": str(pinned.end_offset),
-        "offsets": pinned.span,
-        "lost": pinned.lost_offsets,
-        "start_evidence": str(pinned.start_evidence),
-        "end_evidence": str(pinned.end_evidence),
+        "partition": offset_range.partition,
+        "start_offset": str(offset_range.start_offset),
+        "end_offset": str(offset_range.end_offset),
+        "offsets": offset_range.span,
+        "lost": offset_range.lost_offsets,
+        "start_evidence": str(offset_range.start_evidence),
+        "end_evidence": str(offset_range.end_evidence),
     }
 
 

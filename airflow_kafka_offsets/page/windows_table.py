@@ -37,7 +37,7 @@ def windows_table(ledger: Ledger, summaries: Sequence[WindowSummary], before: st
     earlier, shown = _cut(upto, most)
     manifests = in_parallel(lambda each: ledger.pinned(each.window, each.revision).manifest, shown)
     ranges = {each: manifest.ranges for each, manifest in zip(shown, manifests, strict=True)}
-    partitions = sorted({TopicPartition.of(pinned) for each in ranges.values() for pinned in each})
+    partitions = sorted({TopicPartition.of(each) for own in ranges.values() for each in own})
     places = {key: place for place, key in enumerate(partitions)}
     windows = in_parallel(lambda each: _window(ledger, each, ranges[each], places), shown)
     misfits = tiling_of(ledger, _neighbours(earlier, shown), ranges).misfits
@@ -82,8 +82,8 @@ def state_of(ledger: Ledger, summary: WindowSummary) -> str:
 def _window(
     ledger: Ledger, summary: WindowSummary, ranges: Iterable[OffsetRange], places: Mapping[TopicPartition, int]
 ) -> Json:
-    pinned = {places[TopicPartition.of(each)]: each for each in ranges}
-    lost = Counter({place: each.lost_offsets for place, each in pinned.items() if each.lost_offsets})
+    by_place = {places[TopicPartition.of(each)]: each for each in ranges}
+    lost = Counter({place: each.lost_offsets for place, each in by_place.items() if each.lost_offsets})
     if summary.state is WindowState.LOST:
         later = ledger.window_folders.folder(summary.window, summary.revision).lost_since()
         lost.update({places[partition]: count for partition, count in later.items()})
@@ -94,7 +94,7 @@ def _window(
         "state": state_of(ledger, summary),
         "start": iso_instant(summary.start_ms),
         "end": iso_instant(summary.end_ms),
-        "offsets": [pinned[place].span if place in pinned else None for place in range(len(places))],
+        "offsets": [by_place[place].span if place in by_place else None for place in range(len(places))],
         "rows": _rows_by_place(ledger, summary, places),
         "lost": lost,
         "overlap": {},

@@ -92,11 +92,11 @@ def _offsets(stretch: LogRange) -> str:
 def within(apart: Iterable[LogRange], ranges: Iterable[OffsetRange]) -> list[LogRange]:
     """The parts of the named stretches that belong to a window, in order, each offset once."""
     found: list[LogRange] = []
-    for pinned in ranges:
-        position = pinned.start_offset
+    for each in ranges:
+        position = each.start_offset
         for stretch in sorted(apart):
-            first, end = max(stretch.start_offset, position), min(stretch.end_offset, pinned.end_offset)
-            if TopicPartition.of(stretch) == TopicPartition.of(pinned) and first < end:
+            first, end = max(stretch.start_offset, position), min(stretch.end_offset, each.end_offset)
+            if TopicPartition.of(stretch) == TopicPartition.of(each) and first < end:
                 found.append(stretch._replace(start_offset=first, end_offset=end))
                 position = end
     return found
@@ -106,11 +106,11 @@ def layers(ranges: Sequence[OffsetRange], apart: Iterable[LogRange]) -> list[tup
     """The ranges without the records that are read apart, in layers: one read by Spark takes only one range per
     partition."""
     made: list[list[OffsetRange]] = []
-    for pinned in ranges:
-        cuts = [stretch for stretch in apart if TopicPartition.of(stretch) == TopicPartition.of(pinned)]
-        starts = [pinned.start_offset, *(cut.end_offset for cut in cuts)]
-        ends = [*(cut.start_offset for cut in cuts), pinned.end_offset]
-        pieces = [replace(pinned, start_offset=start, end_offset=end) for start, end in zip(starts, ends, strict=True)]
+    for each in ranges:
+        cuts = [stretch for stretch in apart if TopicPartition.of(stretch) == TopicPartition.of(each)]
+        starts = [each.start_offset, *(cut.end_offset for cut in cuts)]
+        ends = [*(cut.start_offset for cut in cuts), each.end_offset]
+        pieces = [replace(each, start_offset=start, end_offset=end) for start, end in zip(starts, ends, strict=True)]
         for number, piece in enumerate(piece for piece in pieces if piece.span > 0):
             if number == len(made):
                 made.append([])
@@ -129,7 +129,7 @@ def extreme_timestamp_error(
 ) -> ExtremeTimestampError | None:
     """The error that names the unreadable records in the ranges that Spark has read, and what to do. None if Spark can
     read all of them now. With ``more``, the conf already names other records."""
-    searched = chain.from_iterable(_Search(read, clients, pinned).within(pinned) for pinned in ranges)
+    searched = chain.from_iterable(_Search(read, clients, each).within(each) for each in ranges)
     found = list(islice(searched, _FOUND + 1))
     if not found:
         return None
@@ -165,9 +165,9 @@ class _Extremes:
 class _Search:
     """Searches one range from its start."""
 
-    def __init__(self, read: Read, clients: KafkaClients, pinned: OffsetRange) -> None:
-        self._read, self._clients, self._pinned = read, clients, pinned
-        self._reached = pinned.start_offset
+    def __init__(self, read: Read, clients: KafkaClients, offset_range: OffsetRange) -> None:
+        self._read, self._clients, self._range = read, clients, offset_range
+        self._reached = offset_range.start_offset
 
     def within(self, piece: OffsetRange) -> Iterator[_Extremes]:
         start, end = max(piece.start_offset, self._reached), piece.end_offset
@@ -182,7 +182,7 @@ class _Search:
 
     def _looked_at(self, start: int) -> Iterator[_Extremes]:
         """The stretch that begins within the next few offsets, however far it extends."""
-        topic, partition, range_end = self._pinned.topic, self._pinned.partition, self._pinned.end_offset
+        topic, partition, range_end = self._range.topic, self._range.partition, self._range.end_offset
         first: tuple[int, int] | None = None
         last = count = calm = 0
         self._reached = range_end

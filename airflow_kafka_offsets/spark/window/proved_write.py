@@ -125,8 +125,8 @@ def begin(window: PinnedRead, folder: PinnedFolder) -> Attempt:
 def _ranges_text(manifest: Manifest) -> str:
     """The non-empty ranges as JSON; empty if that is too long."""
     found: dict[str, dict[int, list[int]]] = {}
-    for pinned in manifest.non_empty():
-        found.setdefault(pinned.topic, {})[pinned.partition] = [pinned.start_offset, pinned.end_offset]
+    for each in manifest.non_empty():
+        found.setdefault(each.topic, {})[each.partition] = [each.start_offset, each.end_offset]
     text = json.dumps(found, separators=(",", ":"))
     return text if len(text) <= _MOST_RANGES else ""
 

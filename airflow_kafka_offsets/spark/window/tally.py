@@ -200,9 +200,9 @@ def offsets_once(spark: SparkSession, manifest: Manifest) -> DataFrame:
     # The driver's own rows are split into as many tasks as run at a time, without a shuffle.
     size = max(_CHUNK, manifest.span // _CHUNKS)
     chunks = [
-        (pinned.topic, pinned.partition, start, min(start + size, pinned.end_offset) - 1)
-        for pinned in manifest.non_empty()
-        for start in range(pinned.start_offset, pinned.end_offset, size)
+        (each.topic, each.partition, start, min(start + size, each.end_offset) - 1)
+        for each in manifest.non_empty()
+        for start in range(each.start_offset, each.end_offset, size)
     ]
     columns = {"topic": "string", "partition": "int", "start": "bigint", "last": "bigint"}
     rows = _literal_rows(spark, columns, chunks)
@@ -231,7 +231,7 @@ def _same_rows(manifest: Manifest) -> dict[str, str]:
     who writes to a topic knows the ledger's identity. A topic name takes longer to hash than two numbers, so a window's
     only topic is left out: what was written is grouped by topic anyway."""
     salt = int(hashlib.sha256(f"{manifest.ledger_id}/{manifest.window}".encode()).hexdigest()[:15], 16)
-    topic = "`topic`, " if len({pinned.topic for pinned in manifest.ranges}) > 1 else ""
+    topic = "`topic`, " if len({each.topic for each in manifest.ranges}) > 1 else ""
     return {"count": "count(*)", "checksum": f"bit_xor(xxhash64({salt}L, {topic}`partition`, `offset`))"}
 
 
@@ -258,7 +258,7 @@ def _tally(sums: Mapping[str, Any], manifest: Manifest) -> Tally:
 
 def _bytes_per_record(manifest: Manifest, count: int, sampled_bytes: int) -> float | None:
     """Mean size of a record; assumes that gaps are spread evenly."""
-    ends = ((pinned.start_offset - 1, pinned.end_offset - 1) for pinned in manifest.ranges)
+    ends = ((each.start_offset - 1, each.end_offset - 1) for each in manifest.ranges)
     offsets = sum(last // _SAMPLED - before // _SAMPLED for before, last in ends)
     return sampled_bytes / offsets * manifest.span / count if offsets and count else None
 
