@@ -12,7 +12,10 @@ SPARK, KAFKA = LOCAL / "spark.jsa", LOCAL / "kafka.jsa"
 QUIETLY = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 # The optimizing compiler takes half of a short-lived Spark's CPU, and Spark ends before the compiled code has paid off.
 # Without that compiler, Java keeps only 48 MB of compiled code. Many queries exceed that, and code is compiled again.
-FOR_SECONDS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+# The room for classes and for new objects is small at first, and Java collects garbage whenever it is full.
+FOR_SECONDS = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=256m -XX:NewSize=200m"
+)
 QUICK_START = f"{FOR_SECONDS} -XX:SharedArchiveFile={SPARK} {QUIETLY}"
 """Options for a Java that runs Spark, for the variable ``JDK_JAVA_OPTIONS``."""
 

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
+from py4j.java_gateway import JavaPackage, JVMView
 from pyspark.sql import SparkSession
 from upath import UPath
 
@@ -81,6 +83,21 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("warehouse")
 
 
+def _ask_java_once(kind: type[JVMView | JavaPackage]) -> None:
+    """Keep what a name in Java stands for: Java looks for each of its parts, under six packages, in 300 jars."""
+    ask = kind.__getattr__
+
+    def look_up(self: JVMView | JavaPackage, name: str) -> Any:
+        self.__dict__[name] = ask(self, name)
+        return self.__dict__[name]
+
+    kind.__getattr__ = look_up  # type: ignore[method-assign]
+
+
+for kind in (JVMView, JavaPackage):
+    _ask_java_once(kind)
+
+
 def make_session(found: str, warehouse: Path) -> SparkSession:
     """This process's session.
 
@@ -89,11 +106,7 @@ def make_session(found: str, warehouse: Path) -> SparkSession:
     """
     builder = SparkSession.builder.master("local[2]").appName("tests").config("spark.jars", found).config(map=SMALL)
     builder = builder.config(map=table_confs(warehouse)).config("spark.sql.warehouse.dir", f"file://{warehouse}/named")
-    session = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR").getOrCreate()
-    # PySpark asks for these whenever it makes a column, and Java looks for them under six packages in 300 jars.
-    for name in ("PythonUtils", "PythonSQLUtils"):
-        setattr(session._jvm, name, getattr(session._jvm, name))
-    return session
+    return builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR").getOrCreate()
 
 
 @pytest.fixture(scope="session")
