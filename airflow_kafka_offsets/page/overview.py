@@ -40,7 +40,7 @@ class Overview:
     :param problems: overlaps, and windows that meet in time but not in offsets, in words.
     :param lost_offsets: number of offsets that windows have lost.
     :param gone_offsets: number of offsets that no published window has, and that Kafka had deleted when the newest
-        snapshots were taken; None if these can't be read.
+        snapshots were taken; None while nothing is published, and if the snapshots can't be read.
     :param unloaded_from_ms: from when on records aren't loaded, Unix milliseconds: the first hole, or else the end of
         the last published window. None if nothing is published.
     :param retention_ms: the shortest retention of the topics; -1 if all are kept forever, as compacted topics are; None
@@ -101,7 +101,7 @@ def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
         holes=tiling.holes,
         problems=tiling.problems,
         lost_offsets=sum(losses.values()),
-        gone_offsets=_gone(ledger, summaries, published[-1], gaps) if published else 0,
+        gone_offsets=_gone(ledger, summaries, published[-1], gaps) if published else None,
         unloaded_from_ms=min((window_extent(gap.earlier)[1] for gap in gaps), default=until_ms),
         retention_ms=_shortest_retention(facts.values()),
         rows=tuple(summary.rows for summary in published[-_DRAWN:] if summary.rows is not None),

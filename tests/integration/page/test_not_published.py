@@ -183,6 +183,17 @@ class TestNotPublished:
         row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/gappy").json()["overview"]
         assert row["gone_offsets"] == gone
 
+    @pytest.mark.parametrize("pinned", [True, False])
+    def test_what_is_gone_already_is_unknown_while_nothing_is_published(
+        self, log_in: As, make_pipeline: MakePipeline, pinned: bool
+    ) -> None:
+        """Then no window says from where on records are to be loaded, as when Kafka is asked."""
+        new = make_pipeline("new")
+        if pinned:
+            resolve(new, 0)
+        row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/new").json()["overview"]
+        assert row["gone_offsets"] is None
+
     def test_a_snapshot_that_cannot_be_read_hides_no_window(self, log_in: As, make_pipeline: MakePipeline) -> None:
         torn = make_pipeline("torn-snapshot")
         load(torn, 0)
