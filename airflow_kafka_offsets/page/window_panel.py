@@ -19,7 +19,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
 from airflow_kafka_offsets.page.answer import Answer, encoded
-from airflow_kafka_offsets.page.windows_table import state_of
+from airflow_kafka_offsets.page.windows_table import rows_by_partition, state_of
 from airflow_kafka_offsets.page.writers import dags_of_window
 
 Json = dict[str, Any]
@@ -78,7 +78,7 @@ def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, coun
     manifest, listing = pinned.manifest, folder.listing()
     published = listing.publication
     result = None if published is None else folder.result(published.attempt)
-    rows = {} if result is None else {TopicPartition.of(tally): tally.count for tally in result.written}
+    rows = rows_by_partition(result)
     summary = summary_of(folder, pinned, listing)
     later = folder.lost_since() if summary.state is WindowState.LOST else {}
     return {
@@ -101,7 +101,7 @@ def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, coun
             {"topic": each.topic}
             | range_fields(each)
             | {"lost": each.lost_offsets + later.get(TopicPartition.of(each), 0)}
-            | {"rows": None if result is None else rows.get(TopicPartition.of(each), 0)}
+            | {"rows": None if rows is None else rows.get(TopicPartition.of(each), 0)}
             for each in manifest.ranges
         ],
         "attempts": [_attempt(folder, attempt) for attempt in listing.attempts],

@@ -1,6 +1,7 @@
 """The table of a pipeline's windows by partition, in order of time. Holes are entries between the windows.
 
-In all of the page, rows are what a load has written.
+In all of the page, rows are those that the output holds; in the first one, if a job has several. Which partition they
+are from is known only if each record is a row, not if a job makes other rows of the records.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from airflow_kafka_offsets.ledger.verification import has_failed, tiling_of
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.tiling import Misfit
@@ -95,25 +97,28 @@ def _window(
         "start": iso_instant(summary.start_ms),
         "end": iso_instant(summary.end_ms),
         "offsets": [by_place[place].span if place in by_place else None for place in range(len(places))],
-        "rows": _rows_by_place(ledger, summary, places),
+        "rows": summary.rows,
+        "partition_rows": _rows_by_place(ledger, summary, places),
         "lost": lost,
         "overlap": {},
     }
 
 
 def _rows_by_place(ledger: Ledger, summary: WindowSummary, places: Mapping[TopicPartition, int]) -> list[int] | None:
-    """Rows of each partition; 0 if it has none. None if nothing is published, or no result says how many."""
+    """Rows of each partition; 0 if it has none. None if nothing is published, or no result says how many, or a job made
+    other rows of the records."""
     if summary.attempt is None:
         return None
     result = ledger.window_folders.folder(summary.window, summary.revision).result(summary.attempt)
-    if result is None:
+    rows = rows_by_partition(result)
+    return None if rows is None else [rows.get(partition, 0) for partition in places]
+
+
+def rows_by_partition(result: RunResult | None) -> dict[TopicPartition, int] | None:
+    """Rows of each partition that has any; None without a result, and if a job made other rows of the records."""
+    if result is None or result.derived:
         return None
-    rows = [0] * len(places)
-    for tally in result.written:
-        place = places.get(TopicPartition.of(tally))
-        if place is not None:
-            rows[place] = tally.count
-    return rows
+    return {TopicPartition.of(tally): tally.count for tally in result.written}
 
 
 def _with_misfits(

@@ -110,7 +110,7 @@ function cellWords(entry, place, [topic, partition]) {
   const of = `${topic}-${partition}`;
   if (entry.kind === "hole") return `${of}: ${place in entry.gaps ? `${number(entry.gaps[place])} offsets in no window` : "no hole"}`;
   if (entry.offsets[place] === null) return `${of}: not in this window`;
-  const rows = entry.rows ? `, ${number(entry.rows[place])} rows` : ", nothing published";
+  const rows = entry.rows === null ? ", nothing published" : entry.partition_rows ? `, ${number(entry.partition_rows[place])} rows` : ", rows unknown";
   const lost = place in entry.lost ? `, ${number(entry.lost[place])} offsets lost` : "";
   const twice = place in entry.overlap ? `, ${number(entry.overlap[place])} offsets in another window too` : "";
   return `${of}: ${entry.state}, ${number(entry.offsets[place])} offsets${rows}${lost}${twice}`;
@@ -143,7 +143,7 @@ function windowsTableRow(entry, answer, topics, pipeline, opened, pointed) {
   if (entry.kind === "window" && Object.keys(entry.overlap).length) states.push(" ", badge("overlap"));
   const lost = entry.kind === "window" ? Object.values(entry.lost).reduce((a, b) => a + b, 0) : 0;
   if (lost && entry.state !== "lost") states.push(" ", badge("lost"));
-  const rows = entry.rows ? [number(entry.rows.reduce((a, b) => a + b, 0))] : [], total = lost ? [...rows, bad(` ${number(lost)} lost`)] : rows;
+  const rows = Number.isInteger(entry.rows) ? [number(entry.rows)] : [], total = lost ? [...rows, bad(` ${number(lost)} lost`)] : rows;
   return make("tr", { className: entry.window && entry.window === opened ? "open" : "" },
     make("td", {}, open ? make("button", { className: "plain", type: "button", onclick: open }, label) : label),
     make("td", {}, ...states),
@@ -215,12 +215,12 @@ function attemptRow(attempt) {
 }
 
 // If all ranges start, and end, for the same reason, that is said once.
-function rangesPart(ranges, words) {
+function rangesPart(ranges, written, words) {
   const reasons = (side) => [...new Set(ranges.map((range) => words.evidence[range[side]]))];
   const [starts, ends] = [reasons("start_evidence"), reasons("end_evidence")], one = starts.length === 1 && ends.length === 1;
   const heads = ["Topic", "Partition", "From", "Up to", "Offsets", "Lost", "Rows", ...(one ? [] : ["Why it starts there", "Why it ends there"])];
   const rows = ranges.map((range) => [range.topic, String(range.partition), number(range.start_offset), number(range.end_offset),
-    number(range.offsets), lostCell(range.lost), range.rows === null ? "" : number(range.rows),
+    number(range.offsets), lostCell(range.lost), written === null ? "" : number(range.rows),
     ...(one ? [] : [words.evidence[range.start_evidence], words.evidence[range.end_evidence]])]);
   return [one ? note(starts[0] === ends[0] ? `At both ends of each range ${starts[0]}.` : `Where each range starts, ${starts[0]}. Where it ends, ${ends[0]}.`) : null,
     table(heads, rows, [1, 2, 3, 4, 5, 6])];
@@ -232,7 +232,7 @@ function revisionPart(revision, words) {
     make("h3", {}, badge(revision.state, `Revision ${revision.revision}, ${revision.state}${revision.counts ? ": the one that readers get" : ""}`)),
     note(words.states[revision.state] ?? ""),
     facts([["Proof", revision.verdict], ["Offsets", number(revision.offsets)],
-      ["Rows read", revision.read === null ? null : number(revision.read)],
+      ["Records read", revision.read === null ? null : number(revision.read)],
       ["Rows written", revision.written === null ? null : number(revision.written)],
       ["Lost when pinned", revision.lost ? `${number(revision.lost)} offsets` : null],
       ["Lost later", revision.noted_losses.join("; ")], ["Output", revision.output],
@@ -241,7 +241,7 @@ function revisionPart(revision, words) {
     revision.attempts.length
       ? table(["Attempt", "Began", "Result", "Spark application", "Loaded by"], revision.attempts.map(attemptRow))
       : note("No attempt to load it has been recorded yet."),
-    make("h3", {}, "Ranges"), ...rangesPart(shown, words),
+    make("h3", {}, "Ranges"), ...rangesPart(shown, revision.written, words),
     left > 0 ? note(`${plural(left, "more partition")}: kafka-offsets ledger show lists them all.`) : null,
   ];
 }

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
-from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.policies import OverlapPolicy
@@ -121,4 +121,15 @@ def load(ledger: Ledger, hour: int, attempt: str = "a-1") -> PinnedManifest:
     verdict = judge(pinned.manifest, publish(ledger, pinned, attempt))
     ledger.window_folders.of(pinned).record_verified(attempt, verdict)
     ledger.keep_day(pinned.manifest.window)
+    return pinned
+
+
+def derive(ledger: Ledger, hour: int, rows: int) -> PinnedManifest:
+    """The same way, with a job that makes this many other rows of the hour's records."""
+    pinned = resolve(ledger, hour)
+    counted = result_of(pinned, "a-1")
+    made = DerivedRows("", counted.output, counted.sink, counted.apart, rows, rows, counted.read)
+    result = replace(counted, derived=(made,))
+    publish_result(ledger, pinned, result)
+    ledger.window_folders.of(pinned).record_verified("a-1", judge(pinned.manifest, result))
     return pinned

@@ -180,7 +180,7 @@ class TestSaysWhatTheCommandsSay:
         assert states == ["verified", "verified", "hole", "verified", "verified", "lost", "failed", "pinned"]
         assert answer["partitions"] == [["t", 0]]
         assert answer["entries"][2]["gaps"] == {"0": OFFSETS}
-        assert answer["entries"][0]["offsets"] == answer["entries"][0]["rows"] == [OFFSETS]
+        assert answer["entries"][0]["offsets"] == answer["entries"][0]["partition_rows"] == [OFFSETS]
         assert answer["entries"][7]["rows"] is None
         assert [each.get("lost") for each in answer["entries"]] == [{}, {}, None, {}, {}, {"0": 3}, {}, {}]
 

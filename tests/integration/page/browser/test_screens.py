@@ -21,7 +21,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from dev.airflow_services import AirflowServices
-from tests.integration.ledger.loads import load
+from tests.integration.ledger.loads import derive, load
 from tests.integration.page.browser.conftest import THEMES, WIDTHS, Open
 from tests.integration.page.browser.orders import (
     COUNTED,
@@ -65,6 +65,15 @@ def backfilled(airflow_services: AirflowServices) -> str:
     ledger.create_or_check(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
     for hour in range(3):
         load(ledger, hour)
+    return ledger.pipeline
+
+
+@pytest.fixture(scope="module")
+def derived(airflow_services: AirflowServices) -> str:
+    """An hour from whose records a job has made three other rows."""
+    ledger = Ledger(ObjectStoragePath((airflow_services.home / "ledger").as_uri()), "derived")
+    ledger.create_or_check(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
+    derive(ledger, 0, rows=3)
     return ledger.pipeline
 
 
@@ -205,6 +214,13 @@ class TestWindow:
         expect(panel).to_contain_text("read = written = log")
         link = panel.get_by_role("link", name="orders_hourly").first
         assert link.get_attribute("href") == f"../dags/orders_hourly/runs/scheduled__{REVISED:02}/tasks/load"
+
+    def test_rows_that_a_job_made_are_counted_but_of_no_partition(self, open_page: Open, derived: str) -> None:
+        page = open_page(f"p/{derived}/w/{window_id(BACKFILLED_MS, BACKFILLED_MS + HOUR_MS)}")
+        expect(page.locator("section.panel table").nth(-2).locator("tbody td").nth(6)).to_have_text("unknown")
+        expect(page.locator(".windows tbody td").nth(2)).to_have_text("3")
+        page.locator(".windows canvas").hover()
+        expect(page.locator("p.pointed")).to_contain_text("verified, 10 offsets, rows unknown")
 
     def test_the_keyboard_opens_it_and_goes_from_one_to_the_next(self, open_page: Open) -> None:
         page = open_page("p/orders")
