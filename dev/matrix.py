@@ -6,8 +6,8 @@ sensors run, two of them deferred until their conditions are met; one day of ``f
 transactions are loaded by Dags; and the ledger proves them. If drivers run on a standalone cluster, only the topic with
 transactions is loaded.
 
-A combination that has passed isn't run again while the package stays the same. The results are in
-``docs/development/versions.json``, from which the README's table is written.
+A combination that has passed isn't run again while the package, ``dags/`` and ``dev/`` stay the same. The results are
+in ``docs/development/versions.json``, from which the README's table is written.
 
     python -m dev.matrix            # all
     python -m dev.matrix 3.1.8-3.5  # those whose names begin with this
@@ -125,7 +125,7 @@ def main() -> None:
     failed = []
     for each in chosen:
         if kept.get(each.name, {}).get("package") == package:
-            console.print(f"{each.name}: passed on {kept[each.name]['date']}, and the package hasn't changed")
+            console.print(f"{each.name}: passed on {kept[each.name]['date']}, and nothing has changed since")
             continue
         started = time.monotonic()
         try:

@@ -19,6 +19,8 @@ from pathlib import Path
 from dev import LOCAL, ROOT
 
 FOLDER = LOCAL / "matrix"
+_DEPENDS_ON = ("airflow_kafka_offsets", "dags", "dev")
+"""Folders whose files all decide what the wheel is, or what is done with it."""
 _UV = str(Path(sys.executable).with_name("uv"))
 
 
@@ -80,12 +82,16 @@ def build() -> Path:
 
 
 def package_hash() -> str:
-    """A hash of everything that a combination's result depends on."""
+    """A hash of everything that a combination's result depends on.
+
+    The whole of ``dev/`` is part of it, although the matrix uses only some modules: a list of these could lack one.
+    """
     digest = hashlib.sha256()
-    package, dags = (ROOT / "airflow_kafka_offsets").rglob("*.py"), (ROOT / "dags").glob("*.py")
-    files = [*package, *dags, *(ROOT / "dev").glob("matrix*.py"), ROOT / "pyproject.toml"]
-    for file in sorted(files):
-        digest.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
+    found = (file for name in _DEPENDS_ON for file in (ROOT / name).rglob("*"))
+    files = [file for file in found if file.is_file() and file.parent.name != "__pycache__"]
+    for file in sorted([*files, ROOT / "pyproject.toml"]):
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest.update(f"{file.relative_to(ROOT)} {content}\n".encode())
     return digest.hexdigest()[:16]
 
 
