@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dev import debian
+
 OLDEST, NEWEST = 17, 21
 PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "default-jre-headless")
 USUAL_PLACES = ("/usr/lib/jvm/*", "/opt/java/*", "/opt/jdk*", "/Library/Java/JavaVirtualMachines/*/Contents/Home")
@@ -51,10 +53,7 @@ def java_command() -> str:
 
 @functools.cache
 def _java() -> Java:
-    found = _first_suitable()
-    if found is None and _can_install():
-        _install()
-        found = _first_suitable()
+    found = _first_suitable() or _installed()
     if found is None:
         sys.exit(
             f"Java {OLDEST} to {NEWEST} is needed and was not found: install a JRE"
@@ -87,22 +86,13 @@ def _inspect(home: Path) -> Java | None:
     return Java(home, int(version[1])) if version else None
 
 
-def _can_install() -> bool:
-    return shutil.which("apt-get") is not None and os.geteuid() == 0
-
-
-def _install() -> None:
-    """Install the first headless JRE that this release of the system offers. Does nothing if it offers none."""
-    print("Java is missing: installing a headless JRE with apt-get", file=sys.stderr)
-    _apt_get("update")
+def _installed() -> Java | None:
+    """A headless JRE, installed now: the first suitable one that this release of the system offers. None if it offers
+    none, or if we can't install packages."""
     for package in PACKAGES:
-        if _apt_get("install", "--yes", "--no-install-recommends", package):
-            return
-
-
-def _apt_get(*arguments: str) -> bool:
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    return subprocess.run(["apt-get", "-qq", *arguments], env=environment, capture_output=True).returncode == 0
+        if debian.install("Java", package) and (found := _first_suitable()) is not None:
+            return found
+    return None
 
 
 if __name__ == "__main__":
