@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -83,12 +82,6 @@ def waits_taken_up(airflow: AirflowServices, dag_id: str = DAG_ID) -> int:
         dag_id,
     )
     return int(count)
-
-
-def waits_running(airflow: AirflowServices) -> int:
-    """How many triggers of tasks the triggerer runs, as it last logged. It logs once a minute; 0 before that."""
-    found = re.findall(r"(\d+) triggers currently running", airflow.log_file("triggerer").read_text(errors="replace"))
-    return int(found[-1]) if found else 0
 
 
 def _as_worker_writes(arguments: Mapping[str, Any]) -> str:

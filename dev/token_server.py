@@ -1,6 +1,6 @@
 """An identity server on this machine: issues signed tokens for client credentials (RFC 6749, 4.4).
 
-with TokenServer({"loader": "secret"}, life_s=5) as server:
+with TokenServer({"loader": "secret"}, folder, life_s=5) as server:
     server.endpoint   # where clients ask
     server.keys_file  # where brokers read the public key, in JSON
 """
