@@ -310,8 +310,8 @@ class WindowFolder:
     def attempt(self, attempt: str) -> dict[str, Any]:
         """The recorded facts of an attempt, and of its prepared load: ``started_at``, and the Airflow task; empty when
         nothing was recorded."""
-        load, apart, _ = attempt.rpartition(OF_LOAD)
-        of_load = read_json(self._folder / ATTEMPTS / f"{load}.json") if apart else None
+        load, mark, _ = attempt.rpartition(OF_LOAD)
+        of_load = read_json(self._folder / ATTEMPTS / f"{load}.json") if mark else None
         # The own record of an attempt that was handed over says nothing more than that.
         return (of_load or {}) | (read_json(self._folder / ATTEMPTS / f"{attempt}.json") or {})
 

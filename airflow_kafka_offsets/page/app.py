@@ -40,7 +40,7 @@ from airflow_kafka_offsets.page.windows_table import windows_table
 
 log = logging.getLogger(__name__)
 
-_Apart = Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]
+_OwnThreads = Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]
 """Makes a route run in the page's own threads."""
 _MOST_WINDOWS = 200
 _MOST_SNAPSHOTS = 400
@@ -90,9 +90,9 @@ def make_app() -> FastAPI:
     app.middleware("http")(_with_headers)
     _serve_files(app)
     ledgers = Ledgers()
-    _serve_ledgers(app, _apart(CapacityLimiter(_READERS)), ledgers)
-    _serve_kafka(app, _apart_or_refused(_ASKING_KAFKA), ledgers)
-    _serve_waits(app, _apart(CapacityLimiter(_WAITS_READERS)))
+    _serve_ledgers(app, _in_own_thread(CapacityLimiter(_READERS)), ledgers)
+    _serve_kafka(app, _in_own_thread_or_refused(_ASKING_KAFKA), ledgers)
+    _serve_waits(app, _in_own_thread(CapacityLimiter(_WAITS_READERS)))
     return app
 
 
@@ -116,9 +116,9 @@ def _serve_files(app: FastAPI) -> None:
         return Response((static / name).read_bytes(), media_type=_FILES[name])
 
 
-def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
+def _serve_ledgers(app: FastAPI, in_own_thread: _OwnThreads, ledgers: Ledgers) -> None:
     @app.get("/api/pipelines")
-    @apart
+    @in_own_thread
     def pipelines(reader: AnyReader) -> Response:
         with _errors_as_answers():
             rows = [_row(ledgers, name, reader) for name in ledgers.pipelines()]
@@ -126,7 +126,7 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
         return _json(encoded({"now_ms": now_ms()}), listed)
 
     @app.get("/api/pipelines/{pipeline}")
-    @apart
+    @in_own_thread
     def windows(
         reader: AnyReader,
         pipeline: str,
@@ -148,7 +148,7 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
         return _json(_dates(found), asks, table.shown, b'{"overview":' + overview.shown + b"}")
 
     @app.get("/api/pipelines/{pipeline}/windows/{window}")
-    @apart
+    @in_own_thread
     def window(reader: AnyReader, pipeline: str, window: str) -> Response:
         _require_window(window)
         with _errors_as_answers():
@@ -159,7 +159,7 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
         return _json(_dates(found), found.answer.shown)
 
     @app.get("/api/pipelines/{pipeline}/offsets")
-    @apart
+    @in_own_thread
     def offsets(
         reader: AnyReader,
         pipeline: str,
@@ -180,7 +180,7 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
         return _json(_dates(found), found.answer.shown)
 
     @app.get("/api/pipelines/{pipeline}/records")
-    @apart
+    @in_own_thread
     def records(
         reader: AnyReader,
         pipeline: str,
@@ -197,11 +197,11 @@ def _serve_ledgers(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
         return _json(_dates(found), found.answer.shown)
 
 
-def _serve_kafka(app: FastAPI, apart: _Apart, ledgers: Ledgers) -> None:
+def _serve_kafka(app: FastAPI, in_own_thread: _OwnThreads, ledgers: Ledgers) -> None:
     kept = Cache(_KAFKA_VALID_MS)
 
     @app.get("/api/pipelines/{pipeline}/now")
-    @apart
+    @in_own_thread
     def now(
         reader: AnyReader,
         pipeline: str,
@@ -245,9 +245,9 @@ def _of_kafka(reader: Reader, ask: Callable[[], Dated]) -> Dated:
         raise HTTPException(status.HTTP_502_BAD_GATEWAY, detail) from error
 
 
-def _serve_waits(app: FastAPI, apart: _Apart) -> None:
+def _serve_waits(app: FastAPI, in_own_thread: _OwnThreads) -> None:
     @app.get("/api/waits")
-    @apart
+    @in_own_thread
     def waiting(reader: AnyReader) -> Response:
         try:
             found = waits(reader.may_read_tasks, _MOST_WAITS)
@@ -258,7 +258,7 @@ def _serve_waits(app: FastAPI, apart: _Apart) -> None:
         return _json(encoded({"now_ms": now_ms()} | found))
 
 
-def _apart(limiter: CapacityLimiter) -> _Apart:
+def _in_own_thread(limiter: CapacityLimiter) -> _OwnThreads:
     """Run a route in the page's own threads. While none is free, requests wait."""
 
     def decorate(route: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
@@ -271,7 +271,7 @@ def _apart(limiter: CapacityLimiter) -> _Apart:
     return decorate
 
 
-def _apart_or_refused(most: int) -> _Apart:
+def _in_own_thread_or_refused(most: int) -> _OwnThreads:
     """Run a route in this many threads of its own. While none is free, requests are refused."""
     places, threads = CapacityLimiter(most), CapacityLimiter(most)
 

@@ -257,7 +257,7 @@ class _Draw:
 
     def _send(self, topic: str, partitions: Iterable[int], place: float, fate: str) -> Send:
         stamps = {each: tuple(self._stamp(place) for _ in range(self.rng.randint(1, 6))) for each in partitions}
-        return Send(stamps, fate, apart=self.rng.random() < 0.1)
+        return Send(stamps, fate, own_batches=self.rng.random() < 0.1)
 
     def _stamp(self, place: float) -> int:
         """A timestamp around the clock's time, late, or early."""

@@ -39,9 +39,9 @@ def told(ledger: Ledger, windows: list[Times]) -> Iterator[Hole]:
 
     :param windows: times of the published windows, in order.
     """
-    apart = [other for one, other in pairwise(windows) if one[1] != other[0]]
+    unmet = [other for one, other in pairwise(windows) if one[1] != other[0]]
     meeting = (other for one, other in pairwise(windows) if one[1] == other[0])
-    for each in (*apart, *islice(meeting, _SOME)):
+    for each in (*unmet, *islice(meeting, _SOME)):
         published = ledger.window_folders.publication(window_id(*each))
         assert published is not None
         pinned = ledger.pinned(window_id(*each), published.revision)

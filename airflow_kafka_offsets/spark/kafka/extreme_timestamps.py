@@ -89,12 +89,12 @@ def _offsets(stretch: LogRange) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
-def within(apart: Iterable[LogRange], ranges: Iterable[OffsetRange]) -> list[LogRange]:
+def within(stretches: Iterable[LogRange], ranges: Iterable[OffsetRange]) -> list[LogRange]:
     """The parts of the named stretches that belong to a window, in order, each offset once."""
     found: list[LogRange] = []
     for each in ranges:
         position = each.start_offset
-        for stretch in sorted(apart):
+        for stretch in sorted(stretches):
             first, end = max(stretch.start_offset, position), min(stretch.end_offset, each.end_offset)
             if TopicPartition.of(stretch) == TopicPartition.of(each) and first < end:
                 found.append(stretch._replace(start_offset=first, end_offset=end))
@@ -102,12 +102,12 @@ def within(apart: Iterable[LogRange], ranges: Iterable[OffsetRange]) -> list[Log
     return found
 
 
-def layers(ranges: Sequence[OffsetRange], apart: Iterable[LogRange]) -> list[tuple[OffsetRange, ...]]:
-    """The ranges without the records that are read apart, in layers: one read by Spark takes only one range per
+def layers(ranges: Sequence[OffsetRange], stretches: Iterable[LogRange]) -> list[tuple[OffsetRange, ...]]:
+    """The ranges without the stretches that the driver reads, in layers: one read by Spark takes only one range per
     partition."""
     made: list[list[OffsetRange]] = []
     for each in ranges:
-        cuts = [stretch for stretch in apart if TopicPartition.of(stretch) == TopicPartition.of(each)]
+        cuts = [stretch for stretch in stretches if TopicPartition.of(stretch) == TopicPartition.of(each)]
         starts = [each.start_offset, *(cut.end_offset for cut in cuts)]
         ends = [*(cut.start_offset for cut in cuts), each.end_offset]
         pieces = [replace(each, start_offset=start, end_offset=end) for start, end in zip(starts, ends, strict=True)]

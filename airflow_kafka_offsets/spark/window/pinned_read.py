@@ -72,8 +72,8 @@ class PinnedRead:
         """The tasks that Spark makes for what :meth:`read` returned last."""
         self._conf = conf
         self._named = extreme.named(conf.extreme_timestamps)
-        self._apart = extreme.within(self._named, manifest.ranges)
-        self._layers = extreme.layers(manifest.non_empty(), self._apart)
+        self._read_by_driver = extreme.within(self._named, manifest.ranges)
+        self._layers = extreme.layers(manifest.non_empty(), self._read_by_driver)
         self._options: Mapping[str, str] = {}
         self._observed: ObservedRows | None = None
 
@@ -130,11 +130,11 @@ class PinnedRead:
             options=dict(self._conf.kafka) | options,
             by_records=splits_by_records(self.spark),
         )
-        if not self._apart:
+        if not self._read_by_driver:
             return whole
         # Spark splits each layer separately, with the same options.
         split = (task for layer in self._layers for task in split_plan(layer, options=whole.options).tasks)
-        return replace(whole, tasks=(*split, *self._apart))
+        return replace(whole, tasks=(*split, *self._read_by_driver))
 
     @property
     def may_have_gaps(self) -> bool:
@@ -158,7 +158,7 @@ class PinnedRead:
     def again(self) -> DataFrame:
         """The same records as :meth:`frame` returned last, with another read of Kafka."""
         frames = [self._spark_reads(layer) for layer in self._layers]
-        if self._apart or not frames:
+        if self._read_by_driver or not frames:
             frames += self._driver_reads()
         return reduce(DataFrame.unionAll, frames)
 
@@ -168,11 +168,11 @@ class PinnedRead:
             return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
 
     def _driver_reads(self) -> list[DataFrame]:
-        """A frame with one task for each range that is read apart; a single frame without rows if there are none."""
+        """A frame with one task for each range that the driver reads; a single frame without rows if there are none."""
         given = {name.lower(): value for name, value in self._options.items()}
         headers = given.get("includeheaders", "false").lower() == "true"
         columns = extreme.columns(headers)
-        if not self._apart:
+        if not self._read_by_driver:
             return [self.spark.createDataFrame([], columns).coalesce(1)]
         if is_connect(self.spark):
             raise ConfigurationError(
@@ -185,7 +185,7 @@ class PinnedRead:
             return [self._unasked(columns)]
         rows = extreme.DriverRows(self.spark, self.clients(), headers)
         try:
-            return [rows.frame(stretch) for stretch in self._apart]
+            return [rows.frame(stretch) for stretch in self._read_by_driver]
         except KafkaOffsetsError:
             if not is_published:
                 raise

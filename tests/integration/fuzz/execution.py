@@ -68,8 +68,8 @@ class Execution:
         :raises KafkaException: the cluster didn't let us.
         """
         match step:
-            case Send(stamps, fate, apart):
-                self._produce(stamps, fate, apart)
+            case Send(stamps, fate, own_batches):
+                self._produce(stamps, fate, own_batches)
             case End(fate):
                 self._end(fate)
             case MarkersOnly(partitions, fate):
@@ -91,7 +91,7 @@ class Execution:
         while self._open:
             self._end(ABORT)
 
-    def _send(self, producer: Any, stamps: Mapping[int, Sequence[int]], fate: str, apart: bool) -> None:
+    def _send(self, producer: Any, stamps: Mapping[int, Sequence[int]], fate: str, own_batches: bool) -> None:
         self._introduce(producer)
         got: dict[int, list[int]] = {each: [] for each in stamps}
         failed: list[Any] = []
@@ -103,7 +103,7 @@ class Execution:
             for stamp in each:
                 record = {"value": b"value", "partition": partition, "timestamp": stamp, "on_delivery": note}
                 _insist(partial(producer.produce, self.topic, **record))
-                if apart:
+                if own_batches:
                     producer.flush(PATIENCE_S)
         producer.flush(PATIENCE_S)
         if failed:
@@ -124,14 +124,14 @@ class Execution:
             found = producer.list_topics(self.topic, PATIENCE_S).topics[self.topic]
             self._known[id(producer)] = len(found.partitions)
 
-    def _produce(self, stamps: Mapping[int, Sequence[int]], fate: str, apart: bool) -> None:
+    def _produce(self, stamps: Mapping[int, Sequence[int]], fate: str, own_batches: bool) -> None:
         if fate == PLAIN:
-            self._send(self.bench.plain[self.history.seed % len(CODECS)], stamps, PLAIN, apart)
+            self._send(self.bench.plain[self.history.seed % len(CODECS)], stamps, PLAIN, own_batches)
             return
         producer, name = self.bench.take(), f"{OPEN} {next(self._numbers)}"
         producer.begin_transaction()
         self._open.append((name, producer))
-        self._send(producer, stamps, name, apart)
+        self._send(producer, stamps, name, own_batches)
         if fate != OPEN:
             self._end(fate, newest=True)
 

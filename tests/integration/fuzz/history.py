@@ -26,12 +26,12 @@ PLAIN, COMMIT, ABORT, OPEN = "plain", "commit", "abort", "open"
 class Send:
     """Records with these timestamps, by partition, as plain ones or in a transaction that ends so.
 
-    :param apart: each record in a batch of its own.
+    :param own_batches: each record in a batch of its own.
     """
 
     stamps: Mapping[int, tuple[int, ...]]
     fate: str
-    apart: bool = False
+    own_batches: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,9 @@ class TestRowsKeptApart:
         assert load(open_window(all_outside), table, strict_time=True).outside == 10
 
         assert offsets(read_published(spark, pipeline)) == {2: list(range(30))}
-        apart = read_published(spark, pipeline, outside=True)
-        assert offsets(apart) == {2: list(range(40, 50))}
-        assert {row["window"] for row in apart.select("window").distinct().collect()} == {all_outside.window}
+        outside = read_published(spark, pipeline, outside=True)
+        assert offsets(outside) == {2: list(range(40, 50))}
+        assert {row["window"] for row in outside.select("window").distinct().collect()} == {all_outside.window}
 
     def test_a_window_that_is_published_stays_as_it_was_loaded(
         self, spark: SparkSession, open_window: OpenWindow, disordered: Manifest, table: str, pipeline: str

@@ -86,8 +86,8 @@ class TestReading:
         inside = read_published(spark, f"file://{ledger}")
         assert sorted(offsets(inside)[2]) == sorted([*INSIDE, *range(110, 130)])
         assert not {"attempt", "outside_window"} & set(inside.columns)
-        apart = read_published(spark, f"file://{ledger}", outside=True)
-        assert sorted(offsets(apart)[2]) == sorted([*EARLY, *range(100, 110)])
+        outside = read_published(spark, f"file://{ledger}", outside=True)
+        assert sorted(offsets(outside)[2]) == sorted([*EARLY, *range(100, 110)])
 
     def test_a_table_that_is_gone_is_named(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, tmp_path: Path

@@ -15,7 +15,7 @@ from tests.unit.offsets.proof.test_audit import WHOLE, manifest, result
 
 MANIFEST = manifest()
 RECORDS = result(MANIFEST, WHOLE, WHOLE, unread=None)
-"""What was counted of the window apart from the job."""
+"""What was counted of the window, separately from the job."""
 
 
 def output(name: str = "", **fields: Any) -> DerivedRows:
