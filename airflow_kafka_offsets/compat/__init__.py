@@ -1,1 +1,6 @@
-"""What older versions of our dependencies lack: one module each, and every entry names the version that has it."""
+"""What depends on the versions of our dependencies; each module is about one of them.
+
+Most entries are what older versions lack, and name the version that has it. Two modules are of another kind:
+``oldest_airflow`` refuses an Airflow that is too old, and ``timetables`` reads a Dag's timetable, from whichever of
+Airflow's two families.
+"""

@@ -198,12 +198,12 @@ class WindowFolder:
             raise LedgerConflictError(f"{path} already exists: every attempt needs a name of its own.")
 
     def application(self, attempt: str, key: str | None = None) -> SparkApplication | None:
-        """The Spark application of an attempt; None before its driver has started.
+        """The Spark application of an attempt, from its note; None before its driver has started.
 
         :param key: the key that the driver signs with; without it, the address of its UI can't be trusted.
-        :raises LedgerCorruptError: when the file is damaged, or is being written right now.
+        :raises LedgerCorruptError: when the note is damaged, or is being written right now.
         """
-        path = self._folder / APPLICATIONS / f"{attempt}.json"
+        path = self._note_path(attempt)
         fields = read_json(path)
         with _naming(path):
             return None if fields is None else SparkApplication.from_json(fields, attempt, key)
@@ -230,7 +230,10 @@ class WindowFolder:
 
     def _note(self, attempt: str) -> dict[str, Any]:
         """The note that an attempt's driver made when it started; empty when it is incomplete or missing."""
-        return json_object(read(self._folder / APPLICATIONS / f"{attempt}.json"))
+        return json_object(read(self._note_path(attempt)))
+
+    def _note_path(self, attempt: str) -> StoragePath:
+        return self._folder / APPLICATIONS / f"{attempt}.json"
 
     def result(self, attempt: str) -> RunResult | None:
         """An attempt's result; None when there is none.

@@ -125,7 +125,7 @@ class AttemptNotes:
 
     def names(self) -> frozenset[str]:
         """Names of the attempts that have begun."""
-        found = self.files.names(f"{self.folder}/applications")
+        found = self.files.names(f"{self.folder}/{APPLICATIONS}")
         return frozenset(name.removesuffix(_ENDING) for name in found if name.endswith(_ENDING))
 
     def names_now(self) -> frozenset[str]:
