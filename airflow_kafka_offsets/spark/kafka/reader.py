@@ -58,6 +58,10 @@ OLDER_SOURCES = "spark.sql.sources.useV1SourceList"
 """Spark's conf with the comma-separated sources that it reads by the older interface."""
 _EVICTOR = "kafka-fetched-data-cache-evictor"
 """A thread whose presence shows that a Java process has made the pools."""
+_REDACTED = "spark.sql.redaction.string.regex"
+"""Spark's conf with the pattern of what it leaves out of the plans that it shows; it has none by default."""
+_OPTIONS_IN_PLANS = r'key: "kafka\.[^"]*"\s*value: "(?:[^"\\]|\\.)*"'
+"""A Kafka option as a Spark Connect server writes a plan."""
 _told: set[str] = set()
 """Ids of the applications whose user has been warned."""
 
@@ -139,6 +143,18 @@ def newer_source(spark: SparkSession) -> Iterator[None]:
 
     with held(spark, OLDER_SOURCES, without_kafka):
         yield
+
+
+def hide_options(spark: SparkSession) -> None:
+    """Under Spark Connect, have the server leave the options for Kafka out of the plans that it posts to its UI and its
+    event log: the password may be one of them. A pattern of the session's own still applies, too."""
+    if not is_connect(spark):
+        return
+    given = spark.conf.get(_REDACTED, None)
+    if not given:
+        spark.conf.set(_REDACTED, _OPTIONS_IN_PLANS)
+    elif _OPTIONS_IN_PLANS not in given:
+        spark.conf.set(_REDACTED, f"(?:{given})|{_OPTIONS_IN_PLANS}")
 
 
 def give_back_soon(spark: SparkSession) -> None:

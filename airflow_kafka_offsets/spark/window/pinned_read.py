@@ -38,6 +38,7 @@ from airflow_kafka_offsets.spark.kafka.reader import (
     cores,
     exactly,
     give_back_soon,
+    hide_options,
     newer_source,
     reader_options,
 )
@@ -164,6 +165,7 @@ class PinnedRead:
 
     def _spark_reads(self, ranges: Sequence[OffsetRange]) -> DataFrame:
         give_back_soon(self.spark)
+        hide_options(self.spark)
         with newer_source(self.spark), connector_required(self.spark):
             return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
 

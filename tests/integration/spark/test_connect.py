@@ -49,13 +49,23 @@ OpenConnected = Callable[..., PinnedWindow]
 
 
 @pytest.fixture(scope="module")
-def connect_url(connector: str, table_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the server's event log."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="module")
+def connect_url(
+    connector: str, table_jars: str, event_log: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     """A server of Spark Connect with the Kafka connector, and tables of Delta Lake and Iceberg."""
     (port,) = free_ports(1)
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
     command += ["--jars", f"{connector},{table_jars}"]
     folder = tmp_path_factory.mktemp("connect")
     confs = {"spark.connect.grpc.binding.port": port} | SMALL | table_confs(folder / "warehouse")
+    confs |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": event_log.as_uri()}
+    confs |= {"spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false"}
     for name, value in confs.items():
         command += ["--conf", f"{name}={value}"]
     server = JavaServer("Spark Connect", folder / "server.log")
@@ -135,6 +145,20 @@ class TestReading:
         window = open_connected(empty_manifest)
         assert window.read().count() == 0
         assert window.audit.count == 0
+
+    def test_the_password_is_in_no_event_of_the_server(
+        self, open_connected: OpenConnected, manifest: Manifest, table: str, event_log: Path
+    ) -> None:
+        """A server posts each plan, with its options, to its UI and its event log."""
+        window = open_connected(manifest)
+        window.spark.conf.set("spark.sql.redaction.string.regex", "ownsecret[0-9]+")
+        login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="HUNTER2";'
+        rows = window.read(**{"kafka.sasl.jaas.config": login})
+        window.write(rows.where("value IS DISTINCT FROM 'ownsecret7'"), FileSink(table))
+        posted = "".join(file.read_text() for file in event_log.iterdir())
+        assert "SparkListenerConnectOperationStarted" in posted
+        assert "sasl.jaas.config" not in posted
+        assert ("HUNTER2" in posted, "ownsecret7" in posted) == (False, False)
 
     @pytest.mark.timeout(50)
     def test_rows_that_no_action_has_read_are_not_waited_for(
