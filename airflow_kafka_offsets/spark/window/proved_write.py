@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +36,9 @@ from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 
 _MOST_RANGES = 4096
 """Maximum length of the ranges' text in a table's commits: some two hundred partitions."""
+_BEFORE_COMMIT = (ConfigurationError, WindowError)
+_STAGE_FAILED = "Job aborted due to stage failure"
+"""How errors say that a write ended before its commit: by their class, or in Spark's words about its tasks."""
 KEPT_OUTPUTS = "A window keeps the outputs that it was published with: use another pipeline name for others."
 
 
@@ -67,7 +71,11 @@ def load_unless_published(
     if not is_connect(window.spark):
         with notes.unwritten(attempt.name):
             window.source_check().before()
-    result = load(folder, attempt)
+    try:
+        result = load(folder, attempt)
+    except Exception as error:
+        _note_unchanged(folder, window, sinks, attempt, error)
+        raise
     verdict = _judged(window, result)
     hidden = [place for sink in sinks.values() if (place := sink.unseen(attempt))]
     if not verdict.proved and len(hidden) == len(sinks):
@@ -82,6 +90,29 @@ def load_unless_published(
         places = [sink.unseen(attempt) or str(seen[name]) for name, sink in sinks.items()]
         raise _unproved(folder, window, result, verdict, places)
     return result
+
+
+def _note_unchanged(
+    folder: PinnedFolder, window: PinnedRead, sinks: Mapping[str, Sink], attempt: Attempt, error: Exception
+) -> None:
+    """Note that an attempt which failed has left all outputs as they were, if that is certain: then an earlier
+    attempt's result can still be published. A commit whose answer got lost may still come, so only errors that end a
+    write before its commit are certain."""
+    if is_connect(window.spark) or not (isinstance(error, _BEFORE_COMMIT) or _STAGE_FAILED in str(error)):
+        return
+    with suppress(Exception):  # the error itself is what counts
+        if all(_is_unchanged(window, sink, attempt) for sink in sinks.values()):
+            folder.notes.add(attempt.name, writes=False)
+
+
+def _is_unchanged(window: PinnedRead, sink: Sink, attempt: Attempt) -> bool:
+    """Whether an output surely shows no rows of an attempt that has ended."""
+    if sink.keeps_attempts_apart or sink.unseen(attempt):
+        return True
+    if not isinstance(sink, TableSink):
+        return False
+    newest = sink.newest(window.spark, attempt.ledger_id, attempt.window)
+    return newest is None or newest.attempt != attempt.name
 
 
 def begin(window: PinnedRead, folder: PinnedFolder) -> Attempt:

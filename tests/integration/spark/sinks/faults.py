@@ -77,11 +77,11 @@ def interrupted(place: str) -> Iterator[None]:
     """
 
     def die(*_: object) -> None:
-        raise InterruptedError
+        raise Died
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(place, die)
-        with pytest.raises(InterruptedError):
+        with pytest.raises(Died):
             yield
 
 

@@ -16,12 +16,14 @@ from pyspark.sql import functions as F
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
     ConfigurationError,
+    DataLossError,
     LedgerConflictError,
     LedgerError,
     UnprovenError,
 )
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.pipelines.publisher import publish_next
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, IcebergSink, Sink, Written, read_published
 from airflow_kafka_offsets.spark.session.files import HadoopFiles
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
@@ -167,6 +169,36 @@ class TestAttempts:
         assert publish(open_window(manifest, "try-3"), table_sink) == "try-3"
         rows = read_published(spark, f"file://{ledger}")
         assert (rows.count(), rows.where(IS_ANOTHERS).count()) == (9, 0)
+
+    def test_one_that_fails_before_it_has_changed_the_table_keeps_no_earlier_one_from_being_published(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table_sink: TableSink
+    ) -> None:
+        """S13: what the earlier one has written may be gone from Kafka by then."""
+        manifest = manifest_of([(flights, 0, 0, 9)])
+        earlier = open_window(manifest)
+        counted = count(earlier, earlier.write(earlier.read(), table_sink))
+
+        later = open_window(manifest, "try-2")
+        rows = later.read().withColumn("value", F.raise_error(F.lit("Could not read records in offset 3")))
+        with pytest.raises(DataLossError, match="Could not read records in offset 3"):
+            later.write(rows.withColumn("value", F.col("value").cast("binary")), table_sink)
+
+        assert publish_next(*counted).attempt == "try-1"
+        assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(9))}
+
+    def test_one_that_dies_once_it_has_changed_the_table_keeps_an_earlier_one_from_being_published(
+        self, open_window: OpenWindow, flights: str, table_sink: TableSink
+    ) -> None:
+        manifest = manifest_of([(flights, 0, 0, 9)])
+        earlier = open_window(manifest)
+        counted = count(earlier, earlier.write(earlier.read(), table_sink))
+
+        later = open_window(manifest, "try-2")
+        with interrupted("airflow_kafka_offsets.spark.window.ledger.PinnedFolder.write_result"):
+            later.write(later.read(), table_sink)
+
+        with pytest.raises(CommitConflictError, match="attempt try-2 started later"):
+            publish_next(*counted)
 
     def test_unproved_rows_are_not_among_the_published_and_the_next_attempt_replaces_them(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table_sink: TableSink
