@@ -79,10 +79,13 @@ def shape(rows: DataFrame, *, key_as: str, value_as: str, json_schema: str | Non
     rows = rows.withColumn("key", rows["key"].cast(key_as))
     if json_schema is None:
         return rows.withColumn("value", rows["value"].cast(value_as))
-    schema = f"{json_schema}, {_CORRUPT} STRING"
+    schema, text = f"{json_schema}, {_CORRUPT} STRING", rows["value"].cast("string")
+    options = {"columnNameOfCorruptRecord": _CORRUPT}
     try:
-        # Spark fills the corrupt-record field when a value is malformed, and leaves the other fields null.
-        parsed = F.from_json(rows["value"].cast("string"), schema, {"columnNameOfCorruptRecord": _CORRUPT})
+        # Spark fills the corrupt-record field when a value is malformed, and leaves the other fields null. But of a
+        # blank value it makes no struct at all.
+        blank = F.from_json(F.lit("{}"), schema, options).withField(_CORRUPT, text)
+        parsed = F.when(text.isNotNull(), F.coalesce(F.from_json(text, schema, options), blank))
         return rows.withColumn("value", parsed)
     except (ParseException, AnalysisException) as error:
         raise ConfigurationError(f"--json-schema {json_schema!r} is not a schema: {error}") from error

@@ -99,8 +99,8 @@ class PinnedRead:
             if :meth:`write` needs it: with strict time, or if offsets may be without a record.
         :param options: more options of Spark's Kafka source; they beat all others. Large ranges are split
             (:meth:`plan`) unless ``minPartitions`` or ``maxRecordsPerPartition`` is given here.
-        :raises ConfigurationError: for an option that would change which records are read, and for strict time if the
-            window isn't between two instants.
+        :raises ConfigurationError: for an option that would change which records are read, for brokers other than
+            those of an earlier read, and for strict time if the window isn't between two instants.
         """
         if strict_time and not self.manifest.timed:
             raise ConfigurationError(
@@ -152,7 +152,14 @@ class PinnedRead:
     def frame(self, options: Mapping[str, str]) -> DataFrame:
         """The window's records, not counted; options as for :meth:`read`."""
         plan = self.plan(**options)
-        self._options = reader_options(self.manifest, self._conf.kafka, dict(plan.options) | dict(options))
+        chosen = reader_options(self.manifest, self._conf.kafka, dict(plan.options) | dict(options))
+        before, now = _brokers(self._options), _brokers(chosen)
+        if self._options and before != now:
+            raise ConfigurationError(
+                f"This window was read from {before}, and now it is to be read from {now}: the proof asks one cluster "
+                "where the rows came from. Open the window again to read it from another address."
+            )
+        self._options = chosen
         self.tasks = plan.tasks
         return self.again()
 
@@ -275,6 +282,10 @@ class PinnedRead:
         """A check of the Kafka cluster that :meth:`read` reads; refused if nothing was read yet."""
         self.require_read()
         return SourceCheck(self.spark, self.manifest, self._options)
+
+
+def _brokers(options: Mapping[str, str]) -> str | None:
+    return {name.lower(): value for name, value in options.items()}.get("kafka.bootstrap.servers")
 
 
 def _data_loss(manifest: Manifest, error: Exception) -> DataLossError | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_offsets.spark.load import shape
 from airflow_kafka_offsets.spark.published import read_published
 from dev import ROOT
 from tests.integration.conftest import Produce
@@ -39,7 +40,9 @@ def registered(schema_id: int, content: bytes) -> bytes:
     return b"\x00" + schema_id.to_bytes(4, "big") + content
 
 
-JSON = [b'{"icao24": "3c0001", "altitude_m": 7}', b"not JSON", None]
+JSON = [b'{"icao24": "3c0001", "altitude_m": 7}', b"not JSON", None, b"", b" "]
+FROM_JSON = [("3c0001", 7, None), (None, None, "not JSON"), None, (None, None, ""), (None, None, " ")]
+"""What becomes of it; only a tombstone becomes null."""
 AVRO = [avro("3c0001", 7), avro("3c0002", 8), None]
 REGISTERED = [
     registered(7, avro("3c0001", 7)),
@@ -72,13 +75,15 @@ def page() -> dict[str, Any]:
 def test_json_that_cannot_be_parsed_keeps_its_text(
     spark: SparkSession, open_window: OpenWindow, page: dict[str, Any], topic: str, table: str, ledger: Path
 ) -> None:
-    load(open_window(manifest_of([(topic, 0, 0, 3)])), table, page["with_json"])
+    load(open_window(manifest_of([(topic, 0, 0, 5)])), table, page["with_json"])
     rows = read_published(spark, f"file://{ledger}").orderBy("offset").collect()
-    assert [row.flight and tuple(row.flight) for row in rows] == [
-        ("3c0001", 7, None),
-        (None, None, "not JSON"),
-        None,
-    ]
+    assert [row.flight and tuple(row.flight) for row in rows] == FROM_JSON
+
+
+def test_the_ready_made_load_keeps_the_same_of_json(open_window: OpenWindow, topic: str) -> None:
+    records = open_window(manifest_of([(topic, 0, 0, 5)])).read()
+    shaped = shape(records, key_as="binary", value_as="binary", json_schema="icao24 STRING, altitude_m INT")
+    assert [row.value and tuple(row.value) for row in shaped.orderBy("offset").collect()] == FROM_JSON
 
 
 def test_avro_is_decoded(

@@ -62,6 +62,15 @@ class TestExactRead:
         assert window.read(counted=True).count() == 205
         assert (window.audit.count, window.audit.outside_window, window.audit.counted) == (205, 0, True)
 
+    def test_other_brokers_than_those_of_an_earlier_read_are_refused(
+        self, open_window: OpenWindow, manifest: Manifest
+    ) -> None:
+        """Rows of the one would be proved by what the other says of its topics."""
+        window = open_window(manifest)
+        window.read(**{"KAFKA.bootstrap.servers": "127.0.0.1:1"})
+        with pytest.raises(ConfigurationError, match=r"was read from 127.0.0.1:1, and now it is to be read from 127"):
+            window.read()
+
     def test_headers_come_when_asked_for(self, open_window: OpenWindow, manifest: Manifest) -> None:
         assert "headers" in open_window(manifest).read(includeHeaders="true").columns
 
