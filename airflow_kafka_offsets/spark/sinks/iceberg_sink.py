@@ -11,7 +11,7 @@ so if two attempts overwrite a window at the same time, one of them fails.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,9 @@ _PICKED = "source-snapshot-id"
 """Iceberg's own property of a snapshot that takes over the files of another snapshot."""
 _UNSUPPORTED = "java.lang.UnsupportedOperationException"
 """What catalogs and tables without branches throw."""
+
+_PART_OF_A_FILE = "Cannot delete file where some, but not all, rows match"
+"""How Iceberg says that a file holds rows of other windows, too."""
 
 
 class IcebergSink(TableSink):
@@ -89,6 +92,16 @@ class IcebergSink(TableSink):
 
     def unseen(self, attempt: Attempt) -> str:
         return f"branch {_branch(attempt)} of {self.table}" if _branch(attempt) in self._unseen else ""
+
+    def _committing(self, commit: Callable[..., None], *arguments: Any) -> str | None:
+        conflict = super()._committing(commit, *arguments)
+        if conflict is not None and _PART_OF_A_FILE in conflict:
+            raise ConfigurationError(
+                f"{self.table} isn't partitioned by {WINDOW_COLUMN}, and one of its files has rows of several windows: "
+                f"a commit can't replace a part of it. Add the partition field {WINDOW_COLUMN}, and rewrite the files "
+                "(rewrite_data_files); or load into a new table."
+            )
+        return conflict
 
     def _version(self, spark: SparkSession) -> int | None:
         return self._refs(spark).get("main")

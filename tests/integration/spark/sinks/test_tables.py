@@ -320,6 +320,21 @@ class TestOwner:
         with pytest.raises(LedgerConflictError, match=rf"is a table of ledger {manifest.ledger_id}"):
             table_sink.write(rows, attempt_of(manifest, ledger_id=OTHER))
 
+    def test_an_iceberg_table_that_is_not_partitioned_by_the_window_is_no_race(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, make_sink: MakeSink
+    ) -> None:
+        """Two windows may share a file, of which an overwrite can't replace a part: another try fails the same way."""
+        sink, manifest = make_sink("iceberg"), manifest_of([(flights, 0, 0, 9)])
+        assert isinstance(sink, IcebergSink)
+        rows = open_window(manifest).read()
+        made = rows.limit(0).withColumn("window", F.lit("")).writeTo(sink.table).using("iceberg")
+        made.tableProperty("write.spark.accept-any-schema", "true").create()
+        rows.withColumn("window", F.when(F.col("offset") < 5, manifest.window).otherwise("other")).coalesce(1).writeTo(
+            sink.table
+        ).append()
+        with pytest.raises(ConfigurationError, match="isn't partitioned by window"):
+            sink.write(rows, attempt_of(manifest))
+
     def test_a_copy_of_a_ledger_replaces_nothing_that_the_ledger_has_loaded(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
     ) -> None:
