@@ -105,8 +105,8 @@ class RunResult:
         offsets reads nothing, and a client of Spark Connect can't ask.
     :param started_ms: when the attempt began, Unix milliseconds. If two attempts write to one place, the rows there are
         those of the one that began later.
-    :param written_by: the attempt whose rows the output holds: an earlier one if it committed to a table and died
-        before it could say so.
+    :param written_by: the attempt whose rows the output holds: this one, or an earlier one whose proved rows a sink of
+        the user's own keeps.
     :param task_starts: what ``read.starts`` must be if each task was read once, computed from what was written; None
         when every offset has a row.
     :param unread: records that Kafka has at the ends of tasks' ranges, before the first or after the last row written,
