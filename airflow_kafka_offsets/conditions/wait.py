@@ -50,7 +50,8 @@ class _Seen:
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> Self:
         at_s, remaining, sums = fields
-        return cls(at_s, remaining, {group: LagSums(*values) for group, values in sums.items()})
+        found = {group: LagSums(*map(int, values)) for group, values in sums.items()}
+        return cls(float(at_s), int(remaining), found)
 
 
 class Wait:
@@ -58,7 +59,8 @@ class Wait:
 
     :param poll_interval_s: seconds between polls, for the log line.
     :param stable_polls: how many polls in a row the condition must hold.
-    :param memory: what an earlier part of the same wait remembered (:meth:`to_json`), maybe in another process.
+    :param memory: what an earlier part of the same wait remembered (:meth:`to_json`), maybe in another process. If it
+        was written by another version and can't be read, the wait goes on without it.
     """
 
     __slots__ = ("_answered", "_faults", "_held", "_history", "_poll_interval_s", "_said", "_stable_polls")
@@ -66,14 +68,19 @@ class Wait:
     def __init__(
         self, poll_interval_s: float, *, stable_polls: int = 1, memory: Mapping[str, Any] | None = None
     ) -> None:
-        memory = memory or {}
         self._poll_interval_s = poll_interval_s
         self._stable_polls = stable_polls
-        self._answered: bool = memory.get("answered", False)
-        self._held: int = memory.get("held", 0)
-        self._faults: int = memory.get("faults", 0)
-        self._said: str = memory.get("said", "")
-        self._history: list[_Seen] = [_Seen.from_json(fields) for fields in memory.get("history", ())]
+        try:
+            self._recall(memory or {})
+        except (AttributeError, OverflowError, TypeError, ValueError):
+            self._recall({})
+
+    def _recall(self, memory: Mapping[str, Any]) -> None:
+        self._answered = bool(memory.get("answered", False))
+        self._held = int(memory.get("held", 0))
+        self._faults = int(memory.get("faults", 0))
+        self._said = str(memory.get("said", ""))
+        self._history = [_Seen.from_json(fields) for fields in memory.get("history", ())]
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -231,5 +231,5 @@ def refusing_arguments() -> Iterator[None]:
     """
     try:
         yield
-    except (KeyError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, ValueError) as error:
         raise TypeError(f"This trigger's arguments can't be used here: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -121,3 +122,21 @@ class TestMemory:
             verdicts.append(here.take(each, n * 10))
         assert [each.status for each in verdicts] == ["waiting"] * 4 + ["done"]
         assert verdicts[1].line == "50 to go; falling by 5/s, done in about 10 s"
+
+    @pytest.mark.parametrize(
+        "memory",
+        [
+            {"history": [[1.0, 2]]},
+            {"history": [["noon", 2, {}]]},
+            {"history": [[1.0, 2, ["g"]]]},
+            {"history": [[1.0, 2, {"g": [1, 2]}]]},
+            {"history": [[1.0, float("inf"), {}]]},
+            {"history": 1},
+            {"held": "twice"},
+            {"faults": None},
+            ["said"],
+        ],
+    )
+    def test_what_another_version_remembered_in_another_way_is_dropped_as_a_whole(self, memory: Any) -> None:
+        kept = {"answered": True, "held": 1} | memory if isinstance(memory, dict) else memory
+        assert Wait(10, stable_polls=2, memory=kept).to_json() == Wait(10).to_json()

@@ -229,9 +229,21 @@ class TestArguments:
     """A triggerer survives a TypeError of a constructor, and no other error."""
 
     def test_a_row_of_another_version_is_refused_in_a_way_that_a_triggerer_survives(self) -> None:
-        for condition in ({"kind": "unheard_of", "isolation_level": "read_committed"}, {"isolation_level": "read_all"}):
+        conditions: list[dict[str, Any]] = [
+            {"kind": "unheard_of", "isolation_level": "read_committed"},
+            {"isolation_level": "read_all"},
+            {"kind": "new_data", "topics": ["t"], "since": {"offsets": [], "source": "s"}},
+        ]
+        for condition in conditions:
             with pytest.raises(TypeError, match="can't be used here"):
                 KafkaWaitTrigger(kafka_conn_id="kafka_default", condition=condition, poll_interval_s=1)
+
+    def test_what_another_version_remembered_is_dropped_and_the_wait_goes_on(self) -> None:
+        condition, memory = GroupsCaughtUp(("g",)).to_json(), {"history": [[1.0, 2]]}
+        trigger = KafkaWaitTrigger(
+            kafka_conn_id="kafka_default", condition=condition, poll_interval_s=1, memory=memory
+        )
+        assert trigger.serialize()[1]["memory"]["history"] == []
 
     @pytest.mark.parametrize(
         ("trigger", "arguments"),
