@@ -42,12 +42,14 @@ class GroupStanding:
     :param behind: the partitions that it is behind on.
     :param uncommitted: how many of the partitions that count it never committed on.
     :param why_unknown: why its total is unknown, in words; empty when it is known.
+    :param topics: the topics with a partition that counts, unordered.
     """
 
     group: str
     behind: tuple[Behind, ...] = ()
     uncommitted: int = 0
     why_unknown: str = ""
+    topics: tuple[str, ...] = ()
 
     @property
     def total(self) -> int | None:
@@ -137,7 +139,7 @@ class GroupsCaughtUp(Condition):
         known = [group.behind for group in groups if group.total is not None]
         left = yield from read_left(known, self.isolation_level, self._allows)
         groups = [group.without(filter(left.is_clear, group.behind)) for group in groups]
-        by_topic = yield from self._ages(lags, groups)
+        by_topic = yield from self._ages(groups)
         ages = {group: RecordAges.together(topics.values()) for group, topics in by_topic.items()}
         fits = all(group.total is not None and self._allows(group.behind) for group in groups)
         done = fits and all(self._is_young(age) for age in ages.values())
@@ -148,7 +150,7 @@ class GroupsCaughtUp(Condition):
         summary += "" if done else left.note()
         totals = [group.total for group in groups]
         remaining = None if None in totals else sum(total or 0 for total in totals)
-        measures = tuple(_measures(lags, groups, by_topic))
+        measures = tuple(_measures(groups, by_topic))
         sums = {lag.group: found for lag in lags if (found := lag.sums) is not None}
         return Progress(done, summary, self._result(groups, ages), remaining, measures=measures, sums=sums)
 
@@ -177,15 +179,16 @@ class GroupsCaughtUp(Condition):
             raise OffsetsError("Measuring lag", [(f"group {lag.group}", lag.error)])
         if lag.total == 0 and self.no_commit == "from_log_start":
             # Most polls of most groups end here, without looking at any partition.
-            return GroupStanding(lag.group)
-        return self._judge_partitions(lag.group, self._counting(lag))
+            return GroupStanding(lag.group, topics=tuple(self._counting(lag)))
+        topics = self._counting(lag)
+        return self._judge_partitions(lag.group, [own for own in lag.partitions if own.topic in topics])
 
-    def _counting(self, lag: GroupLag) -> list[PartitionLag]:
-        """The partitions that count. If the user says so, topics that no member reads don't count (E22), as long as
-        there are members and all their topics are known."""
+    def _counting(self, lag: GroupLag) -> set[str]:
+        """The topics that count. If the user says so, those that no member reads don't count (E22), as long as there
+        are members and all their topics are known."""
         members = lag.description if self.abandoned_topics == "ignore" else None
         read = set() if members is None or members.topics_unknown else members.topics()
-        return [partition for partition in lag.partitions if not read or partition.topic in read]
+        return {topic for topic in lag.topics if not read or topic in read}
 
     def _judge_partitions(self, group: str, partitions: list[PartitionLag]) -> GroupStanding:
         failures = [(f"group {group} on {own.topic}-{own.partition}", own.error) for own in partitions if own.error]
@@ -199,7 +202,8 @@ class GroupsCaughtUp(Condition):
             partitions = [partition for partition in partitions if partition.status is not LagStatus.NO_COMMIT]
             uncommitted = []
         behind = tuple(_behind(partition) for partition in partitions if partition.lag)
-        return GroupStanding(group, behind, len(uncommitted), why)
+        topics = tuple({partition.topic for partition in partitions})
+        return GroupStanding(group, behind, len(uncommitted), why, topics)
 
     def _why_unknown(self, partitions: list[PartitionLag], uncommitted: list[PartitionLag]) -> str:
         if not partitions:
@@ -229,19 +233,18 @@ class GroupsCaughtUp(Condition):
         """Whether an age is within the limit; an unknown age isn't."""
         return age.known_ms is not None and age.known_ms <= (self.max_age_ms or 0)
 
-    def _ages(self, lags: Iterable[GroupLag], groups: list[GroupStanding]) -> Asking[dict[str, dict[str, RecordAges]]]:
+    def _ages(self, groups: Iterable[GroupStanding]) -> Asking[dict[str, dict[str, RecordAges]]]:
         """The age of the oldest unread record, by group and topic, if there is a limit on it; 0 when all is read.
 
         Unknown when records were deleted before they were read: nobody knows how old they were.
         """
         if self.max_age_ms is None:
             return {}
-        known = [(lag, group) for lag, group in zip(lags, groups, strict=True) if group.total is not None]
-        unread = [(group.group, behind) for _, group in known if not group.lost for behind in group.behind]
+        known = [group for group in groups if group.total is not None]
+        unread = [(group.group, behind) for group in known if not group.lost for behind in group.behind]
         left = yield from read_at([behind for _, behind in unread], self.isolation_level)
         ages = {
-            group.group: dict.fromkeys(lag.topics, RecordAges() if group.lost else RecordAges(0))
-            for lag, group in known
+            group.group: dict.fromkeys(group.topics, RecordAges() if group.lost else RecordAges(0)) for group in known
         }
         first: dict[tuple[str, str], list[FirstRecord]] = defaultdict(list)
         for name, behind in unread:
@@ -262,18 +265,16 @@ class GroupsCaughtUp(Condition):
         return result
 
 
-def _measures(
-    lags: Iterable[GroupLag], groups: Iterable[GroupStanding], ages: Mapping[str, Mapping[str, RecordAges]]
-) -> Iterator[Measure]:
-    """Lag by group, and by topic for all its topics. 0 is reported too, because a gauge keeps its last value.
+def _measures(groups: Iterable[GroupStanding], ages: Mapping[str, Mapping[str, RecordAges]]) -> Iterator[Measure]:
+    """Lag by group, and by topic for all topics that count. 0 is reported too, because a gauge keeps its last value.
 
     :param ages: by group and topic.
     """
-    for lag, group in zip(lags, groups, strict=True):
+    for group in groups:
         if group.total is None:
             continue
         yield Measure("lag_total", group.total, {"group": group.group})
-        by_topic = dict.fromkeys(lag.topics, 0)
+        by_topic = dict.fromkeys(group.topics, 0)
         for behind in group.behind:
             by_topic[behind.position.topic] += behind.lag
         for topic, count in by_topic.items():

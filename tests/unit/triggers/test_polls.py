@@ -240,9 +240,7 @@ class TestArguments:
 
     def test_what_another_version_remembered_is_dropped_and_the_wait_goes_on(self) -> None:
         condition, memory = GroupsCaughtUp(("g",)).to_json(), {"history": [[1.0, 2]]}
-        trigger = KafkaWaitTrigger(
-            kafka_conn_id="kafka_default", condition=condition, poll_interval_s=1, memory=memory
-        )
+        trigger = KafkaWaitTrigger(kafka_conn_id="kafka_default", condition=condition, poll_interval_s=1, memory=memory)
         assert trigger.serialize()[1]["memory"]["history"] == []
 
     @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""Gauges: what a group's check reports about its lag, and what it leaves out rather than report 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.offsets.answers.groups import (
+    CommittedOffset,
+    CommittedOffsets,
+    GroupDescription,
+    GroupMember,
+    GroupOffsets,
+)
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
+from tests.unit.offsets.builders import extent
+
+READS_T = GroupDescription("g", "Stable", members=(GroupMember("m", "c", "h", topics=("t",)),))
+LOGS = LogExtents([extent(0), extent(1), LogExtent("old", 0, 0, 5000, 5000)])
+
+
+def gauges(*commits: CommittedOffset, **policies: Any) -> dict[tuple[str, str | None], float]:
+    """Of a check that reads no log: by name, and by topic where there is one."""
+    steps = GroupsCaughtUp(("g",), **policies).steps()
+    next(steps)
+    try:
+        steps.send(GroupLags([GroupLag(GroupOffsets("g", CommittedOffsets(commits)), LOGS, description=READS_T)]))
+    except StopIteration as ended:
+        return {(each.name, each.tags.get("topic")): each.value for each in ended.value.measures}
+    raise AssertionError("The check went on.")
+
+
+AT_END = [CommittedOffset("t", 0, 100), CommittedOffset("t", 1, 100)]
+
+
+class TestWhatCounts:
+    def test_a_group_that_has_read_everything_has_a_lag_of_zero_on_each_topic(self) -> None:
+        everything = {("lag_total", None): 0, ("lag", "t"): 0, ("lag", "old"): 0}
+        assert gauges(*AT_END, CommittedOffset("old", 0, 5000)) == everything
+
+    def test_a_topic_that_is_ignored_as_abandoned_is_left_out(self) -> None:
+        """Whether it is 5,000 behind or not: a gauge keeps its last value, so that a 0 would stay."""
+        for committed in (0, 5000):
+            found = gauges(*AT_END, CommittedOffset("old", 0, committed), abandoned_topics="ignore", max_age_ms=1)
+            assert found == {("lag_total", None): 0, ("lag", "t"): 0, ("lag_age", "t"): 0}
+
+    def test_a_topic_without_a_commit_is_left_out_where_those_are_ignored(self) -> None:
+        found = gauges(*AT_END, no_commit="ignore", max_age_ms=1)
+        assert found == {("lag_total", None): 0, ("lag", "t"): 0, ("lag_age", "t"): 0}
+
+    def test_a_topic_counts_with_its_other_partitions(self) -> None:
+        assert gauges(AT_END[0], no_commit="ignore") == {("lag_total", None): 0, ("lag", "t"): 0}
