@@ -9,6 +9,7 @@ from typing import Any
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.instants import now_ms
@@ -23,6 +24,7 @@ from airflow_kafka_offsets.offsets.windows.retention import (
     applies,
     forecast,
     log_pace,
+    predates_tiers,
     rest_of,
 )
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
@@ -111,7 +113,8 @@ class Backlog:
             return {}
         pieces = {TopicPartition.of(unloaded): self._extent(unloaded) for unloaded in sized}
         sizes, local = self._client.log_sizes(pieces), self._client.list_offsets(pieces, OffsetSpec.EARLIEST_LOCAL)
-        self._note("When retention deletes records by size is unknown", sizes)
+        for answers in (sizes, ListedOffsets(each for each in local if not predates_tiers(each))):
+            self._note("When retention deletes records by size is unknown", answers)
         at_ms = now_ms()
         earlier = _snapshot_before(self._ledger, at_ms - _APART_MS)
         return {

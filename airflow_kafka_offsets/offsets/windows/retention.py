@@ -150,19 +150,33 @@ def _allowed(limit: Limit, facts: TopicFacts) -> Bound:
     return NEVER if setting < 0 or "delete" not in facts.cleanup_policy else setting
 
 
+def predates_tiers(local: ListedOffset) -> bool:
+    """Whether a leader didn't say where the part of a log on its disk starts because its version of Kafka (before 3.4)
+    keeps all of it there."""
+    return local.error is not None and local.error.name == "UNSUPPORTED_VERSION"
+
+
+def _bytes_per_offset(extent: LogExtent, size_bytes: int | None, local: ListedOffset | None) -> float | None:
+    """Average size of a record on the leader's disk; None when unknown."""
+    if size_bytes is None or local is None or (local.offset is None and not predates_tiers(local)):
+        return None
+    assert extent.log_start_offset is not None and extent.high_watermark is not None
+    held = extent.high_watermark - max(extent.log_start_offset, local.offset or 0)
+    return size_bytes / held if held > 0 else None
+
+
 def log_pace(
     extent: LogExtent, size: LogSize | None, local: ListedOffset | None, earlier: OffsetSnapshot | None, now_ms: int
 ) -> LogPace:
     """How a log grows, assuming records as large as the present ones, and the rate since an earlier snapshot.
 
     :param size: size of the log on its leader's disk.
-    :param local: where the part on that disk starts (``earliest-local``, KIP-405); when unknown, all of it is there.
+    :param local: where the part on that disk starts (``earliest-local``, KIP-405). If its leader couldn't be asked,
+        the size of records is unknown.
     :param earlier: snapshot to compare the log end with; None when there is none.
     """
-    assert extent.log_start_offset is not None and extent.high_watermark is not None
-    start = max(extent.log_start_offset, (local and local.offset) or 0)
-    held, size_bytes = extent.high_watermark - start, size and size.size_bytes
-    bytes_per_offset = size_bytes / held if size_bytes is not None and held > 0 else None
+    assert extent.high_watermark is not None
+    bytes_per_offset = _bytes_per_offset(extent, size and size.size_bytes, local)
     before = None if earlier is None else earlier.boundaries.get(TopicPartition.of(extent))
     if earlier is None or before is None or before.high_watermark > extent.high_watermark:
         return LogPace(bytes_per_offset)

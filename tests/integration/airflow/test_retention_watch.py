@@ -22,10 +22,12 @@ from kafka.admin import (
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError
+from airflow_kafka_offsets.errors import LogTruncatedError, ResponseError, TopicChangedError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import pin_window
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
+from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
@@ -184,6 +186,30 @@ class TestForetoldBySize:
         write(name, [at_ms - 10 + n for n in range(10)])
         resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
         assert [(each["loses_at"], each["unknown"]) for each in watch()] == [(None, 1)]
+
+    def test_when_its_leader_can_not_say_what_is_on_its_disk_it_is_unknown_and_told(
+        self,
+        topic: MakeTopic,
+        write: Write,
+        resolve: Resolve,
+        watch: Watch,
+        client: OffsetsClient,
+        ledger: Ledger,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        """KIP-405: the size is that of this part alone."""
+        name, at_ms, timed_out = topic(BY_SIZE), now_ms(), ResponseError("REQUEST_TIMED_OUT", 7, True)
+        remember_growth(client, ledger, name, minutes=20)
+        write(name, [at_ms - 100 + n for n in range(10)])
+        resolve(name, iso_instant(at_ms - 100), iso_instant(at_ms - 95))
+
+        def list_offsets(_: OffsetsClient, pieces: Iterable[Any], spec: OffsetSpec) -> ListedOffsets:
+            return ListedOffsets(ListedOffset(*each, spec, ListOutcome.ERROR, error=timed_out) for each in pieces)
+
+        monkeypatch.setattr(OffsetsClient, "list_offsets", list_offsets)  # no broker fails this question alone
+        assert [(each["loses_at"], each["unknown"]) for each in watch()] == [(None, 1)] * 2
+        assert f"by size is unknown: {name}-0: REQUEST_TIMED_OUT (7)" in capsys.readouterr().out
 
 
 class TestWithoutDanger:

@@ -147,9 +147,11 @@ class TestLost:
 class TestPace:
     EARLIER = snapshot({0: 0}, at_ms=NOW_MS - 2 * HOUR_MS)
     """Resolved an hour ago, when the log ended at 1,000."""
+    WHOLE = ListedOffset("t", 0, OffsetSpec.EARLIEST_LOCAL, ListOutcome.FOUND, 0)
+    """Of a log that is on its leader's disk as a whole."""
 
     def test_it_is_that_of_the_records_that_are_there_since_an_earlier_snapshot(self) -> None:
-        pace = log_pace(extent(start=600, end=4600), LogSize("t", 0, 8_000), None, self.EARLIER, NOW_MS)
+        pace = log_pace(extent(start=600, end=4600), LogSize("t", 0, 8_000), self.WHOLE, self.EARLIER, NOW_MS)
         assert pace == LogPace(bytes_per_offset=2, offsets_per_s=1)
 
     def test_of_tiered_logs_only_the_part_on_the_leaders_disk_has_that_size(self) -> None:
@@ -158,24 +160,39 @@ class TestPace:
         pace = log_pace(extent(start=600, end=4600), LogSize("t", 0, 8_000), local, None, NOW_MS)
         assert pace == LogPace(bytes_per_offset=80)
 
+    def test_when_its_leader_can_not_say_what_is_on_its_disk_the_size_of_records_is_unknown(self) -> None:
+        """The whole log's offsets would make records of a tiered log look a hundred times smaller."""
+        timed_out = ResponseError("REQUEST_TIMED_OUT", 7, True)
+        local = ListedOffset("t", 0, OffsetSpec.EARLIEST_LOCAL, ListOutcome.ERROR, error=timed_out)
+        for unknown in (None, local, local._replace(outcome=ListOutcome.NO_RECORD, error=None)):
+            pace = log_pace(extent(start=600, end=4600), LogSize("t", 0, 8_000), unknown, self.EARLIER, NOW_MS)
+            assert pace == LogPace(bytes_per_offset=None, offsets_per_s=1)
+
+    def test_brokers_without_tiers_have_all_of_it_on_their_disk(self) -> None:
+        too_old = ResponseError("UNSUPPORTED_VERSION", 35, False)
+        local = ListedOffset("t", 0, OffsetSpec.EARLIEST_LOCAL, ListOutcome.ERROR, error=too_old)
+        assert log_pace(extent(), LogSize("t", 0, 200), local, None, NOW_MS) == LogPace(2)
+
     def test_without_a_snapshot_growth_is_unknown(self) -> None:
-        assert log_pace(extent(), LogSize("t", 0, 100), None, None, NOW_MS) == LogPace(1, None)
+        assert log_pace(extent(), LogSize("t", 0, 100), self.WHOLE, None, NOW_MS) == LogPace(1, None)
 
     def test_of_a_partition_that_the_snapshot_does_not_have_it_is_unknown(self) -> None:
-        assert log_pace(extent(1), LogSize("t", 1, 100), None, self.EARLIER, NOW_MS) == LogPace(1, None)
+        assert log_pace(extent(1), LogSize("t", 1, 100), self.WHOLE, self.EARLIER, NOW_MS) == LogPace(1, None)
 
     def test_of_a_log_that_was_truncated_it_is_unknown(self) -> None:
         before = self.EARLIER.boundaries[TopicPartition("t", 0)]
         further = {TopicPartition("t", 0): replace(before, high_watermark=101)}
         earlier = replace(self.EARLIER, boundaries=further)
-        assert log_pace(extent(end=100), LogSize("t", 0, 100), None, earlier, NOW_MS).offsets_per_s is None
+        assert log_pace(extent(end=100), LogSize("t", 0, 100), self.WHOLE, earlier, NOW_MS).offsets_per_s is None
 
     @pytest.mark.parametrize("size", [None, LogSize("t", 0, error=DENIED)])
     def test_without_a_size_that_of_records_is_unknown(self, size: LogSize | None) -> None:
-        assert log_pace(extent(), size, None, None, NOW_MS).bytes_per_offset is None
+        assert log_pace(extent(), size, self.WHOLE, None, NOW_MS).bytes_per_offset is None
 
     def test_an_empty_log_has_no_records_to_measure(self) -> None:
-        assert log_pace(extent(start=100, end=100), LogSize("t", 0, 0), None, None, NOW_MS).bytes_per_offset is None
+        assert (
+            log_pace(extent(start=100, end=100), LogSize("t", 0, 0), self.WHOLE, None, NOW_MS).bytes_per_offset is None
+        )
 
 
 class TestWindows:
