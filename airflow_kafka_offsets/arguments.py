@@ -5,6 +5,7 @@ Anything else is refused with a :class:`.ConfigurationError` that names the argu
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,8 +15,13 @@ from airflow_kafka_offsets.errors import ConfigurationError
 
 
 def as_names(value: Any, argument: str) -> tuple[str, ...]:
-    """One name or several, as a tuple."""
-    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple, set)) else ()
+    """One name or several, as a tuple.
+
+    Those of a set are sorted: its own order differs between processes, and what is kept for names is found by them.
+    """
+    if isinstance(value, set):
+        value = sorted(value, key=str)
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else ()
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigurationError(f"{argument} must be a name or a list of names, not {value!r}.")
     if any(name.startswith("[") for name in names):
@@ -43,7 +49,8 @@ def as_milliseconds(duration: Any, argument: str) -> int | None:
     if duration is None:
         return None
     seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds < 0:
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds * 1000 < math.inf:
         raise ConfigurationError(f"{argument} must be a timedelta or a number of seconds, 0 or more, not {duration!r}.")
     return round(seconds * 1000)
 

@@ -1,0 +1,44 @@
+"""Arguments: what users may write, what is refused, and that it means the same in every process."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.arguments import as_milliseconds, as_names
+from airflow_kafka_offsets.errors import ConfigurationError
+
+
+class TestNames:
+    def test_they_keep_the_order_in_which_they_were_written(self) -> None:
+        assert as_names(["b", "a"], "topics") == as_names(("b", "a"), "topics") == ("b", "a")
+
+    def test_those_of_a_set_have_the_same_order_in_every_process(self) -> None:
+        """What is kept for a retry, or for a watcher, is found again by them."""
+        program = "from airflow_kafka_offsets.arguments import as_names; print(as_names(set('abcdefg'), 'topics'))"
+        for seed in "1", "2", "3":
+            environment = os.environ | {"PYTHONHASHSEED": seed}
+            ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+            assert ran.stdout.strip() == str(tuple("abcdefg"))
+
+    @pytest.mark.parametrize("value", [None, "", [], set(), {"a", 1}, [""], 7, {"a": 1}])
+    def test_anything_else_is_refused(self, value: Any) -> None:
+        with pytest.raises(ConfigurationError, match="topics must be a name or a list of names"):
+            as_names(value, "topics")
+
+
+class TestDurations:
+    @pytest.mark.parametrize(("value", "ms"), [(None, None), (0, 0), (1.5, 1500), (timedelta(minutes=1), 60_000)])
+    def test_they_are_seconds_or_a_timedelta(self, value: Any, ms: int | None) -> None:
+        assert as_milliseconds(value, "max_age") == ms
+
+    @pytest.mark.parametrize("value", [-1, True, "60", math.inf, -math.inf, math.nan, 1e308, timedelta(seconds=-1)])
+    def test_anything_else_is_refused(self, value: Any) -> None:
+        with pytest.raises(ConfigurationError, match="max_age must be a timedelta or a number of seconds"):
+            as_milliseconds(value, "max_age")
