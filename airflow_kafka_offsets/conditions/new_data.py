@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from airflow_kafka_offsets.arguments import as_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
@@ -20,12 +20,50 @@ from airflow_kafka_offsets.conditions.client_calls import (
 )
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import shorten
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+
+
+@dataclass(frozen=True, slots=True)
+class StaleTopics:
+    """When topics without new data were last written to: a failed look-up isn't the same as no record.
+
+    :param newest: the newest timestamp of each topic, in ISO-8601: that of a record, or of a transaction's end (E41);
+        None when there is none.
+    :param unknown: the topics whose newest timestamp couldn't be asked on a partition, and why.
+    """
+
+    newest: Mapping[str, str | None] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, listed: ListedOffsets) -> StaleTopics:
+        """From answers to ``max-timestamp`` on all partitions of the topics."""
+        unknown = {record.topic: str(record.error) for record in listed if record.error is not None}
+        newest: dict[str, int | None] = {}
+        for record in listed:
+            if record.topic not in unknown:
+                times = (newest.get(record.topic), record.timestamp_ms)
+                newest[record.topic] = max((time_ms for time_ms in times if time_ms is not None), default=None)
+        said = {topic: None if time_ms is None else iso_instant(time_ms) for topic, time_ms in newest.items()}
+        return cls(said, unknown)
+
+    def to_json(self) -> dict[str, Any]:
+        """Its part of a result."""
+        return {"stale": self.newest} | ({"stale_unknown": self.unknown} if self.unknown else {})
+
+    def describe(self) -> list[str]:
+        """Each topic in words."""
+        newest = {
+            topic: "no record at all" if when is None else f"newest {when}" for topic, when in self.newest.items()
+        }
+        unknown = {topic: f"newest unknown ({why})" for topic, why in self.unknown.items()}
+        return [f"{topic}, {words}" for topic, words in sorted((newest | unknown).items())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +124,7 @@ class NewData(Condition):
         age = (yield from self._age(new)) if new and not real else RecordAges()
         age_ms = age.known_ms
         stale = yield from self._stale(partitions, counts)
-        result = {"new": counts, "stale": stale, "since": self.since.source} | self.since.where()
+        result = {"new": counts, **stale.to_json(), "since": self.since.source} | self.since.where()
         aged = bool(age.unknown) or (age_ms is not None and age_ms >= (self.max_age_ms or 0))
         if self.max_age_ms is not None:
             result |= {"age_s": None if age_ms is None else age_ms / 1000}
@@ -139,23 +177,16 @@ class NewData(Condition):
             records.errors().raise_for_errors()  # there may be an older record there
         return ages
 
-    def _stale(self, partitions: Iterable[TopicPartition], counts: Mapping[str, int]) -> Asking[dict[str, str | None]]:
-        """The newest timestamp of each topic without new data: that of a record, or of a transaction's end (E41). None
-        when there is none.
-        """
+    def _stale(self, partitions: Iterable[TopicPartition], counts: Mapping[str, int]) -> Asking[StaleTopics]:
         stale = [partition for partition in partitions if not counts[partition.topic]]
         if not stale:
-            return {}
+            return StaleTopics()
         wanted = ((OffsetSpec.MAX_TIMESTAMP, partition) for partition in stale)
         listed = yield from ask(Listed, wanted, IsolationLevel.READ_UNCOMMITTED)
-        newest: dict[str, int | None] = dict.fromkeys(partition.topic for partition in stale)
-        for record in listed[OffsetSpec.MAX_TIMESTAMP]:
-            if record.timestamp_ms is not None:
-                newest[record.topic] = max(newest[record.topic] or 0, record.timestamp_ms)
-        return {topic: None if when_ms is None else iso_instant(when_ms) for topic, when_ms in newest.items()}
+        return StaleTopics.of(listed[OffsetSpec.MAX_TIMESTAMP])
 
 
-def _describe(counts: Mapping[str, int], stale: Mapping[str, str | None], wanted: int, real: bool) -> str:
+def _describe(counts: Mapping[str, int], stale: StaleTopics, wanted: int, real: bool) -> str:
     total = sum(counts.values())
     text = f"{total} new of {wanted}"
     if total >= wanted and not real:
@@ -163,6 +194,6 @@ def _describe(counts: Mapping[str, int], stale: Mapping[str, str | None], wanted
     fresh = [f"{topic} {count}" for topic, count in sorted(counts.items(), key=lambda item: -item[1]) if count]
     if fresh:
         text += f" ({shorten(fresh)})"
-    if stale:
-        text += f"; nothing new: {shorten(f'{topic}, newest {when}' for topic, when in sorted(stale.items()))}"
+    if without := stale.describe():
+        text += f"; nothing new: {shorten(without)}"
     return text

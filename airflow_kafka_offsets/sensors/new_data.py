@@ -41,8 +41,9 @@ class KafkaNewDataSensor(KafkaWaitSensor):
         a timedelta or seconds. By default, all of them are waited for.
 
     XCom: ``{"new": {"flights": 120}, "stale": {"clicks": "2026-11-21T06:00:00.000Z"}, "since": "..."}``. ``stale`` has
-    the newest record's time for each topic without new data. There is also the ``ledger`` of a stored start and, with
-    ``max_age``, ``age_s``: the first new record's age, if it was looked at.
+    the newest record's time for each topic without new data, None without a record; where it couldn't be asked,
+    ``stale_unknown`` has Kafka's error instead. There is also the ``ledger`` of a stored start and, with ``max_age``,
+    ``age_s``: the first new record's age, if it was looked at.
     """
 
     template_fields: Sequence[str] = ("topics", "since", "pipeline", "ledger_root", *KafkaWaitSensor.template_fields)
