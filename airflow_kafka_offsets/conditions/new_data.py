@@ -101,7 +101,7 @@ class NewData(Condition):
     @property
     def awaited(self) -> str:
         records = "a record has" if self.min_records == 1 else f"{self.min_records:,} records have"
-        text = f"{records} arrived since the {self.since.source}"
+        text = f"{records} arrived since {self.since.source}"
         if self.max_age_ms is None or self.min_records == 1:
             return text
         return f"{text}, or the first of them is {duration_text(self.max_age_ms / 1000)} old"
@@ -136,7 +136,9 @@ class NewData(Condition):
         if age_ms is not None:
             text += f"; the first of them is {duration_text(age_ms / 1000)} old"
         text += age.note("the new records")
-        ends = FixedOffsets.of_ends("log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids)
+        ends = FixedOffsets.of_ends(
+            "the log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids
+        )
         return Progress(done, text + note_unknowable(unknowable), result, ends=ends)
 
     def _new(self, extents: LogExtents) -> list[Behind]:

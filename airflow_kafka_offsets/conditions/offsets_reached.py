@@ -56,7 +56,7 @@ class OffsetsReached(Condition):
 
     @property
     def awaited(self) -> str:
-        return f"the group has committed up to the {self.target.source}"
+        return f"the group has committed up to {self.target.source}"
 
     @property
     def group_ids(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class OffsetsReached(Condition):
         (lag,) = yield from ask(LagsOn, [(self.group, partitions)], self.isolation_level)
         if lag.unknown:
             raise ConditionFailedError(
-                f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND): it can't reach the {self.target.source}. "
+                f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND): it can't reach {self.target.source}. "
                 "Is it misspelt, or not started yet? First wait for its first commit, for example with "
                 "KafkaGroupLagSensor with unknown_group='wait'."
             )
@@ -135,7 +135,7 @@ class OffsetsReached(Condition):
 
     def _describe(self, to_go: list[Behind]) -> str:
         if not to_go:
-            return f"{self.group} has reached the {self.target.source}"
+            return f"{self.group} has reached {self.target.source}"
         left, lost = sum(behind.lag for behind in to_go), sum(behind.lost for behind in to_go)
-        text = f"{self.group} is {left} offsets before the {self.target.source} ({worst(to_go)})"
+        text = f"{self.group} is {left} offsets before {self.target.source} ({worst(to_go)})"
         return f"{text}; {lost} offsets were deleted before it read them" if lost else text

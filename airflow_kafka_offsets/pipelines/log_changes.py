@@ -123,7 +123,7 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     cut = cut_below(seen, ends)
     if cut:
         raise LogTruncatedError(
-            f"Logs were truncated after the snapshot at {snapshot.as_of} and hold other records now: "
+            f"Logs were truncated after {snapshot.title} and hold other records now: "
             f"{shorten(cut.values())}. A replica that was behind is the leader now (unclean leader election). "
             f"{FORGET_PAST}"
         )
@@ -135,8 +135,8 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     unknown = list(untold(seen, ends))
     if unknown:
         log.warning(
-            "It is unknown whether a log was truncated below the snapshot at %s and has grown again: %s",
-            snapshot.as_of,
+            "It is unknown whether a log was truncated below %s and has grown again: %s",
+            snapshot.title,
             shorten(unknown),
         )
 

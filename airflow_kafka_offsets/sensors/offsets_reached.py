@@ -38,8 +38,8 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
     :param topics: with the default target: the topics whose log ends are meant; by default all topics that the group
         has committed on or reads. (templated)
 
-    XCom: ``{"group": "...", "target": "log end at 2026-11-21T06:00:00.000Z", "partitions": 6}``, and the ``ledger`` of
-    a stored target.
+    XCom: ``{"group": "...", "target": "the log end at 2026-11-21T06:00:00.000Z", "partitions": 6}``, and the ``ledger``
+    of a stored target.
     """
 
     template_fields: Sequence[str] = ("group", "target", "topics", *KafkaWaitSensor.template_fields)
@@ -72,7 +72,7 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
     def _ends(self, client: OffsetsClient, topics: Iterable[str] | None, level: IsolationLevel) -> FixedOffsets:
         metadata = client.topics(self._touched(client, level) if topics is None else topics).raise_for_errors()
         extents = client.log_extents(partitions_of(metadata))
-        source = f"log end at {iso_instant(now_ms())}"
+        source = f"the log end at {iso_instant(now_ms())}"
         return FixedOffsets.of_ends(source, extents, level, metadata.cluster_id, metadata.topic_ids)
 
     def _touched(self, client: OffsetsClient, level: IsolationLevel) -> list[str]:

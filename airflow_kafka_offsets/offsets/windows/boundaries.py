@@ -212,7 +212,7 @@ def _proved_by(stored: OffsetSnapshot, known: int | None) -> Iterator[None]:
         if known is None or stored.number is None or stored.number <= known:
             raise
         raise OutdatedSurveyError(
-            f"Another task stored the snapshot at {stored.as_of} after Kafka had been asked for this one, "
+            f"Another task stored {stored.title} after Kafka had been asked for this one, "
             f"and that one is more recent. Asking Kafka again resolves this. Until then: {contradiction}"
         ) from contradiction
 
@@ -233,7 +233,7 @@ def _refuse_dropped_topics(before: OffsetSnapshot, fresh: OffsetSnapshot) -> Non
     dropped = sorted(before.topics.keys() - fresh.topics.keys())
     if dropped:
         raise ConfigurationError(
-            f"The pipeline has covered {', '.join(dropped)} since its snapshot at {before.as_of}: name all "
+            f"The pipeline has covered {', '.join(dropped)} since {before.title}: name all "
             "of its topics. To stop loading a topic, start another pipeline."
         )
 

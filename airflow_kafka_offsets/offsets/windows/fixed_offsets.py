@@ -33,7 +33,8 @@ from airflow_kafka_offsets.offsets.windows.truncation import (
 class FixedOffsets:
     """Fixed offsets on some topics; compared by value.
 
-    :param source: where they come from, for people: ``snapshot 42 as of 2026-11-21T06:00:00.000Z``.
+    :param source: where they come from, in words that fit into a sentence: ``snapshot 42 as of
+        2026-11-21T06:00:00.000Z``, ``the end of window ...``.
     :param seen: the offsets, one for each partition, in order.
     :param topic_ids: topic ids by name, in order (KIP-516); None when unknown.
     :param ledger: the ledger that stores them; None when none does.
@@ -75,7 +76,7 @@ class FixedOffsets:
             SeenOffset(each.topic, each.partition, each.end_offset, each.end_leader_epoch) for each in manifest.ranges
         )
         topic_ids = {topic: facts.topic_id for topic, facts in manifest.topics.items()}
-        return cls.of(f"end of window {manifest.window}", ends, topic_ids, ledger, cluster_id=manifest.cluster_id)
+        return cls.of(f"the end of window {manifest.window}", ends, topic_ids, ledger, cluster_id=manifest.cluster_id)
 
     @classmethod
     def of_ends(
@@ -118,9 +119,9 @@ class FixedOffsets:
         for topic, known in self.topic_ids:
             if is_another(self.cluster_id, cluster_id):
                 raise TopicChangedError(
-                    f"{self.source} belongs to cluster {self.cluster_id}, but the connection now reaches "
-                    f"{cluster_id}, where these offsets hold other records. Correct the connection's address; or, if "
-                    f"{cluster_id} is the right cluster, clear the task that pinned the offsets, and this one.",
+                    f"The connection now reaches cluster {cluster_id}, but {self.source} belongs to cluster "
+                    f"{self.cluster_id}: here, these offsets hold other records. Correct the connection's address; "
+                    f"or, if {cluster_id} is the right cluster, clear the task that pinned the offsets, and this one.",
                     topic=topic,
                 )
             now = topic_ids.get(topic)

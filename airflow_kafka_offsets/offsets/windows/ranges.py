@@ -102,7 +102,7 @@ def window_between(
     refuse_changed_topics(start, end)
     gone = sorted(start.boundaries.keys() - end.boundaries.keys())
     if gone:
-        raise TopicChangedError(f"{gone[0]} is in the snapshot at {start.as_of}, but not in the one at {end.as_of}.")
+        raise TopicChangedError(f"{gone[0]} is in {start.title}, but not in the one as of {end.as_of}.")
     ranges = tuple(
         _range(start.boundaries.get(key), boundary, _beginning(key, start, boundary, added or {}))
         for key, boundary in sorted(end.boundaries.items())
@@ -111,7 +111,8 @@ def window_between(
     if lost and on_data_loss != "load_rest":
         number, where = _lost_words(lost)
         raise DataLossError(
-            f"{number} offsets between {start.as_of} and {end.as_of} were gone when the end was resolved: {where}. "
+            f"{number} offsets between {start.title} and the one as of {end.as_of} "
+            f"were gone when the end was resolved: {where}. "
             "on_data_loss='load_rest' loads the remaining records and notes the loss."
         )
     return Window(start, end, ranges)

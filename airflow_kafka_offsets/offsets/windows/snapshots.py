@@ -194,7 +194,7 @@ class OffsetSnapshot:
 
     @property
     def title(self) -> str:
-        return f"the snapshot at {self.as_of}"
+        return f"the snapshot as of {self.as_of}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, columnar per topic."""
@@ -251,10 +251,10 @@ def snapshot_warnings(snapshot: OffsetSnapshot) -> Iterator[str]:
         at[boundary.evidence].append(f"{boundary.topic}-{boundary.partition} at {boundary.offset}")
     if clamped := at[Evidence.CLAMPED]:
         why = "late or deleted records, or a clock that was ahead"
-        yield f"At {snapshot.as_of}, snapshots stored earlier take precedence on {shorten(clamped)}: {why}."
+        yield f"In {snapshot.title}, snapshots stored earlier take precedence on {shorten(clamped)}: {why}."
     if markers := at[Evidence.MATCHED_MARKER]:
         why = "records after them may be older"
-        yield f"At {snapshot.as_of}, transaction markers were matched on {shorten(markers)}: {why}."
+        yield f"In {snapshot.title}, transaction markers were matched on {shorten(markers)}: {why}."
 
 
 def future_warning(snapshot: OffsetSnapshot) -> str | None:

@@ -147,7 +147,7 @@ def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
     ]
     if truncated:
         raise LogTruncatedError(
-            f"Logs were truncated after the snapshot at {before.as_of}: {shorten(truncated)}. A replica that was "
+            f"Logs were truncated after {before.title}: {shorten(truncated)}. A replica that was "
             "behind leads now (unclean leader election), and assigns new records offsets that existing "
             f"windows already cover. Nothing was stored. {FORGET_PAST}"
         )

@@ -218,7 +218,7 @@ class TestExecute:
         recreate(admin, ten)
         code, _, err = run("reset", "any", "--to-snapshot", "loads:2")
         assert code == 1
-        assert f"Topic {ten} was re-created since the snapshot at 2026-11-20T06:00:05" in err
+        assert f"Topic {ten} was re-created since the snapshot as of 2026-11-20T06:00:05" in err
 
 
 class TestAnotherLog:

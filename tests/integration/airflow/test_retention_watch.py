@@ -362,7 +362,9 @@ class TestTruncated:
         for end in (9, 2):
             start = store(client, ledger, name, 0)
             pin_window(ledger, start, store(client, ledger, name, end), on_overlap="allow")
-        with pytest.raises(AirflowFailException, match=rf"{name}-0 now ends at 2, before offset 9 of end of window"):
+        with pytest.raises(
+            AirflowFailException, match=rf"{name}-0 now ends at 2, before offset 9 of the end of window"
+        ):
             watch()
 
 

@@ -49,7 +49,7 @@ class TestPasses:
         with ScriptedCluster({"a": [0], "b": [0, 0]}, versions={}) as cluster:
             refuse_rewritten(cluster.client(), ALL_AT_5)
         (warning,) = warnings_of(caplog)
-        assert "truncated below the snapshot at" in warning
+        assert "truncated below the snapshot as of" in warning
         assert "a-0 (brokers before Kafka 2.1 don't say), b-0" in warning
 
     def test_a_missing_permission_that_only_brokers_have_and_says_which(

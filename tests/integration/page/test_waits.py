@@ -46,7 +46,7 @@ CASES: list[tuple[Condition, str, list[str], list[str]]] = [
         ["t"],
     ),
     (GroupsCaughtUp(("g",), max_age_ms=60_000), "the group is behind by no record older than 60 s", ["g"], []),
-    (OffsetsReached("g", TARGET), f"the group has committed up to the {SINCE}", ["g"], ["t"]),
+    (OffsetsReached("g", TARGET), f"the group has committed up to {SINCE}", ["g"], ["t"]),
     (WindowComplete(("t",), T0), "every partition has a record at or after 2026-11-21T06:00:00.000Z", [], ["t"]),
     (
         WindowComplete(("t",), T0, HOUR_MS, "assume_after", HOUR_MS),
@@ -57,10 +57,10 @@ CASES: list[tuple[Condition, str, list[str], list[str]]] = [
         [],
         ["t"],
     ),
-    (NewData(("t",), TARGET), f"a record has arrived since the {SINCE}", [], ["t"]),
+    (NewData(("t",), TARGET), f"a record has arrived since {SINCE}", [], ["t"]),
     (
         NewData(("t",), TARGET, 5000, 600_000),
-        f"5,000 records have arrived since the {SINCE}, or the first of them is 10 minutes old",
+        f"5,000 records have arrived since {SINCE}, or the first of them is 10 minutes old",
         [],
         ["t"],
     ),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.conditions.new_data import StaleTopics
+import pytest
+
+from airflow_kafka_offsets.conditions.new_data import NewData, StaleTopics
+from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.offsets.builders import T0
 
 TIMED_OUT = ResponseError("REQUEST_TIMED_OUT", 7, True)
@@ -33,3 +38,11 @@ class TestStaleTopics:
         stale = StaleTopics.of(ListedOffsets([*newest("t", T0, TIMED_OUT), *newest("empty", None)]))
         assert stale.to_json() == {"stale": {"empty": None}, "stale_unknown": {"t": "REQUEST_TIMED_OUT (7)"}}
         assert stale.describe() == ["empty, no record at all", "t, newest unknown (REQUEST_TIMED_OUT (7))"]
+
+
+class TestWords:
+    @pytest.mark.parametrize("source", ["the log starts", "snapshot 7 as of latest", "the end of window w"])
+    def test_what_it_counts_from_brings_its_own_article(self, source: str) -> None:
+        since = FixedOffsets.of(source, [SeenOffset("t", 0, 5)])
+        assert NewData(("t",), since).awaited == f"a record has arrived since {source}"
+        assert OffsetsReached("g", since).awaited == f"the group has committed up to {source}"

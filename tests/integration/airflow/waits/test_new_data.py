@@ -141,7 +141,7 @@ class TestSinceTheLastPublishedWindow:
         resolve(ten, at(6), at(9))
         found = look(ten, pipeline="loads")
         assert (found.done, found.result["new"]) == (True, {ten: 4})
-        assert found.result["since"].startswith("end of window ")
+        assert found.result["since"].startswith("the end of window ")
 
     def test_nothing_is_new_when_all_is_published(
         self, ten: str, resolve: Resolve, publish: Publish, produce: Produce, look: Look

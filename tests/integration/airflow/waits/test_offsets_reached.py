@@ -61,7 +61,7 @@ class TestSnapshotTarget:
         commit(name, ten, 9)
         found = look(name, target=target)
         assert (found.done, found.remaining) == (False, 1)
-        assert found.summary.startswith(f"{name} is 1 offsets before the snapshot 1 as of ")
+        assert found.summary.startswith(f"{name} is 1 offsets before snapshot 1 as of ")
         assert found.summary.endswith(f"({ten}-0 1)")
         commit(name, ten, 10)
         assert look(name, target=target).done
@@ -84,7 +84,7 @@ class TestWindowTarget:
         assert not look(name, target=window).done
         commit(name, ten, 7)
         found = look(name, target=window)
-        assert (found.done, found.result["target"]) == (True, f"end of window {window['window']}")
+        assert (found.done, found.result["target"]) == (True, f"the end of window {window['window']}")
 
 
 class TestLogEndTarget:
@@ -103,7 +103,7 @@ class TestLogEndTarget:
         commit(name, ten, 10)
         context["ti"].try_number = 2
         result = self.sensor(name).execute(context)
-        assert result["target"].startswith("log end at ")
+        assert result["target"].startswith("the log end at ")
         assert (result["group"], result["partitions"]) == (name, 1)
 
     def test_is_dropped_on_success_so_that_a_cleared_task_starts_anew(

@@ -74,7 +74,8 @@ class TestRefusals:
     def test_another_cluster_is_told_though_its_topics_have_no_ids(self) -> None:
         """S16: brokers before 2.8."""
         with pytest.raises(
-            TopicChangedError, match="snapshot 1 belongs to cluster cluster-1, but the connection now reaches cluster-2"
+            TopicChangedError,
+            match="The connection now reaches cluster cluster-2, but snapshot 1 belongs to cluster cluster-1",
         ) as told:
             self.positions.refuse_other_source("cluster-2", {"t": None})
         assert told.value.topic == "t", "a watch goes on without it"

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
-from airflow_kafka_offsets.offsets.windows.snapshots import Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import seams
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
 
@@ -141,3 +141,17 @@ class TestSnapshotFile:
     def test_something_else_is_refused_by_name(self, fields: dict[str, object]) -> None:
         with pytest.raises(LedgerCorruptError):
             OffsetSnapshot.from_json(fields)
+
+    def test_its_title_is_right_for_whatever_it_is_as_of(self) -> None:
+        whats = [
+            AsOf(AsOfKind.INSTANT, T0),
+            AsOf(AsOfKind.LATEST),
+            AsOf(AsOfKind.GROUP, group="loader"),
+            AsOf(AsOfKind.INCREMENT, run="r1", follows=1),
+        ]
+        assert [replace(snapshot({}), as_of=what).title for what in whats] == [
+            "the snapshot as of 2026-11-21T06:00:00.000Z",
+            "the snapshot as of latest",
+            "the snapshot as of group loader",
+            "the snapshot as of increment",
+        ]
