@@ -22,8 +22,9 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class ClientCall(Generic[A]):
-    """A client call. Errors about single topics, partitions or groups aren't raised but are part of the answer, so that
-    one wait's misspelt topic doesn't fail another wait.
+    """A client call. Errors about single topics, partitions or groups are part of the answer, if it has a place for
+    them. When one is raised, merged calls are made again one by one, so that one wait's misspelt topic doesn't fail
+    another wait.
 
     :param wanted: what the call is about.
     :param isolation_level: which records count, if that matters.

@@ -34,7 +34,7 @@ class Completeness:
     """How far some topics have passed a moment. Each partition is in one of the lists.
 
     :param passed: partitions with a record at or after it.
-    :param by_clock: partitions of LogAppendTime topics that have passed by the brokers' time (E6).
+    :param by_clock: partitions of LogAppendTime topics that count as passed by this machine's clock (E6).
     :param assumed: idle partitions that the user's policy counts as passed (E8).
     :param idle: the other idle partitions.
     :param undecided: partitions with records that aren't visible yet: an open transaction holds them back (E13), or
@@ -70,7 +70,8 @@ class WindowComplete(Condition):
 
     The evidence is a visible record at or after it (E7). A transaction marker isn't evidence, because its timestamp is
     the broker's (E41). Under ``read_committed``, everything before such a record is decided, because the record is
-    below the last stable offset. On LogAppendTime topics, a minute of broker time past the moment is evidence too (E6).
+    below the last stable offset. On LogAppendTime topics, a minute past the moment by this machine's clock is evidence
+    too (E6).
 
     Arguments are those of :class:`~airflow_kafka_offsets.sensors.window_complete.KafkaWindowCompleteSensor`, with
     durations in milliseconds.

@@ -24,7 +24,7 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
 
     A partition has passed it when its log has a record at or after it. On topics whose producers set the timestamps
     (CreateTime), late records may still come; they belong to the window in which they arrive. On LogAppendTime topics,
-    a minute of broker time past the end is evidence too.
+    a minute past the end, by the clock of the machine that checks, is evidence too.
 
     :param topics: a topic or several. (templated)
     :param start: explicit start, ISO-8601 with a zone; with ``end`` instead of the run's own interval. (templated)

@@ -23,8 +23,9 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, KeptClie
 from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.offsets.instants import duration_text
 
-_MOST_CALLS = 30
-"""A poll calls the client at most this many times, and each call ends by the client's own deadline."""
+_LONGEST_POLL_CALLS = 30
+"""A poll counts as stuck once it has taken as long as this many client calls at their deadline. No check makes so many
+calls, but a poll may: once a merged call fails, each of its waits makes it alone."""
 _SHORTEST_S = 0.1
 """Airflow lets ``poke_interval`` be 0."""
 _SPREAD_S = 2.0
@@ -58,7 +59,7 @@ class _Asker:
             return dict.fromkeys(conditions, error)
 
     async def _check(self, settings: ClientSettings, conditions: Collection[Condition]) -> Mapping[Condition, Outcome]:
-        clients, timeout_s = self._clients, _MOST_CALLS * client_timeout_s()
+        clients, timeout_s = self._clients, _LONGEST_POLL_CALLS * client_timeout_s()
 
         def ask() -> Mapping[Condition, Outcome]:
             outcomes = check_all(clients.get(settings), conditions)
