@@ -52,10 +52,10 @@ from airflow_kafka_offsets.offsets.answers.logs import (
     SegmentsOffsets,
 )
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords, LogContents, ReadPosition
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.groups.lag import GroupLags
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 
 
 class OffsetsClient:

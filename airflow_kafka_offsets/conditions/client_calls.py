@@ -14,12 +14,12 @@ from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationErro
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, EpochEnds, LogEpoch, LogExtents, Producers
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.groups.lag import GroupLags, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.instants import is_from_future, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 from airflow_kafka_offsets.offsets.windows.truncation import not_known, refuse_later_epochs, refuse_unanswered
 
 _CAN_NOT_READ = {

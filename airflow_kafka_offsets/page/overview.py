@@ -13,9 +13,9 @@ from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import tiling_of
 from airflow_kafka_offsets.ledger.window_listing import WindowState
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
-from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 from airflow_kafka_offsets.offsets.windows.tiling import Misfit, Tiling
 from airflow_kafka_offsets.page.answer import Answer, encoded
 from airflow_kafka_offsets.page.windows_table import state_of

@@ -14,13 +14,15 @@ from airflow_kafka_offsets.errors import LogTruncatedError, WindowError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST, EpochEnds, LogEpoch
+from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, tells_epochs, topics_read, with_epoch
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.offsets.windows.truncation import (
+    FORGET_PAST,
     cut_below,
     not_known,
     refuse_later_epochs,

@@ -21,6 +21,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import now_ms, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -33,14 +34,7 @@ from airflow_kafka_offsets.offsets.windows.boundaries import (
     refuse_future,
 )
 from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy
-from airflow_kafka_offsets.offsets.windows.snapshots import (
-    AsOf,
-    AsOfKind,
-    Evidence,
-    OffsetSnapshot,
-    TopicFacts,
-    future_warning,
-)
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot, future_warning
 
 _AT_A_TIME = 48
 """Instants held in memory at a time."""

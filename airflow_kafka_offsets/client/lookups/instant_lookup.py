@@ -33,9 +33,9 @@ from airflow_kafka_offsets.offsets.answers.listed_offsets import (
 )
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, SpecKind
-from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 
 
 async def look_up(

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFai
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.routing.metadata import TopicMetadata, TopicsMetadata
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 
 _TOPIC = 2
 """Kafka's resource type for topics."""

@@ -98,12 +98,6 @@ UNTOLD = {
     "CLUSTER_AUTHORIZATION_FAILED": "brokers of Kafka 2.1 and 2.2 say it only to users with the ACL ClusterAction",
 }
 """Errors of brokers that never report where an epoch ends (to this user): a retry doesn't help."""
-FORGET_PAST = (
-    "Forget the windows between two instants that end past the truncated offset (kafka-offsets ledger forget), or "
-    "start another pipeline."
-)
-"""What to do when a log was truncated and assigns offsets again that windows already cover. Windows that aren't between
-two instants, such as increments, can't be resolved again."""
 
 
 class LogEpoch(NamedTuple):

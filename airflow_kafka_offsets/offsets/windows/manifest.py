@@ -14,10 +14,11 @@ from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import LEDGER_ID, PIPELINE_NAME, is_window
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, Window
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Evidence, TopicFacts
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Evidence
 
 FORMAT = 2
 

@@ -19,9 +19,10 @@ from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogSize
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 Bound = float | None
 """Unix milliseconds, milliseconds or bytes; :data:`NEVER` when there is no limit; None when unknown."""

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from airflow_kafka_offsets.errors import TopicChangedError
-from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 
 class Resolved(Protocol):

@@ -12,10 +12,16 @@ from typing import NamedTuple
 
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError, shorten
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets
-from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST, UNTOLD, EpochEnds
+from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnds
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
+FORGET_PAST = (
+    "Forget the windows between two instants that end past the truncated offset (kafka-offsets ledger forget), or "
+    "start another pipeline."
+)
+"""What to do when a log was truncated and assigns offsets again that windows already cover. Windows that aren't between
+two instants, such as increments, can't be resolved again."""
 _GONE = "the records pinned in the old one are gone with it"
 
 

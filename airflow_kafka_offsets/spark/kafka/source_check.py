@@ -17,7 +17,6 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, UncheckedSourceError, shorten
-from airflow_kafka_offsets.offsets.answers.logs import FORGET_PAST
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.kafka_source import (
     Source,
@@ -29,7 +28,7 @@ from airflow_kafka_offsets.offsets.windows.kafka_source import (
 )
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.topic_identity import identity_problems
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
+from airflow_kafka_offsets.offsets.windows.truncation import FORGET_PAST, SeenOffset
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients, is_kafka_error
 from airflow_kafka_offsets.spark.session.session import java_classes
 

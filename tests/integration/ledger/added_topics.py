@@ -8,8 +8,9 @@ from dataclasses import replace
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from tests.integration.ledger.loads import LATER_MS, OFFSETS, pin
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
 

@@ -15,9 +15,9 @@ from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import ActiveProducer, LogExtent, PartitionProducers, Producers
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 from tests.unit.offsets.builders import T0, extent, extents, found, listed
 
 ZERO, ONE, TWO = (TopicPartition("t", number) for number in range(3))

@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.offsets.windows.snapshots import Evidence, TopicFacts
+from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
 from tests.unit.offsets.builders import LEDGER_ID
 
 FIVE_MS, SIX_MS, SEVEN_MS = 1_795_237_200_000, 1_795_240_800_000, 1_795_244_400_000

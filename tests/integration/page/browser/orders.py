@@ -11,6 +11,7 @@ from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
@@ -18,14 +19,7 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.snapshots import (
-    AsOf,
-    AsOfKind,
-    Boundary,
-    Evidence,
-    OffsetSnapshot,
-    TopicFacts,
-)
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Boundary, Evidence, OffsetSnapshot
 from tests.integration.ledger.loads import publish_result
 from tests.unit.offsets.builders import HOUR_MS, snapshot
 from tests.unit.offsets.proof.results import run_result, tallies

@@ -10,6 +10,7 @@ from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import LogSize
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.retention import (
@@ -21,7 +22,6 @@ from airflow_kafka_offsets.offsets.windows.retention import (
     forecast,
     log_pace,
 )
-from airflow_kafka_offsets.offsets.windows.snapshots import TopicFacts
 from tests.unit.offsets.builders import HOUR_MS, T0, extent, snapshot
 
 NOW_MS = T0

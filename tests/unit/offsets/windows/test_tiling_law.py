@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.boundaries import at_instant, clamp
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, Window, window_between
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot, TopicFacts
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import seams
 from tests.unit.offsets.builders import T0
 
