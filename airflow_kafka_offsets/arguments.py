@@ -55,13 +55,13 @@ def as_milliseconds(duration: Any, argument: str) -> int | None:
     return round(seconds * 1000)
 
 
-def as_count(number: Any, argument: str, *, least: int = 0) -> None:
+def check_count(number: Any, argument: str, *, least: int = 0) -> None:
     """Check that a number is whole, and ``least`` or more; None is allowed."""
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
         raise ConfigurationError(f"{argument} must be a whole number, {least} or more, not {number!r}.")
 
 
-def one_of(name: str, value: str, *allowed: str) -> None:
+def check_choice(name: str, value: str, *allowed: str) -> None:
     """Check that an argument has one of the allowed values."""
     if value not in allowed:
         raise ConfigurationError(f"{name} must be {' or '.join(map(repr, allowed))}, not {value!r}.")

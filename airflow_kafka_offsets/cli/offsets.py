@@ -151,6 +151,6 @@ def _pace_fields(pace: Pace | None) -> Row:
 
 def _status(lag: GroupLag) -> LagStatus:
     """The status of a group as a whole."""
-    if lag.unknown:
+    if lag.no_such_group:
         return LagStatus.UNKNOWN_GROUP
     return LagStatus.NO_COMMIT if lag.never_committed else LagStatus.ERROR

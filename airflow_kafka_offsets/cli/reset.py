@@ -61,7 +61,7 @@ def _dry_run(resetter: Resetter, plan: ResetPlan) -> str:
         return f"Nothing was changed. The {described.kind} group is {described.state}: stop its members first."
     if len(plan.errors()):
         return "Nothing was changed, and --execute would change nothing: some partitions are in error."
-    if described.is_unknown:
+    if described.no_such_group:
         return "Nothing was changed. There is no such group; --execute with --new-group would create it."
     return "Nothing was changed: add --execute to write this."
 

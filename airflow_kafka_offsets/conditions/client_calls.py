@@ -110,7 +110,7 @@ class Writers(ClientCall[Producers]):
         return client.producers(sorted(self.wanted))
 
 
-class Ends(ClientCall[dict[LogEpoch, EpochEnd]]):
+class EndsOfEpochs(ClientCall[dict[LogEpoch, EpochEnd]]):
     """Where leader epochs end in their logs. ``wanted``: epochs."""
 
     def make(self, client: OffsetsClient) -> dict[LogEpoch, EpochEnd]:
@@ -333,7 +333,7 @@ def ask_same_logs(seen: FixedOffsets, metadata: TopicsMetadata) -> Asking[list[s
         for offset in seen.seen
         if offset.leader_epoch is not None and offset.offset > 0
     ]
-    answers = (yield from ask(Ends, epochs)) if epochs else {}
+    answers = (yield from ask(EndsOfEpochs, epochs)) if epochs else {}
     ends = EpochEnds(answers.values())
     seen.refuse_cut(ends)
     refuse_unanswered(ends)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from airflow_kafka_offsets.arguments import as_count, one_of, refuse_text
+from airflow_kafka_offsets.arguments import check_choice, check_count, refuse_text
 from airflow_kafka_offsets.conditions.client_calls import (
     Behind,
     Lags,
@@ -103,12 +103,12 @@ class GroupsCaughtUp(Condition):
             refuse_text("topics", self.topics)
         limits = {"max_lag": self.max_lag, "max_partition_lag": self.max_partition_lag, "max_age_ms": self.max_age_ms}
         for name, limit in limits.items():
-            as_count(limit, name)
-        as_count(self.stable_polls, "stable_polls", least=1)
-        one_of("no_commit", self.no_commit, "from_log_start", "wait", "ignore")
-        one_of("unknown_group", self.unknown_group, "fail", "wait")
-        one_of("ahead_of_log", self.ahead_of_log, "fail", "wait")
-        one_of("abandoned_topics", self.abandoned_topics, "count", "ignore")
+            check_count(limit, name)
+        check_count(self.stable_polls, "stable_polls", least=1)
+        check_choice("no_commit", self.no_commit, "from_log_start", "wait", "ignore")
+        check_choice("unknown_group", self.unknown_group, "fail", "wait")
+        check_choice("ahead_of_log", self.ahead_of_log, "fail", "wait")
+        check_choice("abandoned_topics", self.abandoned_topics, "count", "ignore")
         if self.topics is not None and self.abandoned_topics == "ignore":
             raise ConfigurationError("topics= already says which topics count: drop abandoned_topics=.")
 
@@ -166,7 +166,7 @@ class GroupsCaughtUp(Condition):
         :raises ConditionFailedError: when a policy says so.
         :raises OffsetsError: when the group or a partition that counts is in error.
         """
-        if lag.unknown:
+        if lag.no_such_group:
             if self.unknown_group == "wait":
                 return GroupStanding(lag.group, why_unknown="doesn't exist yet")
             raise ConditionFailedError(

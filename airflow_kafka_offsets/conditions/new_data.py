@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from airflow_kafka_offsets.arguments import as_count, refuse_text
+from airflow_kafka_offsets.arguments import check_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.client_calls import (
     Behind,
@@ -95,8 +95,8 @@ class NewData(Condition):
 
     def __post_init__(self) -> None:
         refuse_text("topics", self.topics)
-        as_count(self.min_records, "min_records", least=1)
-        as_count(self.max_age_ms, "max_age_ms")
+        check_count(self.min_records, "min_records", least=1)
+        check_count(self.max_age_ms, "max_age_ms")
 
     @property
     def awaited(self) -> str:

@@ -71,7 +71,7 @@ class OffsetsReached(Condition):
         self.target.refuse_other_source(metadata.cluster_id, metadata.topic_ids)
         partitions = tuple(key for key, _ in self.target.items())
         (lag,) = yield from ask(LagsOn, [(self.group, partitions)], self.isolation_level)
-        if lag.unknown:
+        if lag.no_such_group:
             raise ConditionFailedError(
                 f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND): it can't reach {self.target.source}. "
                 "Is it misspelt, or not started yet? First wait for its first commit, for example with "

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from airflow_kafka_offsets.arguments import as_count, one_of, refuse_text
+from airflow_kafka_offsets.arguments import check_choice, check_count, refuse_text
 from airflow_kafka_offsets.conditions.client_calls import Extents, Facts, Listed, Writers, ask_partitions, ask_records
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, shorten
@@ -92,7 +92,7 @@ class WindowComplete(Condition):
 
     def __post_init__(self) -> None:
         refuse_text("topics", self.topics)
-        one_of("idle", self.idle, "wait", "assume_after", "require_heartbeat", "fail")
+        check_choice("idle", self.idle, "wait", "assume_after", "require_heartbeat", "fail")
         if self.idle == "wait" and self.idle_after_ms is not None:
             raise ConfigurationError(
                 "idle_after= has no effect with idle='wait': drop it, or say what should happen then, for "
@@ -100,8 +100,8 @@ class WindowComplete(Condition):
             )
         if self.idle != "wait" and self.idle_after_ms is None:
             raise ConfigurationError(f"idle={self.idle!r} needs idle_after=: how long after the end it takes effect.")
-        as_count(self.idle_after_ms, "idle_after_ms")
-        as_count(self.allowed_lateness_ms, "allowed_lateness_ms")
+        check_count(self.idle_after_ms, "idle_after_ms")
+        check_count(self.allowed_lateness_ms, "allowed_lateness_ms")
 
     @property
     def awaited(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_kafka_offsets.arguments import one_of
+from airflow_kafka_offsets.arguments import check_choice
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import HoleError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
@@ -80,7 +80,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        one_of("on_hole", self.on_hole, *get_args(HolePolicy))
+        check_choice("on_hole", self.on_hole, *get_args(HolePolicy))
         ref = WindowRef.from_json(self.window)
         ledger = ref.ledger()
         pinned, published = ref.published(ledger)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
-from airflow_kafka_offsets.arguments import as_topics, one_of
+from airflow_kafka_offsets.arguments import as_topics, check_choice
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import ledger_of, ledger_root
@@ -87,7 +87,7 @@ class KafkaPipelineOperator(BaseOperator):
     @contextmanager
     def maker(self) -> Iterator[SnapshotMaker]:
         """A snapshot maker, whose client is closed afterwards."""
-        one_of("on_future_record", self.on_future_record, *get_args(FuturePolicy))
+        check_choice("on_future_record", self.on_future_record, *get_args(FuturePolicy))
         topics, level = as_topics(self.topics, self.topic_pattern), IsolationLevel.of(self.isolation_level)
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             ledger = ledger_of(self.ledger_root, self.pipeline)
@@ -142,8 +142,8 @@ class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
         return ref.to_json()
 
     def _policies(self) -> Policies:
-        one_of("on_data_loss", self.on_data_loss, *get_args(DataLossPolicy))
-        one_of("on_overlap", self.on_overlap, *get_args(OverlapPolicy))
+        check_choice("on_data_loss", self.on_data_loss, *get_args(DataLossPolicy))
+        check_choice("on_overlap", self.on_overlap, *get_args(OverlapPolicy))
         return Policies(self.on_data_loss, self.on_overlap, self._new_topics_from_ms())
 
     def _new_topics_from_ms(self) -> int | None:

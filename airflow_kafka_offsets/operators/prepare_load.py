@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from airflow.providers.common.compat.sdk import BaseOperator
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.arguments import one_of
+from airflow_kafka_offsets.arguments import check_choice
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -129,8 +129,8 @@ class KafkaPrepareLoadOperator(BaseOperator):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         """Check the window, store the files, record the load, and return what to submit."""
-        one_of("on_data_loss", self.on_data_loss, *get_args(DataLossPolicy))
-        one_of("s3_scheme", self.s3_scheme, "s3", "s3a")
+        check_choice("on_data_loss", self.on_data_loss, *get_args(DataLossPolicy))
+        check_choice("s3_scheme", self.s3_scheme, "s3", "s3a")
         ref, kafka = WindowRef.from_json(self.window), KafkaOffsetsHook(self.kafka_conn_id)
         ledger, settings = ref.ledger(), kafka.java_settings()
         if settings.secret and not self.driver_has_credentials:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.sdk.log import mask_secret
 
-from airflow_kafka_offsets.arguments import one_of
+from airflow_kafka_offsets.arguments import check_choice
 from airflow_kafka_offsets.compat.spark_provider import kept_output
 from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerCorruptError, LedgerError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
@@ -120,9 +120,9 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
         """Check, submit, publish and report; or continue where an earlier try ended."""
-        one_of("on_data_loss", self.on_data_loss, *get_args(DataLossPolicy))
+        check_choice("on_data_loss", self.on_data_loss, *get_args(DataLossPolicy))
         if self.connector is not None:
-            one_of("connector", self.connector, "auto")
+            check_choice("connector", self.connector, "auto")
         load = self._load(context)
         ref, place = load.ref, load.place
         if self.deferrable and not place.on_cluster:

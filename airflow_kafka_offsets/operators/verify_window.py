@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
 
-from airflow_kafka_offsets.arguments import as_milliseconds, one_of
+from airflow_kafka_offsets.arguments import as_milliseconds, check_choice
 from airflow_kafka_offsets.compat.airflow_versions import TaskDeferralTimeout
 from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
@@ -115,7 +115,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         """Verify the window, after waiting for it if necessary; fail unless it is proved."""
-        one_of("on_hole", self.on_hole, *get_args(HolePolicy))
+        check_choice("on_hole", self.on_hole, *get_args(HolePolicy))
         return self._verify_loaded(context, None)
 
     def _verify_loaded(self, context: Context, until_ms: int | None) -> dict[str, Any]:

@@ -224,6 +224,6 @@ class Resetter:
             self._refuse_unknown(described)
 
     def _refuse_unknown(self, described: GroupDescription) -> None:
-        if described.is_unknown:
+        if described.no_such_group:
             error = ResponseError("GROUP_ID_NOT_FOUND", 69, False, "no such group; is it misspelt, or a new one")
             raise OffsetsError("Resetting offsets", [(f"group {self._group}", error)])

@@ -77,7 +77,7 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
 
     def _touched(self, client: OffsetsClient, level: IsolationLevel) -> list[str]:
         (lag,) = client.group_lags([self.group], isolation_level=level).raise_for_errors()
-        if lag.unknown:
+        if lag.no_such_group:
             raise ConfigurationError(
                 f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND), so what it reads is unknown. Is it "
                 "misspelt, or not started yet?"

@@ -223,10 +223,10 @@ def _lag(
         elif description.error.code != Code.UNSUPPORTED_VERSION:  # its members may read more topics than have commits
             hidden = hidden or description.error
     has_offsets = any(commit.offset is not None for commit in commits.offsets.unordered())
-    if description is not None and description.is_unknown and has_offsets:
+    if description is not None and description.no_such_group and has_offsets:
         hidden = hidden or (None if description.listed is None else _NOT_LISTED)
         description = None  # it has commits, so it exists
-    unknown = description is not None and description.is_unknown
+    unknown = description is not None and description.no_such_group
     if not unknown and not len(extents):
         hidden = hidden or _NEVER_COMMITTED
     return GroupLag(commits, extents, error=hidden, description=description, isolation_level=isolation_level)

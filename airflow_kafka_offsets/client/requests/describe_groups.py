@@ -158,13 +158,13 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
     def passing(found: GroupDescription) -> ResponseError | None:
         """The error to retry. The first "unknown" counts as one, because a coordinator that has just taken over may not
         know its own groups yet; the second is believed."""
-        if not found.is_unknown or found.group in doubted:
+        if not found.no_such_group or found.group in doubted:
             return found.error
         doubted.add(found.group)
         return _JUST_TAKEN_OVER
 
     found = await FanOut(session, session.coordinators, ask, passing, undescribed).run(groups)
-    unknown = [group.group for group in found.values() if group.is_unknown]
+    unknown = [group.group for group in found.values() if group.no_such_group]
     if unknown:
         found |= await look_up_listed(session, unknown)
     return GroupDescriptions(found.values())

@@ -242,7 +242,7 @@ class GroupDescription:
         return bool(self.members) or (bool(self.listed) and self.state not in _WITHOUT_MEMBERS)
 
     @property
-    def is_unknown(self) -> bool:
+    def no_such_group(self) -> bool:
         """Whether there is no such consumer group. Before Kafka 4.0, also true of a group that is being removed."""
         return self.error is None and self.state == UNKNOWN
 

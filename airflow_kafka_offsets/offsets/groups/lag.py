@@ -162,7 +162,7 @@ class GroupLag:
             failed = CommittedOffset("", -1, error=error)
             return PartitionLags(partition_lag(failed, extent, level) for extent in self._extents)
         lags = (partition_lag(*pair, level) for pair in self._pairs())
-        if self.unknown:
+        if self.no_such_group:
             lags = (lag._replace(status=LagStatus.UNKNOWN_GROUP, lag=None) for lag in lags)
         return PartitionLags(lags)
 
@@ -184,9 +184,9 @@ class GroupLag:
         )
 
     @property
-    def unknown(self) -> bool:
+    def no_such_group(self) -> bool:
         """Whether there is no such group on the cluster (E19)."""
-        return self.error is None and self.description is not None and self.description.is_unknown
+        return self.error is None and self.description is not None and self.description.no_such_group
 
     @property
     def remark(self) -> str:
@@ -201,7 +201,7 @@ class GroupLag:
     @property
     def total(self) -> int | None:
         """Sum over the partitions; None when the group or any partition is unknown or in error, or there are none."""
-        if self.unknown or self.error is not None or not len(self._extents):
+        if self.no_such_group or self.error is not None or not len(self._extents):
             return None
         total = 0
         stable = self._isolation_level is _READ_COMMITTED

@@ -127,7 +127,10 @@ def _refuse(extent: LogExtent, offset: int | None) -> ResponseError | None:
 
 
 def clamp(
-    snapshot: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSnapshot | None, known: int | None = None
+    snapshot: OffsetSnapshot,
+    before: OffsetSnapshot | None,
+    after: OffsetSnapshot | None,
+    newest_known: int | None = None,
 ) -> OffsetSnapshot:
     """Fit a newly resolved snapshot between its stored neighbours in time.
 
@@ -136,7 +139,8 @@ def clamp(
     machines' clocks say. Topics and partitions that the later neighbour lacks didn't exist yet, and are left out (E23,
     S18). Those of the earlier neighbour must still exist.
 
-    :param known: number of the newest stored snapshot when Kafka was asked; None means that all were stored before.
+    :param newest_known: number of the newest stored snapshot when Kafka was asked; None means that all were stored
+        before.
     :raises TopicChangedError: when a topic was re-created since a neighbour was stored, or the cluster differs.
     :raises ConfigurationError: when a topic of the earlier neighbour is no longer requested: its records would be
         counted twice once it comes back.
@@ -147,11 +151,11 @@ def clamp(
     """
     for neighbour in (before, after):
         if neighbour is not None:
-            with _proved_by(neighbour, known):
+            with _proved_by(neighbour, newest_known):
                 _refuse_outdated(neighbour, snapshot)
                 refuse_changed_topics(neighbour, snapshot)
     if before is not None:
-        with _proved_by(before, known):
+        with _proved_by(before, newest_known):
             _refuse_dropped_topics(before, snapshot)
             refuse_shorter_logs(before, snapshot)
     lowest, highest = ({} if each is None else each.boundaries for each in (before, after))
@@ -183,11 +187,13 @@ def _in_order(earlier: OffsetSnapshot, later: OffsetSnapshot) -> bool:
     return all(key in ends and boundary.offset <= ends[key].offset for key, boundary in earlier.boundaries.items())
 
 
-def keep_deleted(snapshot: OffsetSnapshot, forgotten: OffsetSnapshot, known: int | None = None) -> OffsetSnapshot:
+def keep_deleted(
+    snapshot: OffsetSnapshot, forgotten: OffsetSnapshot, newest_known: int | None = None
+) -> OffsetSnapshot:
     """Keep an instant that is resolved again at its old offsets wherever the records there have been deleted since. The
     look-up finds only what is left; the old offsets make the loss show.
 
-    :param known: see :func:`clamp`.
+    :param newest_known: see :func:`clamp`.
     :raises: as :func:`clamp`, about the forgotten snapshot.
     """
 
@@ -197,19 +203,19 @@ def keep_deleted(snapshot: OffsetSnapshot, forgotten: OffsetSnapshot, known: int
             return fresh
         return _moved_to(old, fresh)
 
-    with _proved_by(forgotten, known):
+    with _proved_by(forgotten, newest_known):
         _refuse_outdated(forgotten, snapshot)
         refuse_changed_topics(forgotten, snapshot)
     return replace(snapshot, boundaries={key: kept(key, boundary) for key, boundary in snapshot.boundaries.items()})
 
 
 @contextmanager
-def _proved_by(stored: OffsetSnapshot, known: int | None) -> Iterator[None]:
+def _proved_by(stored: OffsetSnapshot, newest_known: int | None) -> Iterator[None]:
     """Report contradictions of a snapshot that was stored after Kafka was asked as outdated: they prove nothing."""
     try:
         yield
     except (ConfigurationError, OffsetsError, WindowError) as contradiction:
-        if known is None or stored.number is None or stored.number <= known:
+        if newest_known is None or stored.number is None or stored.number <= newest_known:
             raise
         raise OutdatedSurveyError(
             f"Another task stored {stored.title} after Kafka had been asked for this one, "

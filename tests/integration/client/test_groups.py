@@ -137,7 +137,7 @@ class TestGroupsWithoutCommits:
     def test_an_unknown_group_is_unknown_and_has_no_total(self, client: OffsetsClient) -> None:
         """E19"""
         lag = lag_of(client, "no-such-group")
-        assert (lag.unknown, lag.total) == (True, None)
+        assert (lag.no_such_group, lag.total) == (True, None)
 
     def test_an_unknown_group_has_a_row_for_each_partition_of_named_topics(
         self, client: OffsetsClient, flights: str
@@ -151,7 +151,7 @@ class TestGroupsWithoutCommits:
     ) -> None:
         lag = lag_of(client, group, [flights])
         assert [each.status for each in lag.partitions] == [LagStatus.NO_COMMIT] * 2
-        assert (lag.unknown, lag.total) == (False, 20)
+        assert (lag.no_such_group, lag.total) == (False, 20)
 
     def test_a_group_that_never_committed_counts_what_its_members_read(
         self, client: OffsetsClient, flights: str, group: str, member: KafkaConsumer
@@ -159,7 +159,7 @@ class TestGroupsWithoutCommits:
         """E18: partitions are those with commits, those assigned, and all others of their topics."""
         lag = lag_of(client, group)
         assert [each.status for each in lag.partitions] == [LagStatus.NO_COMMIT] * 2
-        assert (lag.unknown, lag.total) == (False, 20)
+        assert (lag.no_such_group, lag.total) == (False, 20)
 
     def test_named_topics_that_do_not_exist_are_refused(self, client: OffsetsClient) -> None:
         with pytest.raises(OffsetsError, match="topic no-such-topic: UNKNOWN_TOPIC_OR_PARTITION"):

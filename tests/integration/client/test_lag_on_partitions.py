@@ -71,7 +71,7 @@ class TestGroups:
     ) -> None:
         """E19"""
         lags = client.group_lags({groups[0]: keys, "zzz-nobody": keys[:1]})
-        assert [(each.unknown, each.total) for each in lags] == [(False, 14), (True, None)]
+        assert [(each.no_such_group, each.total) for each in lags] == [(False, 14), (True, None)]
         assert told(lag_in(lags, "zzz-nobody")) == {keys[0]: (LagStatus.UNKNOWN_GROUP, None)}
 
     def test_without_a_commit_there_count_from_the_log_start(

@@ -73,14 +73,14 @@ class TestStreamsGroup:
 
     def test_exists_and_is_of_its_kind(self, client: OffsetsClient, group: str) -> None:
         described = description_of(client, group)
-        assert (described.is_unknown, described.kind, described.error) == (False, GroupKind.STREAMS, None)
-        assert description_of(client, f"{group}-misspelt").is_unknown
+        assert (described.no_such_group, described.kind, described.error) == (False, GroupKind.STREAMS, None)
+        assert description_of(client, f"{group}-misspelt").no_such_group
 
     def test_that_has_committed_on_some_of_its_topics_has_no_total(
         self, client: OffsetsClient, half: str, topics: list[str]
     ) -> None:
         lag = lag_of(client, half)
-        assert (lag.unknown, lag.total) == (False, None)
+        assert (lag.no_such_group, lag.total) == (False, None)
         assert [(each.topic, each.lag) for each in lag.partitions] == [(topics[0], 0)]
         with pytest.raises(
             OffsetsError, match=rf"{half}.*streams group.*name the topics \(topics=, --topics\)"
@@ -91,7 +91,7 @@ class TestStreamsGroup:
     def test_without_commits_has_no_total_either_and_is_not_said_to_be_missing(
         self, client: OffsetsClient, group: str
     ) -> None:
-        assert (lag_of(client, group).unknown, lag_of(client, group).total) == (False, None)
+        assert (lag_of(client, group).no_such_group, lag_of(client, group).total) == (False, None)
         for policy in ("fail", "wait"):
             with pytest.raises(OffsetsError, match="streams group"):
                 GroupsCaughtUp((group,), unknown_group=policy).check(client)
@@ -123,7 +123,7 @@ class TestLookUpInTheList:
         for kind in ("Streams", "Share", "Something-New"):
             unknown.broker.on(ListGroupsRequest, groups_are_listed(Listed("g", "Stable", kind, kind.lower())))
             lag = lag_of(unknown.client, "g")
-            assert (lag.unknown, lag.total, lag.error and lag.error.retriable) == (False, None, False), kind
+            assert (lag.no_such_group, lag.total, lag.error and lag.error.retriable) == (False, None, False), kind
             assert kind.lower() in str(lag.error)
 
     @pytest.mark.parametrize("kind", ["Classic", "Consumer"])
@@ -138,19 +138,19 @@ class TestLookUpInTheList:
     def test_a_group_with_members_that_is_not_described_yet_is_asked_again(self, unknown: Pieces) -> None:
         unknown.broker.on(ListGroupsRequest, groups_are_listed(Listed("g", "Stable", "Classic")))
         lag = lag_of(unknown.client, "g")
-        assert (lag.unknown, lag.total, lag.error and lag.error.retriable) == (False, None, True)
+        assert (lag.no_such_group, lag.total, lag.error and lag.error.retriable) == (False, None, True)
 
     def test_a_group_with_commits_that_nobody_lists_is_asked_again(self, unknown: Pieces) -> None:
         """E30"""
         unknown.broker.on(ListGroupsRequest, groups_are_listed())
         lag = lag_of(unknown.client, "g")
-        assert (lag.unknown, lag.total, lag.error and lag.error.retriable) == (False, None, True)
+        assert (lag.no_such_group, lag.total, lag.error and lag.error.retriable) == (False, None, True)
 
     def test_a_group_without_commits_that_nobody_lists_does_not_exist(self, unknown: Pieces) -> None:
         """E19"""
         unknown.broker.on(OffsetFetchRequest, commits_are({}))
         unknown.broker.on(ListGroupsRequest, groups_are_listed())
-        assert lag_of(unknown.client, "g").unknown
+        assert lag_of(unknown.client, "g").no_such_group
         with pytest.raises(ConditionFailedError, match="doesn't exist"):
             GroupsCaughtUp(("g",)).check(unknown.client)
 
@@ -173,7 +173,11 @@ class TestLookUpInTheList:
         unknown.broker.on(OffsetFetchRequest, commits_are({}))
         unknown.broker.on(ListGroupsRequest, groups_are_listed(error_code=31))
         lag = lag_of(unknown.client, "g")
-        assert (lag.unknown, lag.total, lag.error and lag.error.name) == (False, None, "CLUSTER_AUTHORIZATION_FAILED")
+        assert (lag.no_such_group, lag.total, lag.error and lag.error.name) == (
+            False,
+            None,
+            "CLUSTER_AUTHORIZATION_FAILED",
+        )
 
     @pytest.mark.parametrize("version", range(5))
     def test_brokers_that_know_no_types_know_no_groups_of_other_kinds(self, version: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.client.routing.metadata import PartitionMetadata, TopicMetadata, TopicsMetadata
-from airflow_kafka_offsets.conditions.client_calls import Ends, ask_same_logs, note_unknowable
+from airflow_kafka_offsets.conditions.client_calls import EndsOfEpochs, ask_same_logs, note_unknowable
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -33,7 +33,7 @@ def judged(
     asked: frozenset[LogEpoch] = frozenset()
     try:
         call = next(steps)
-        assert isinstance(call, Ends)
+        assert isinstance(call, EndsOfEpochs)
         asked = call.wanted
         steps.send({each: answers[each] for each in asked})
     except StopIteration as ended:

@@ -246,4 +246,4 @@ class TestKilledCoordinator:
             dead.kill()
             partner.launch()
             lag = lag_of(client, group)
-            assert (lag.unknown, lag.total) == (False, 2)
+            assert (lag.no_such_group, lag.total) == (False, 2)

@@ -93,8 +93,8 @@ class TestUnknownGroup:
         assert [each.offset for each in commits.offsets] == [None, None]
         assert not commits.has_commits
         described = description_of(client, group)
-        assert (described.is_unknown, described.kind, described.error) == (True, None, None)
-        assert (lag_of(client, group).unknown, lag_of(client, group).total) == (True, None)
+        assert (described.no_such_group, described.kind, described.error) == (True, None, None)
+        assert (lag_of(client, group).no_such_group, lag_of(client, group).total) == (True, None)
 
     def test_costs_the_groups_beside_it_nothing(
         self, client: OffsetsClient, group: str, partitions: list[TopicPartition]
@@ -103,7 +103,7 @@ class TestUnknownGroup:
         commit(client, group, dict.fromkeys(partitions, 4))
         lags = client.group_lags([group, f"{group}-misspelt"])
         assert {each.group: each.total for each in lags} == {group: 12, f"{group}-misspelt": None}
-        assert [each.group for each in client.describe_groups([group, "no-such"]) if each.is_unknown] == ["no-such"]
+        assert [each.group for each in client.describe_groups([group, "no-such"]) if each.no_such_group] == ["no-such"]
 
 
 class TestEmptyGroup:
@@ -126,7 +126,7 @@ class TestEmptyGroup:
         assert (described.state, described.members) == (EMPTY, ())
         assert described.kind is GroupKind(protocol)
         lag = lag_of(client, group)
-        assert (lag.unknown, lag.total) == (False, 6)
+        assert (lag.no_such_group, lag.total) == (False, 6)
 
 
 class TestGroupWithMembers:
@@ -159,7 +159,7 @@ class TestGroupWithMembers:
         with member(cluster, group, [topic], protocol):
             lag = lag_of(client, group)
             assert [each.status for each in lag.partitions] == [LagStatus.NO_COMMIT] * 2
-            assert (lag.unknown, lag.total) == (False, 20)
+            assert (lag.no_such_group, lag.total) == (False, 20)
 
     @BOTH_PROTOCOLS
     def test_and_nothing_to_read_is_done(
@@ -220,7 +220,7 @@ class TestForgottenCommits:
         client.delete_offsets(group, partitions).raise_for_errors()
         assert description_of(client, group).state == EMPTY
         lag = lag_of(client, group)
-        assert (lag.unknown, lag.never_committed, lag.total) == (False, True, None)
+        assert (lag.no_such_group, lag.never_committed, lag.total) == (False, True, None)
         named = lag_of(client, group, topics=[topic])
         assert ({each.status for each in named.partitions}, named.total) == ({LagStatus.NO_COMMIT}, 20)
 

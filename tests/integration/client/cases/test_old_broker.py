@@ -177,9 +177,9 @@ class TestEverythingElse:
         """E19, E21: where DescribeGroups has no version 6, and calls it Dead."""
         commit(client, group, {TopicPartition(topic, 0): 4})
         empty, unknown = description_of(client, group), description_of(client, f"{group}-misspelt")
-        assert (empty.state, empty.kind, empty.is_unknown) == (EMPTY, GroupKind.CLASSIC, False)
-        assert (unknown.is_unknown, unknown.error) == (True, None)
-        assert lag_of(client, f"{group}-misspelt").unknown
+        assert (empty.state, empty.kind, empty.no_such_group) == (EMPTY, GroupKind.CLASSIC, False)
+        assert (unknown.no_such_group, unknown.error) == (True, None)
+        assert lag_of(client, f"{group}-misspelt").no_such_group
 
     def test_members_are_described(
         self, old_broker: ZooKeeperBroker, client: OffsetsClient, topic: str, group: str

@@ -182,8 +182,8 @@ class TestHiddenGroup:
         """E19, E32"""
         secret = new_name("secret")
         commit(superuser, secret, {TopicPartition(shown, 0): 4})
-        assert not description_of(alice, secret).is_unknown
-        assert not lag_of(alice, secret).unknown
+        assert not description_of(alice, secret).no_such_group
+        assert not lag_of(alice, secret).no_such_group
 
 
 class TestTls:

@@ -91,7 +91,7 @@ class TestCompaction:
         topic, group = new_compacted_topic(cluster), new_name("group")
         lag = client.group_lags([group], topics=[topic]).lookup(group)
         assert lag is not None
-        assert lag.unknown, "a group that nobody started isn't caught up, whatever the log holds"
+        assert lag.no_such_group, "a group that nobody started isn't caught up, whatever the log holds"
         commit(client, group, {TopicPartition(topic, 0): 0})
         lag = lag_of(client, group)
         assert lag.total == 20

@@ -110,7 +110,7 @@ def described(one: Pieces) -> dict[str, str]:
 def _kind_and_state(group: GroupDescription) -> str:
     if group.error is not None:
         return group.error.name
-    return "unknown" if group.is_unknown else f"{group.kind and GroupKind(group.kind)} {group.state}"
+    return "unknown" if group.no_such_group else f"{group.kind and GroupKind(group.kind)} {group.state}"
 
 
 class TestListGroups:

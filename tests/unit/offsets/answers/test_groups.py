@@ -106,8 +106,8 @@ class TestGroupThatIsOnlyListed:
         assert unknown.retriable
 
     def test_is_not_unknown(self) -> None:
-        assert not listed(EMPTY, GroupKind.STREAMS).is_unknown
-        assert GroupDescription("g", listed=False).is_unknown
+        assert not listed(EMPTY, GroupKind.STREAMS).no_such_group
+        assert GroupDescription("g", listed=False).no_such_group
 
 
 def test_the_error_may_pass_and_says_what_to_do() -> None:

@@ -248,10 +248,10 @@ class TestClamp:
             at = boundaries.at_instant(told, listed(answer), COMMITTED)
             fresh = replace(snapshot({0: 0}, at_ms=T0 + HOUR_MS), boundaries=at)
             with pytest.raises(error) as refused:
-                boundaries.clamp(fresh, before, None, known=7)
+                boundaries.clamp(fresh, before, None, newest_known=7)
             assert refused.value.retriable is (error is OffsetsError)
             with pytest.raises(OutdatedSurveyError):
-                boundaries.clamp(fresh, before, None, known=6)
+                boundaries.clamp(fresh, before, None, newest_known=6)
 
 
 def with_topic(known: OffsetSnapshot, topic: str, offset: int) -> OffsetSnapshot:
