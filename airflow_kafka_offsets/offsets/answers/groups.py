@@ -132,8 +132,7 @@ def refuse_commits_past_end(commits: CommittedOffsets, extents: LogExtents, grou
         for commit in commits
         if commit.offset is not None
         and (extent := extents.lookup(commit.topic, commit.partition)) is not None
-        and extent.high_watermark is not None
-        and extent.high_watermark < commit.offset
+        and extent.ends_before(commit.offset)
     ]
     if past:
         raise LogTruncatedError(

@@ -38,6 +38,11 @@ class LogExtent(NamedTuple):
             return self.last_stable_offset
         return self.high_watermark
 
+    def ends_before(self, offset: int) -> bool:
+        """Whether the log is known to end before an offset. A commit there belongs to another log: the topic was
+        re-created, the log was truncated, or the commit was copied (E17)."""
+        return self.high_watermark is not None and self.high_watermark < offset
+
     @property
     def is_empty(self) -> bool:
         """Whether the log is known to be empty, even of records that aren't visible yet."""

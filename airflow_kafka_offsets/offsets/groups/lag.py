@@ -284,7 +284,7 @@ def _measure(
         return LagStatus.NO_COMMIT, max(0, end - start)  # the log may have been trimmed between the two answers
     if committed > end:  # one between last stable offset and high watermark is a read_uncommitted reader's
         assert extent.high_watermark is not None, "a commit past the end that counts is held against it"
-        if committed > extent.high_watermark:
+        if extent.ends_before(committed):
             return LagStatus.AHEAD_OF_LOG, None
     if commit.cut_at is not None:
         return LagStatus.LOG_TRUNCATED, None

@@ -110,8 +110,7 @@ class ByShift:
         doubt = self.doubts.get(TopicPartition.of(step))
         if doubt is not None:
             return step.refused("LOG_TRUNCATED", 75, f"{doubt}; instead of a shift, choose a place in the present log")
-        assert extent.high_watermark is not None, "an extent without error has both ends"
-        if step.committed_offset > extent.high_watermark:
+        if extent.ends_before(step.committed_offset):
             why = f"the group committed {step.committed_offset}, past the log's end {extent.high_watermark}: in another"
             return step.refused("OFFSET_OUT_OF_RANGE", 1, f"{why} log; instead of a shift, choose a place in this one")
         return _kept_in_log(step, step.committed_offset + self.by, extent)
