@@ -221,7 +221,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     def _run_anew(self, load: LoadTry, pinned: PinnedManifest, published: Publication | None) -> dict[str, Any]:
         attempt, note_key = new_attempt(), token_hex(16)
         mask_secret(note_key)
-        self._begin(load, pinned, attempt, note_key)
+        self._begin(load, pinned, attempt)
         submission = Submission(load, pinned, attempt, note_key, self.allow_gaps, self.connector)
         with (
             self._watched(load, pinned, attempt, note_key, published),
@@ -240,7 +240,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     def _go_on(self, load: LoadTry, earlier: EarlierDriver, published: Publication | None) -> dict[str, Any]:
         assert self._memory is not None
         pinned = load.ledger.pinned(load.ref.window, earlier.revision)
-        with self._watched(load, pinned, earlier.attempt, earlier.note_key, published):
+        with self._watched(load, pinned, earlier.attempt, None, published):
             self._memory.wait(earlier)
         return self._report(load, pinned, earlier.attempt)
 
@@ -318,11 +318,11 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
             if page:
                 context["ti"].xcom_push(key=key, value=page)
 
-    def _begin(self, load: LoadTry, pinned: PinnedManifest, attempt: str, note_key: str) -> None:
+    def _begin(self, load: LoadTry, pinned: PinnedManifest, attempt: str) -> None:
         fields = {"started_at": iso_instant(now_ms())} | load.tries.fields()
         load.ledger.window_folders.of(pinned).record_attempt(attempt, fields)
         if self._memory is not None:
-            self._memory.note(load.ref, load.tries.arguments_hash, attempt, pinned.manifest.revision, note_key)
+            self._memory.note(load.ref, load.tries.arguments_hash, attempt, pinned.manifest.revision)
 
     def _report(self, load: LoadTry, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
         tried = load.ledger.window_folders.of(pinned)

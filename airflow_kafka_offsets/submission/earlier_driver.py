@@ -4,13 +4,15 @@ it.
 Airflow's Spark provider keeps the driver's id in the task's state store. Beside it we keep the attempt and the revision
 that the driver loads, so that the retry neither begins another attempt nor reports the wrong one. We also keep a hash
 of what decides the rows, so that the retry doesn't continue with a driver that runs a transform from before a fix. All
-of it is forgotten once the driver has been seen to end, or has been told to: a task that is cleared later runs Spark
-again.
+of it is forgotten once the driver has been seen to end well, or has been told to end: a task that is cleared later runs
+Spark again.
+
+Nothing secret is kept: Airflow's REST API returns the store's values to everyone who may read the task's instances.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -33,13 +35,11 @@ class EarlierDriver:
     :param job_id: driver id, YARN application id, or namespace and pod on Kubernetes.
     :param attempt: its attempt at the window.
     :param revision: the window's revision that it loads; not the one that was resolved if only part of that was left.
-    :param note_key: the key with which it signs its note; None if no key was noted, and then its UI isn't asked.
     """
 
     job_id: str
     attempt: str
     revision: int
-    note_key: str | None = field(repr=False)
 
 
 class DriverMemory:
@@ -52,23 +52,23 @@ class DriverMemory:
         self.failed: str | None = None
         """The attempt of an earlier try, if :meth:`earlier` found that its driver has failed."""
 
-    def note(self, ref: WindowRef, arguments_hash: str, attempt: str, revision: int, note_key: str) -> None:
-        """Note an attempt before its driver is submitted. The previous driver's id is forgotten first, so an id in the
-        store always belongs to the noted attempt.
+    def note(self, ref: WindowRef, arguments_hash: str, attempt: str, revision: int) -> None:
+        """Note an attempt before its driver is submitted. The previous driver is forgotten first, so an id in the store
+        always belongs to the noted attempt.
 
         :param arguments_hash: of what decides which rows the driver writes; see :class:`~.tries.Tries`.
         """
         self.forget()
         if self._store is not None:
-            noted = {"attempt": attempt, "revision": revision, "note_key": note_key}
+            noted = {"attempt": attempt, "revision": revision}
             self._store.set(_ATTEMPT, noted | _wanted(ref, arguments_hash))
 
     def forget(self) -> None:
-        """Forget the driver, so that no later try continues with it."""
+        """Forget the driver and its attempt, so that no later try continues with it."""
         if self._store is None:
             return
         # Kubernetes: the last driver's final status, which the provider would take for the next driver's.
-        for key in (self._task.external_id_key, K8S_DRIVER_STATUS_KEY):
+        for key in (self._task.external_id_key, K8S_DRIVER_STATUS_KEY, _ATTEMPT):
             self._store.delete(key)
 
     def earlier(self, ref: WindowRef, arguments_hash: str) -> EarlierDriver | None:
@@ -97,7 +97,7 @@ class DriverMemory:
             self._task.log.warning("Driver %s of an earlier try is %s: submitting another", job_id, status)
             self.failed = None if status == UNKNOWN else str(noted["attempt"])
             return None
-        driver = EarlierDriver(str(job_id), str(noted["attempt"]), int(noted["revision"]), noted.get("note_key"))
+        driver = EarlierDriver(str(job_id), str(noted["attempt"]), int(noted["revision"]))
         self._task.log.info(
             "Continuing with driver %s (%s) of an earlier try, attempt %s", job_id, status, driver.attempt
         )

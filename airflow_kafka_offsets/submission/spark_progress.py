@@ -40,7 +40,8 @@ OnFound = Callable[[SparkApplication], None]
 class Watched:
     """The driver that the load waits for.
 
-    :param note_key: the key with which it signs its note; None if unknown, and then its UI isn't asked.
+    :param note_key: the key with which it signs its note; None for a driver of an earlier try, whose key isn't kept:
+        its UI isn't asked.
     :param on_yarn: its UI redirects to the ResourceManager's proxy.
     """
 
@@ -138,14 +139,19 @@ def _watch(ended: Event, folder: WindowFolder, watched: Watched, log: Any, on_fo
         with suppress(Exception):
             on_found(application)
         if application.ui is None:
-            why = "has no UI (spark.ui.enabled=false), or its note in the ledger isn't signed by this load's driver"
-            log.info("No progress: Spark application %s %s", application.id, why)
+            log.info("No progress: Spark application %s %s", application.id, _why_unasked(watched))
             return
         log.info("Spark application %s is running; its UI is %s", application.id, application.ui)
         with _rest_api(application.ui, application.id, redirected=watched.on_yarn) as spark:
             _follow(ended, StageTeller(spark, log), log)
     except Exception as error:  # of any kind: a load must not fail for lack of progress
         log.info("No progress of the load will be shown: %r", error)
+
+
+def _why_unasked(watched: Watched) -> str:
+    if watched.note_key is None:
+        return "was submitted by an earlier try, and the key that vouches for its UI's address isn't kept"
+    return "has no UI (spark.ui.enabled=false), or its note in the ledger isn't signed by this load's driver"
 
 
 def _application(ended: Event, folder: WindowFolder, watched: Watched, log: Any) -> SparkApplication | None:

@@ -90,7 +90,7 @@ class TestStandalone:
     ) -> EarlierDriver | None:
         """What a retry goes on with, by what the masters say."""
         memory, port = DriverMemory(task, context), 0
-        memory.note(REF, "hash", "a-1", revision=2, note_key="key")
+        memory.note(REF, "hash", "a-1", revision=2)
         context["task_state_store"].set(task.external_id_key, DRIVER)
         with ExitStack() as masters:
             for number, answer in enumerate(answers, 1):
@@ -102,20 +102,7 @@ class TestStandalone:
         self, task: KafkaSparkSubmitOperator, context: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         driver = self.found(task, context, monkeypatch, IN_STANDBY, RUNNING)
-        assert driver == EarlierDriver(DRIVER, "a-1", revision=2, note_key="key")
-
-    def test_one_whose_key_was_never_noted_is_gone_on_with_too(
-        self, task: KafkaSparkSubmitOperator, context: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Without its UI: nobody vouches for the address."""
-        memory = DriverMemory(task, context)
-        memory.note(REF, "hash", "a-1", revision=2, note_key="key")
-        del context["task_state_store"]["kafka_offsets_attempt"]["note_key"]
-        context["task_state_store"].set(task.external_id_key, DRIVER)
-        with master(RUNNING, "127.0.0.1", 0) as port:
-            connect(monkeypatch, port)
-            driver = memory.earlier(REF, "hash")
-        assert driver == EarlierDriver(DRIVER, "a-1", revision=2, note_key=None)
+        assert driver == EarlierDriver(DRIVER, "a-1", revision=2)
 
     @pytest.mark.parametrize("answers", [(NEVER_HEARD_OF_IT, IN_STANDBY), (IN_STANDBY, NEVER_HEARD_OF_IT)])
     def test_one_that_the_master_alive_has_never_heard_of_is_not_waited_for(
@@ -140,10 +127,24 @@ class TestForgetting:
     ) -> None:
         """It may be seen running for a while still."""
         task._memory = DriverMemory(task, context)
-        task._memory.note(REF, "hash", "a-1", revision=1, note_key="key")
+        task._memory.note(REF, "hash", "a-1", revision=1)
         context["task_state_store"].set(task.external_id_key, DRIVER)
         task.on_kill()
         assert task._memory.earlier(REF, "hash") is None
+        assert context["task_state_store"] == {}
+
+    def test_a_driver_that_has_ended_leaves_nothing_behind(self, task: KafkaSparkSubmitOperator, context: Any) -> None:
+        memory = DriverMemory(task, context)
+        memory.note(REF, "hash", "a-1", revision=1)
+        context["task_state_store"].set(task.external_id_key, DRIVER)
+        memory.forget()
+        assert context["task_state_store"] == {}
+
+    def test_nothing_is_kept_that_vouches_for_a_driver(self, task: KafkaSparkSubmitOperator, context: Any) -> None:
+        """Airflow shows the store's values to whoever may see the task."""
+        DriverMemory(task, context).note(REF, "hash", "a-1", revision=1)
+        (noted,) = context["task_state_store"].values()
+        assert noted == {"attempt": "a-1", "revision": 1, "window": "w", "sha256": "00", "arguments_hash": "hash"}
 
     def test_a_store_that_is_out_of_reach_then_is_logged(
         self, task: KafkaSparkSubmitOperator, context: Any, capsys: pytest.CaptureFixture[str]
@@ -158,5 +159,5 @@ class TestForgetting:
 
     def test_without_durable_nothing_is_remembered(self, context: Any) -> None:
         task = KafkaSparkSubmitOperator(task_id="t", window={}, durable=False)
-        DriverMemory(task, context).note(REF, "hash", "a-1", revision=1, note_key="key")
+        DriverMemory(task, context).note(REF, "hash", "a-1", revision=1)
         assert context["task_state_store"] == {}

@@ -253,6 +253,16 @@ class TestAddress:
         assert asked == []
         assert {each.ui for each in found} == {None}
 
+    def test_a_driver_of_an_earlier_try_isnt_asked_as_its_key_is_gone(
+        self, folder: WindowFolder, note: Callable[..., None], impatient: None, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        asked: list[str] = []
+        with serving("[]", asked=asked) as ui:
+            note(ui)
+            with progress_told(folder, replace(DRIVER, note_key=None), LOG, lambda _: None):
+                until(lambda: "app-1 was submitted by an earlier try" in caplog.text)
+        assert asked == []
+
     @pytest.mark.parametrize(
         "ui", ["javascript:alert(1)", "file:///etc/passwd", "http://user:word@host/", "http://", "http://[", "//host"]
     )
