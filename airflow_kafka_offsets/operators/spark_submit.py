@@ -35,8 +35,10 @@ from airflow_kafka_offsets.submission.driver_status import (
     require_deferrable,
 )
 from airflow_kafka_offsets.submission.earlier_driver import DriverMemory, EarlierDriver
+from airflow_kafka_offsets.submission.given_confs import GivenConfs
 from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submission
 from airflow_kafka_offsets.submission.spark_failure import noted_failure, spark_failure
+from airflow_kafka_offsets.submission.spark_program import SparkProgram
 from airflow_kafka_offsets.submission.spark_progress import Watched, progress_told
 from airflow_kafka_offsets.submission.tries import LoadTry, Tries, load_report, report_line
 from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
@@ -69,8 +71,9 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         naming exact counts, or ``load_rest``: load the rest as the window's next revision, whose manifest records the
         loss.
     :param allow_gaps: the topics may have offsets without a record, such as transactions leave.
-    :param connector: ``auto`` adds Spark's Kafka connector to ``packages``, in the version of the installed
-        ``spark-submit``; None (default) leaves it to ``packages``, ``jars`` or the cluster.
+    :param connector: ``auto`` adds Spark's Kafka connector, in the version of the installed ``spark-submit``, to
+        ``packages`` or, without them, to the user's conf ``spark.jars.packages``; None (default) leaves it to
+        ``packages``, ``jars`` or the cluster.
     :param deferrable: in cluster mode, wait for the driver on the triggerer instead of a worker: for the driver's notes
         in the ledger, and for its status on the cluster. On YARN it needs ``yarn_track_via_rm_api=True``, on Kubernetes
         ``track_driver_via_k8s_api=True``.
@@ -149,8 +152,10 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
         """What this task loads and how, and where its driver runs."""
         ref = WindowRef.from_json(self.window)
         kafka, ledger, spark = KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self._get_hook()._connection
-        place, tries = DriverPlace.of(spark, self.conf or {}), Tries.of(context, self)
-        return LoadTry(context, ref, ledger, kafka, self.on_data_loss, spark, place, tries)
+        program = SparkProgram(spark["spark_binary"], self.env_vars or {})
+        given = GivenConfs.of(self, program)
+        place, tries = DriverPlace.of(spark, given), Tries.of(context, self)
+        return LoadTry(context, ref, ledger, kafka, self.on_data_loss, spark, program, given, place, tries)
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
         """Wait for the submitted driver, on this worker or on the triggerer."""
@@ -231,7 +236,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
             try:
                 super().execute(load.context)
             except Exception as error:
-                submission.program(self).explain(error, self._printed())
+                load.program.explain(error, self._printed())
                 raise
             finally:
                 self._arguments = None

@@ -32,7 +32,7 @@ from airflow.sdk.log import mask_secret
 from airflow_kafka_offsets.compat.spark_provider import refuse_unfollowed_driver
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.conf import SECRETS, SECRETS_VARIABLE, secrets_text
-from airflow_kafka_offsets.submission.spark_program import SparkProgram
+from airflow_kafka_offsets.submission.given_confs import GivenConfs
 
 KUBERNETES_SECRET = f"spark.kubernetes.driver.secretKeyRef.{SECRETS_VARIABLE}"
 """Conf with which Kubernetes gives the driver a secret: ``<name of the secret>:<key>``."""
@@ -50,14 +50,16 @@ class DriverPlace(Enum):
     KUBERNETES = auto()
 
     @classmethod
-    def of(cls, connection: Mapping[str, Any], confs: Mapping[str, str]) -> DriverPlace:
+    def of(cls, connection: Mapping[str, Any], given: GivenConfs) -> DriverPlace:
         """Read a Spark connection, as the provider gives it; refuse a deploy mode that Airflow wouldn't know about, or
         that the master can't do, and a driver that the provider couldn't ask about."""
         master, deploy_mode = connection["master"], connection["deploy_mode"]
-        if deploy_mode is None and str(confs.get(_DEPLOY_MODE, "client")) != "client":
+        wanted = given.confs.get(_DEPLOY_MODE, "client")
+        if deploy_mode is None and wanted != "client":
             raise ConfigurationError(
-                f"The conf {_DEPLOY_MODE}={confs[_DEPLOY_MODE]} deploys the driver without Airflow knowing. "
-                "Use the operator's deploy_mode= or the Spark connection's extra deploy-mode instead."
+                f"The conf {_DEPLOY_MODE}={wanted} deploys the driver without Airflow knowing. Use the operator's "
+                "deploy_mode= or the Spark connection's extra deploy-mode instead, which override it. It is set in "
+                f"{given.source(_DEPLOY_MODE)}."
             )
         if deploy_mode != "cluster":
             return cls.HERE
@@ -113,19 +115,10 @@ class SecretWay:
 
 
 @contextmanager
-def secrets_on_their_way(
-    place: DriverPlace,
-    secret: Mapping[str, str],
-    confs: Mapping[str, str],
-    properties_file: str | None,
-    program: SparkProgram,
-) -> Iterator[SecretWay]:
+def secrets_on_their_way(place: DriverPlace, secret: Mapping[str, str], given: GivenConfs) -> Iterator[SecretWay]:
     """Have the credentials ready for the driver while the block submits.
 
     :param secret: options of the Kafka reader that nobody may see; empty for a connection without credentials.
-    :param confs: the user's confs.
-    :param properties_file: the user's properties file; None if there is none.
-    :param program: what submits; its defaults apply without a properties file.
     :raises ConfigurationError: when there is no safe way; it names one that the user has.
     """
     if not secret:
@@ -135,15 +128,14 @@ def secrets_on_their_way(
     for value in (text, *secret.values()):
         mask_secret(value)
     if place is DriverPlace.YARN:
-        base = Path(properties_file) if properties_file else program.defaults()
-        with _private_properties({SECRETS: text}, base) as path:
+        with _private_properties({SECRETS: text}, given.file) as path:
             yield SecretWay(properties_file=path)
     elif place is DriverPlace.KUBERNETES:
-        _require_kubernetes_secret(confs)
+        _require_kubernetes_secret(given.confs)
         yield SecretWay()
     else:
         with _variable(text):
-            yield SecretWay(_without_rest(confs) if place is DriverPlace.STANDALONE else {})
+            yield SecretWay(_without_rest(given.in_task) if place is DriverPlace.STANDALONE else {})
 
 
 def _require_kubernetes_secret(confs: Mapping[str, str]) -> None:
@@ -157,8 +149,11 @@ def _require_kubernetes_secret(confs: Mapping[str, str]) -> None:
 
 
 def _without_rest(confs: Mapping[str, str]) -> dict[str, str]:
-    """Spark's REST submission drops every variable whose name doesn't begin with SPARK_."""
-    if str(confs.get(_REST, "false")).lower() == "true":  # a user may give a bool
+    """Spark's REST submission drops every variable whose name doesn't begin with SPARK_.
+
+    :param confs: the task's own. A file that allows REST may be the master's too: for the submission it is overridden.
+    """
+    if confs.get(_REST, "false").lower() == "true":
         raise ConfigurationError(
             "The Kafka connection has credentials, which would not reach the driver with the conf "
             f"{_REST}=true: Spark's REST submission doesn't pass them on. Leave it out, and let the "

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from pathlib import Path
 from typing import Any, Literal
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -36,7 +33,8 @@ from airflow_kafka_offsets.submission.driver_bundle import (
     stored_bundle,
 )
 from airflow_kafka_offsets.submission.driver_place import secrets_on_their_way
-from airflow_kafka_offsets.submission.spark_program import SparkProgram, names_connector
+from airflow_kafka_offsets.submission.given_confs import not_given
+from airflow_kafka_offsets.submission.spark_program import names_connector
 from airflow_kafka_offsets.submission.tries import LoadTry
 
 log = logging.getLogger(__name__)
@@ -46,6 +44,8 @@ ConnectorChoice = Literal["auto"]
 _LOG_LEVEL = "spark.log.level"
 """From Spark 3.5 on. It applies where a session runs. What spark-submit itself says about drivers, applications and
 pods, which the provider looks for, comes from a process without a session."""
+PACKAGES = "spark.jars.packages"
+_JARS = "spark.jars"
 _USERS_FIRST = "spark.driver.userClassPathFirst"
 _DRIVER_JAVA = "spark.driver.extraJavaOptions"
 _OPENED = (
@@ -61,9 +61,6 @@ _JAVA_MODULES = " ".join(
         "-Djdk.reflect.useDirectMethodHandle=false",
     )
 )
-_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t\f]*")
-_CONF = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*(.*)")
-_ESCAPED, _CONTROLS = re.compile(r"\\(.)"), {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _EARLIER_WINDOWS = 3
 """How many windows, this one among them, are searched for the size of a record: the newest may be empty, or not loaded
 yet."""
@@ -73,7 +70,7 @@ yet."""
 class SparkArguments:
     """What is submitted instead of a task's own arguments; the task itself isn't changed.
 
-    :param defaults: confs that the user's confs override.
+    :param defaults: confs that the user's confs override; none that his properties file sets.
     :param confs: confs that override the user's.
     :param properties_file, application, application_args, java_class, py_files, packages: as for
         ``SparkSubmitOperator``.
@@ -108,7 +105,7 @@ class Submission:
     :param pinned: the manifest to load.
     :param note_key: the key with which its driver signs its note.
     :param allow_gaps: the topics may have offsets without a record.
-    :param connector: whether Spark's Kafka connector is added to the task's packages.
+    :param connector: whether Spark's Kafka connector is added to the user's packages.
     """
 
     load: LoadTry
@@ -118,103 +115,85 @@ class Submission:
     allow_gaps: bool
     connector: ConnectorChoice | None
 
-    def program(self, task: SparkSubmitOperator) -> SparkProgram:
-        """The program that submits it."""
-        return SparkProgram(self.load.spark["spark_binary"], task.env_vars or {})
-
     @contextmanager
     def arguments(self, task: SparkSubmitOperator) -> Iterator[SparkArguments]:
         """A task's arguments plus everything that the driver needs, which exists until the block ends."""
-        kafka = self.load.kafka.java_settings()
+        load, kafka = self.load, self.load.kafka.java_settings()
         named = {driver_conf.ATTEMPT: self.attempt, driver_conf.NOTE_KEY: self.note_key}
         own = SparkArguments(
-            self._defaults(task, kafka.plain),
-            window_confs(self.pinned, named, allow_gaps=self.allow_gaps) | self._java_options(task, kafka.plain),
+            self._defaults(kafka.plain),
+            window_confs(self.pinned, named, allow_gaps=self.allow_gaps) | self._java_options(kafka.plain),
             *(task.properties_file, task.application, task.application_args, task._java_class, task.py_files),
             self._packages(task),
         )
-        secrets = self.load.place, kafka.secret, task.conf or {}, task.properties_file, self.program(task)
-        with self._with_python_files(own, task) as own, secrets_on_their_way(*secrets) as way:
+        with self._with_python_files(own) as own, secrets_on_their_way(load.place, kafka.secret, load.given) as way:
             properties_file = way.properties_file or own.properties_file
             yield replace(own, confs={**own.confs, **way.confs}, properties_file=properties_file)
 
-    def _defaults(self, task: SparkSubmitOperator, reader: Mapping[str, str]) -> dict[str, str]:
-        own = {**self.load.place.defaults, **driver_conf.GIVEN_BACK}
-        if not self._logging_is_set(task):
-            own[_LOG_LEVEL] = "WARN"
-        if driver_conf.BYTES_PER_RECORD not in (task.conf or {}):
-            own |= record_size_conf(self.load.kafka, self.load.ledger, self.pinned.manifest)
-        return own | {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}
+    def _defaults(self, reader: Mapping[str, str]) -> dict[str, str]:
+        load, given = self.load, self.load.given
+        # A log4j2.properties sets the level too, which our conf would override.
+        quiet = {} if given.file and (given.file.parent / "log4j2.properties").is_file() else {_LOG_LEVEL: "WARN"}
+        own = {**load.place.defaults, **quiet}
+        return not_given(own, given.confs) | default_confs(
+            load.kafka, load.ledger, self.pinned.manifest, reader, given.confs
+        )
 
-    def _java_options(self, task: SparkSubmitOperator, reader: Mapping[str, str]) -> dict[str, str]:
+    def _java_options(self, reader: Mapping[str, str]) -> dict[str, str]:
         """The confs with the Java options of driver and executors, appended to the user's own options."""
-        jar = self.load.place.takes_a_jar_alone
-        given = self._given(task) if jar or TOKEN_ENDPOINT in reader else {}
+        given = self.load.given.confs
         options = token_endpoint_allowed(reader, given)
-        if jar:
+        if self.load.place.takes_a_jar_alone:
             options[_DRIVER_JAVA] = f"{(given | options).get(_DRIVER_JAVA, '')} {_JAVA_MODULES}".strip()
         return options
 
-    def _given(self, task: SparkSubmitOperator) -> dict[str, str]:
-        """The user's own confs: from the file that ``spark-submit`` reads, and from the task."""
-        file = self._properties(task)
-        return (confs_in(file.read_text()) if file else {}) | dict(task.conf or {})
-
     def _packages(self, task: SparkSubmitOperator) -> str | None:
-        """The task's packages, plus the Kafka connector if it was requested.
+        """The task's packages; with the Kafka connector, if it was requested, all of the user's packages: Spark doesn't
+        read the conf then.
 
         :raises ConfigurationError: when the given connector is another Spark's, when nobody can tell which connector is
             needed, or when it would not reach the executors.
         """
-        program, packages = self.program(task), task.packages
-        program.refuse_mixed()
-        named = packages, self._given(task).get("spark.jars.packages")
-        alone = (self.connector is not None or names_connector(*named)) and not names_connector(task.jars)
-        if self.load.place.takes_a_jar_alone and alone:
+        load, given = self.load, self.load.given.confs
+        load.program.refuse_mixed()
+        packages, jars = task.packages or given.get(PACKAGES), task.jars or given.get(_JARS)
+        alone = (self.connector is not None or names_connector(packages)) and not names_connector(jars)
+        if load.place.takes_a_jar_alone and alone:
             raise ConfigurationError(
                 "On a standalone cluster in deploy mode cluster, Spark gives packages only to the driver, and the "
                 "executors don't find the Kafka connector: name its jars in jars=, as URIs that every node can reach, "
                 "and leave connector= and the package out. Or use deploy mode client."
             )
-        if self.connector is None and not names_connector(packages, task.jars):
-            return packages
-        release = program.release(ask=self.connector == "auto")
-        if self.connector == "auto":
-            if release is None:
-                raise ConfigurationError(
-                    f"The Spark version of {program.binary} is unknown: there is no spark-core jar beside it, and "
-                    "--version doesn't tell. Name its Kafka connector in packages= instead."
-                )
-            packages = ",".join(filter(None, (packages, release.connector)))
-        if release is not None and self.load.place.runs_this_spark:
-            release.refuse_other(packages, task.jars)
-        return packages
-
-    def _logging_is_set(self, task: SparkSubmitOperator) -> bool:
-        """Whether the user's own files set Spark's log level: our conf would override them."""
-        file = self._properties(task)
-        return file is not None and (_LOG_LEVEL in file.read_text() or (file.parent / "log4j2.properties").is_file())
-
-    def _properties(self, task: SparkSubmitOperator) -> Path | None:
-        """The file with the user's confs; None if there is none, or if it can't be read: ``spark-submit`` says why."""
-        file = Path(task.properties_file) if task.properties_file else self.program(task).defaults()
-        return file if file is not None and file.is_file() and os.access(file, os.R_OK) else None
+        if self.connector is None and not names_connector(packages, jars):
+            return task.packages
+        release = load.program.release(ask=self.connector == "auto")
+        if release is not None and load.place.runs_this_spark:
+            release.refuse_other(packages, jars)
+        if self.connector is None:
+            return task.packages
+        if release is None:
+            raise ConfigurationError(
+                f"The Spark version of {load.program.binary} is unknown: there is no spark-core jar beside it, and "
+                "--version doesn't tell. Name its Kafka connector in packages= instead."
+            )
+        return ",".join(release.with_connector(packages))
 
     @contextmanager
-    def _with_python_files(self, own: SparkArguments, task: SparkSubmitOperator) -> Iterator[SparkArguments]:
+    def _with_python_files(self, own: SparkArguments) -> Iterator[SparkArguments]:
         """Put this package's bundle and the application where the driver can get them."""
         if self.load.place.takes_a_jar_alone and own.application.endswith(".py"):
-            yield self._as_one_file(own, task)
+            yield self._as_one_file(own)
             return
         with driver_bundle() as bundle:
             yield replace(own, py_files=",".join(filter(None, (own.py_files, bundle))))
 
-    def _as_one_file(self, own: SparkArguments, task: SparkSubmitOperator) -> SparkArguments:
+    def _as_one_file(self, own: SparkArguments) -> SparkArguments:
         """The jar is our zip, and the class to run is Spark's own, with which ``spark-submit`` starts Python too."""
-        if str((task.conf or {}).get(_USERS_FIRST, "false")).lower() == "true":
+        if self.load.given.is_true(_USERS_FIRST):
             raise ConfigurationError(
                 f"The conf {_USERS_FIRST}=true would have the driver load Spark's own classes from the folder drivers "
-                "in the ledger before they have been checked. Leave it out, or use the deploy mode client."
+                "in the ledger before they have been checked. Leave it out, or use the deploy mode client. It is set "
+                f"in {self.load.given.source(_USERS_FIRST)}."
             )
         content = application_bundle(own.application, own.py_files)
         jar = stored_bundle(self.load.ledger, content)
@@ -232,16 +211,21 @@ def window_confs(pinned: PinnedManifest, named: Mapping[str, str], *, allow_gaps
     return confs | dict(named)
 
 
-def confs_in(properties: str) -> dict[str, str]:
-    """The confs in the text of a ``spark-defaults.conf``, which Spark reads as ``java.util.Properties``: on each line a
-    name and a value, separated by blanks, ``=`` or ``:``. A backslash continues a line, or escapes a character."""
-    lines = (line.strip() for line in _CONTINUED.sub(r"\1", properties).splitlines())
-    pairs = (_CONF.fullmatch(line) for line in lines if line and line[0] not in "#!")
-    return {_unescaped(pair[1]): _unescaped(pair[2]) for pair in pairs if pair is not None and pair[2]}
+def default_confs(
+    kafka: KafkaOffsetsHook,
+    ledger: Ledger,
+    manifest: Manifest,
+    reader: Mapping[str, str],
+    given: Mapping[str, str],
+) -> dict[str, str]:
+    """The confs of every load that the user's confs override, without those that he gives himself.
 
-
-def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: _CONTROLS.get(found[1], found[1]), text)
+    :param reader: options of the Kafka reader that aren't secret.
+    :param given: the user's confs.
+    """
+    size = {} if driver_conf.BYTES_PER_RECORD in given else record_size_conf(kafka, ledger, manifest)
+    read_by = {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}
+    return not_given({**driver_conf.GIVEN_BACK, **size, **read_by}, given)
 
 
 def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

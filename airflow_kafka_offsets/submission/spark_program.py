@@ -38,6 +38,11 @@ class SparkRelease:
         """Maven coordinates of its Kafka connector."""
         return f"org.apache.spark:spark-sql-kafka-0-10_{self.scala}:{self.version}"
 
+    def with_connector(self, packages: str | None) -> list[str]:
+        """Comma-separated packages, or None, and its Kafka connector, each once."""
+        given = map(str.strip, (packages or "").split(","))
+        return list(dict.fromkeys([*filter(None, given), self.connector]))
+
     def refuse_other(self, *named: str | None) -> None:
         """Refuse another Spark's Kafka connector among packages and jars: it would fail later, with Java errors about
         methods and classes."""

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -29,6 +29,8 @@ from airflow_kafka_offsets.pipelines.preflight import readable
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, left_to_publish, publish
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.submission.driver_place import DriverPlace
+from airflow_kafka_offsets.submission.given_confs import GivenConfs
+from airflow_kafka_offsets.submission.spark_program import SparkProgram
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -127,6 +129,8 @@ class LoadTry:
 
     :param ref: the resolved window.
     :param spark: the Spark connection, as the provider reads it.
+    :param program: what submits.
+    :param given: the user's own confs.
     :param tries: this try and those before it.
     """
 
@@ -136,6 +140,8 @@ class LoadTry:
     kafka: KafkaOffsetsHook
     on_data_loss: DataLossPolicy
     spark: Mapping[str, Any]
+    program: SparkProgram = field(repr=False)
+    given: GivenConfs
     place: DriverPlace
     tries: Tries
 

@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.conf import SECRETS_VARIABLE, RunConf, secrets_text
 from airflow_kafka_offsets.submission.driver_place import DriverPlace, secrets_on_their_way
-from airflow_kafka_offsets.submission.spark_program import SparkProgram
+from airflow_kafka_offsets.submission.given_confs import GivenConfs
 
 SECRET = {"kafka.sasl.jaas.config": 'required username="u" password="$HOME `id` \\" hunter2";'}
 TEXT = secrets_text(SECRET)
@@ -34,25 +34,25 @@ class TestDriverPlace:
         ],
     )
     def test_who_starts_it(self, master: str, deploy_mode: str | None, place: DriverPlace) -> None:
-        assert DriverPlace.of(connection(master, deploy_mode), {}) is place
+        assert DriverPlace.of(connection(master, deploy_mode), GivenConfs()) is place
 
     def test_a_deploy_mode_among_the_confs_would_go_unseen(self) -> None:
         with pytest.raises(ConfigurationError, match=r"spark\.submit\.deployMode=cluster .* deploy_mode="):
-            DriverPlace.of(connection("yarn", None), {"spark.submit.deployMode": "cluster"})
+            DriverPlace.of(connection("yarn", None), GivenConfs(in_task={"spark.submit.deployMode": "cluster"}))
 
     def test_a_master_without_cluster_mode_is_named(self) -> None:
         with pytest.raises(ConfigurationError, match=r"can't be deployed to local\[2\]"):
-            DriverPlace.of(connection("local[2]", "cluster"), {})
+            DriverPlace.of(connection("local[2]", "cluster"), GivenConfs())
 
 
 class TestEnvironment:
     def test_the_variable_is_there_while_it_is_submitted_and_not_after(self) -> None:
-        with secrets_on_their_way(DriverPlace.HERE, SECRET, {}, None, SparkProgram()) as way:
+        with secrets_on_their_way(DriverPlace.HERE, SECRET, GivenConfs()) as way:
             assert (os.environ[SECRETS_VARIABLE], dict(way.confs), way.properties_file) == (TEXT, {}, None)
         assert SECRETS_VARIABLE not in os.environ
 
     def test_a_standalone_cluster_is_not_asked_by_rest_which_would_drop_it(self) -> None:
-        with secrets_on_their_way(DriverPlace.STANDALONE, SECRET, {}, None, SparkProgram()) as way:
+        with secrets_on_their_way(DriverPlace.STANDALONE, SECRET, GivenConfs()) as way:
             assert dict(way.confs) == {"spark.master.rest.enabled": "false"}
 
     def test_a_user_who_wants_rest_is_told(self) -> None:
@@ -61,20 +61,35 @@ class TestEnvironment:
             pytest.raises(
                 ConfigurationError, match=r"would not reach the driver with the conf spark\.master\.rest\.enabled=true"
             ),
-            secrets_on_their_way(DriverPlace.STANDALONE, SECRET, wanted, None, SparkProgram()),
+            secrets_on_their_way(DriverPlace.STANDALONE, SECRET, GivenConfs(in_task=wanted)),
         ):
             pass
 
-    def test_a_user_who_does_without_it_may_say_so_in_python(self) -> None:
-        with secrets_on_their_way(
-            DriverPlace.STANDALONE, SECRET, {"spark.master.rest.enabled": False}, None, SparkProgram()
-        ) as way:  # type: ignore[dict-item]
+    def test_a_file_that_is_the_masters_too_is_overridden(self) -> None:
+        given = GivenConfs(Path("/spark/conf/spark-defaults.conf"), {"spark.master.rest.enabled": "true"})
+        with secrets_on_their_way(DriverPlace.STANDALONE, SECRET, given) as way:
             assert dict(way.confs) == {"spark.master.rest.enabled": "false"}
 
     @pytest.mark.parametrize("place", list(DriverPlace))
     def test_a_connection_without_credentials_needs_nothing(self, place: DriverPlace) -> None:
-        with secrets_on_their_way(place, {}, {}, "/mine.conf", SparkProgram()) as way:
+        with secrets_on_their_way(place, {}, GivenConfs(Path("/mine.conf"))) as way:
             assert (SECRETS_VARIABLE in os.environ, dict(way.confs), way.properties_file) == (False, {}, None)
+
+
+class TestKubernetesSecret:
+    NAMED = {"spark.kubernetes.driver.secretKeyRef.KAFKA_OFFSETS_SECRETS": "kafka-loader:options"}
+
+    @pytest.mark.parametrize("given", [GivenConfs(in_file=NAMED), GivenConfs(in_task=NAMED)], ids=["file", "task"])
+    def test_may_be_named_in_the_task_or_in_the_file(self, given: GivenConfs) -> None:
+        with secrets_on_their_way(DriverPlace.KUBERNETES, SECRET, given) as way:
+            assert (SECRETS_VARIABLE in os.environ, dict(way.confs), way.properties_file) == (False, {}, None)
+
+    def test_is_asked_for(self) -> None:
+        with (
+            pytest.raises(ConfigurationError, match="Put them into a Kubernetes secret"),
+            secrets_on_their_way(DriverPlace.KUBERNETES, SECRET, GivenConfs()),
+        ):
+            pass
 
 
 class TestPropertiesFile:
@@ -89,7 +104,7 @@ class TestPropertiesFile:
     def test_the_users_own_lines_stay_in_force(self, tmp_path: Path) -> None:
         own = tmp_path / "own.conf"
         own.write_text("spark.executor.cores 4")  # without an end of line
-        with secrets_on_their_way(DriverPlace.YARN, SECRET, {}, str(own), SparkProgram()) as way:
+        with secrets_on_their_way(DriverPlace.YARN, SECRET, GivenConfs(own)) as way:
             assert way.properties_file is not None
             lines = Path(way.properties_file).read_text().splitlines()
         assert lines == ["spark.executor.cores 4", f"spark.kafkaOffsets.secrets {TEXT}"]

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.submission.spark_arguments import SparkArguments, confs_in, token_endpoint_allowed
+from airflow_kafka_offsets.submission.spark_arguments import SparkArguments, token_endpoint_allowed
 
 
 class TestHook:
@@ -72,11 +72,3 @@ class TestTokenEndpoint:
 
     def test_other_logins_need_nothing(self) -> None:
         assert token_endpoint_allowed({"kafka.sasl.mechanism": "PLAIN"}, {}) == {}
-
-
-def test_a_properties_file_is_read_as_spark_submit_reads_it() -> None:
-    text = "# ours\n\nspark.a  -Xss4m -Dx=y\nspark.b = 2\nspark.c=three = 3\n spark.d\t4 \nspark.e\n"
-    assert confs_in(text) == {"spark.a": "-Xss4m -Dx=y", "spark.b": "2", "spark.c": "three = 3", "spark.d": "4"}
-    text = "spark.a -Xss4m \\\n    -Dfoo=bar\nspark.b:2\nspark\\:c = C\\:\\\\d\nspark.d 4\\\\\nspark.e 5"
-    found = {"spark.a": "-Xss4m -Dfoo=bar", "spark.b": "2", "spark:c": "C:\\d", "spark.d": "4\\", "spark.e": "5"}
-    assert confs_in(text) == found

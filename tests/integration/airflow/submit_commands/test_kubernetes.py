@@ -111,7 +111,7 @@ class TestKubernetes:
         told = confs(broker, window, result["attempt"])
         own = [f"{name}={value}" for name, value in self.OWN.items()]
         assert words == [
-            *("--master", "k8s://https://kubernetes.default.svc:443", *GIVEN_BACK, *QUIET),
+            *("--master", "k8s://https://kubernetes.default.svc:443", *QUIET, *GIVEN_BACK),
             *as_words([*told[:3], *own, *told[3:], "spark.kubernetes.submission.waitAppCompletion=false"]),
             *("--conf", "spark.kubernetes.namespace=etl", "--py-files", bundle, "--packages", CONNECTOR),
             *("--name", "arrow-spark", "--deploy-mode", "cluster"),

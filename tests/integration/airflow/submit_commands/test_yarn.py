@@ -137,7 +137,7 @@ class TestYarn:
         file, bundle = (words[words.index(name) + 1] for name in ("--properties-file", "--py-files"))
         told = confs(broker, window, result["attempt"])
         assert words == [
-            *("--master", "yarn", "--conf", "spark.yarn.maxAppAttempts=1", *GIVEN_BACK, *QUIET),
+            *("--master", "yarn", "--conf", "spark.yarn.maxAppAttempts=1", *QUIET, *GIVEN_BACK),
             *as_words([*told[:3], "spark.executor.cores=2", *told[3:], "spark.yarn.submit.waitAppCompletion=false"]),
             *("--properties-file", file, "--py-files", bundle, "--packages", CONNECTOR),
             *("--name", "arrow-spark", "--deploy-mode", "cluster"),

@@ -1,0 +1,83 @@
+"""The user's own confs: those of the one file that ``spark-submit`` reads, and those of the task, which override them.
+
+Everything that is passed with ``--conf`` overrides the file. So what the user gives is left out of our defaults, and
+guards look here, not at the task alone. The file may hold secrets: its values stay in it, except Java options and
+packages that ours are appended to.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from airflow_kafka_offsets.submission.spark_program import SparkProgram
+
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t\f]*")
+_CONF = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*(.*)")
+_ESCAPED, _CONTROLS = re.compile(r"\\(.)"), {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+@dataclass(frozen=True, slots=True)
+class GivenConfs:
+    """What a user gives for one submission.
+
+    :param file: the file that ``spark-submit`` reads; None if there is none.
+    :param in_file: the file's confs; none if it can't be read, and then ``spark-submit`` says why.
+    :param in_task: the task's confs, as text. Those that OpenLineage adds when the load is submitted aren't here.
+    """
+
+    file: Path | None = None
+    in_file: Mapping[str, str] = field(default_factory=dict, repr=False)
+    in_task: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, task: SparkSubmitOperator, program: SparkProgram) -> Self:
+        """Read them.
+
+        :param program: what submits; its ``spark-defaults.conf`` applies if the task names no ``properties_file``.
+        """
+        file = Path(task.properties_file) if task.properties_file else program.defaults()
+        in_task = {name: str(value) for name, value in (task.conf or {}).items()}
+        return cls(file, confs_in(_text(file)), in_task)
+
+    @property
+    def confs(self) -> dict[str, str]:
+        """All confs, as Spark sees them."""
+        return {**self.in_file, **self.in_task}
+
+    def is_true(self, name: str) -> bool:
+        """Whether a conf is set to true."""
+        return self.confs.get(name, "false").lower() == "true"
+
+    def source(self, name: str) -> str:
+        """For messages: where a conf is set."""
+        return "conf=" if name in self.in_task else str(self.file)
+
+
+def not_given(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Our defaults, without those that the user sets."""
+    return {name: value for name, value in own.items() if name not in given}
+
+
+def confs_in(properties: str) -> dict[str, str]:
+    """The confs in the text of a ``spark-defaults.conf``, which Spark reads as ``java.util.Properties``: on each line a
+    name and a value, separated by blanks, ``=`` or ``:``. A backslash continues a line, or escapes a character."""
+    lines = (line.strip() for line in _CONTINUED.sub(r"\1", properties).splitlines())
+    pairs = (_CONF.fullmatch(line) for line in lines if line and line[0] not in "#!")
+    return {_unescaped(pair[1]): _unescaped(pair[2]) for pair in pairs if pair is not None and pair[2]}
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda found: _CONTROLS.get(found[1], found[1]), text)
+
+
+def _text(file: Path | None) -> str:
+    if file is None or not file.is_file() or not os.access(file, os.R_OK):
+        return ""
+    return file.read_text(encoding="utf-8", errors="replace")
