@@ -10,10 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.spark.session.release import SparkRelease, usual_scala
 
 Result = TypeVar("Result")
-_SCALA = {"3": "2.12", "4": "2.13"}
-"""The Scala version that Spark is usually built with, by Spark's major version."""
 _EVENTS_WITHIN_MS = 60_000
 """Timeout for Spark to deliver its events, milliseconds; normally none are waiting."""
 
@@ -93,20 +92,19 @@ def drop_kept(rows: DataFrame) -> None:
 
 
 def fitting(spark: SparkSession, text: str) -> str:
-    """Fill ``{version}``, ``{minor}`` and ``{scala}`` into a text for this session, such as 4.0.0, 4.0 and 2.13. A
-    vendor's suffix to the version is left out: the public registry doesn't know it."""
-    version = spark.version.partition("-")[0]
-    return text.format(version=version, minor=".".join(version.split(".")[:2]), scala=_scala(spark))
+    """Fill ``{version}``, ``{minor}`` and ``{scala}`` into a text for this session, such as 4.0.0, 4.0 and 2.13."""
+    release = release_of(spark)
+    return text.format(version=release.version, minor=".".join(release.version.split(".")[:2]), scala=release.scala)
 
 
-def connector(spark: SparkSession) -> str:
-    """Maven coordinates of Spark's Kafka connector."""
-    return fitting(spark, "org.apache.spark:spark-sql-kafka-0-10_{scala}:{version}")
+def release_of(spark: SparkSession) -> SparkRelease:
+    """The session's release. A vendor's suffix to the version is left out: the public registry doesn't know it."""
+    return SparkRelease(spark.version.partition("-")[0], _scala(spark))
 
 
 def _scala(spark: SparkSession) -> str:
     if not isinstance(spark, SparkSession):
-        return _SCALA.get(_major(spark), "2.13")
+        return usual_scala(spark.version)
     java: Any = spark._jvm
     return ".".join(str(java.scala.util.Properties.versionNumberString()).split(".")[:2])
 

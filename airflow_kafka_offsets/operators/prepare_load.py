@@ -22,17 +22,19 @@ from airflow_kafka_offsets.pipelines.preflight import readable
 from airflow_kafka_offsets.pipelines.publisher import left_to_publish, publish
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.spark.session import conf as driver_conf
+from airflow_kafka_offsets.spark.session.release import SparkRelease, packages_in, usual_scala
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad, Program
-from airflow_kafka_offsets.submission.spark_arguments import record_size_conf, token_endpoint_allowed, window_confs
-from airflow_kafka_offsets.submission.spark_program import SparkRelease
+from airflow_kafka_offsets.submission.spark_arguments import (
+    PACKAGES,
+    default_confs,
+    token_endpoint_allowed,
+    window_confs,
+)
 from airflow_kafka_offsets.submission.tries import instance_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-
-_PACKAGES = "spark.jars.packages"
 
 _SECRET_ENDINGS = ("password", "sasl.jaas.config", "ssl.keystore.key")
 """Endings of the Kafka Java client options that hold a secret."""
@@ -151,7 +153,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         pinned = self._readable(ref, ledger, kafka, arguments_hash)
         load = driver_conf.new_attempt()
         confs = self._confs(kafka, ledger, pinned, settings.plain, load)
-        confs |= {_PACKAGES: ",".join(program.packages)} if program.packages else {}
+        confs |= {PACKAGES: ",".join(program.packages)} if program.packages else {}
         prepared = PreparedLoad(WindowRef.of(ref.ledger_root, pinned), load, confs, program)
         ledger.window_folders.of(pinned).record_attempt(load, self._note(context) | {"arguments_hash": arguments_hash})
         self.log.info("Window %s is ready to be loaded as %s", ref.window, load)
@@ -190,18 +192,16 @@ class KafkaPrepareLoadOperator(BaseOperator):
                 f"secret store give Kafka's secrets to the driver in {driver_conf.SECRETS_VARIABLE}, and keep those of "
                 "other systems in the cluster's own configuration."
             )
-        size = {} if driver_conf.BYTES_PER_RECORD in given else record_size_conf(kafka, ledger, pinned.manifest)
-        read_by = {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}
-        return {**driver_conf.GIVEN_BACK, **size, **read_by, **given, **token_endpoint_allowed(reader, given), **own}
+        defaults = default_confs(kafka, ledger, pinned.manifest, reader, given)
+        return {**defaults, **given, **token_endpoint_allowed(reader, given), **own}
 
     def _packages(self) -> list[str]:
-        given = [*self.packages, *filter(None, (self.conf or {}).get(_PACKAGES, "").split(","))]
+        given = [*self.packages, *packages_in((self.conf or {}).get(PACKAGES))]
         if self.spark_version is None:
             return given
-        scala = self.scala_version or ("2.12" if self.spark_version.startswith("3.") else "2.13")
-        release = SparkRelease(self.spark_version, scala)
+        release = SparkRelease(self.spark_version, self.scala_version or usual_scala(self.spark_version))
         release.refuse_other(*given)
-        return [*given, release.connector]
+        return release.with_connector(given)
 
     def _note(self, context: Context) -> dict[str, Any]:
         task = instance_of(context) | {"try_number": context["ti"].try_number}

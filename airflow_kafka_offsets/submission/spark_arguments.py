@@ -25,6 +25,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, month_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.session import conf as driver_conf
+from airflow_kafka_offsets.spark.session.release import names_connector, packages_in
 from airflow_kafka_offsets.submission.driver_bundle import (
     PYTHON_RUNNER,
     application_bundle,
@@ -34,7 +35,6 @@ from airflow_kafka_offsets.submission.driver_bundle import (
 )
 from airflow_kafka_offsets.submission.driver_place import secrets_on_their_way
 from airflow_kafka_offsets.submission.given_confs import not_given
-from airflow_kafka_offsets.submission.spark_program import names_connector
 from airflow_kafka_offsets.submission.tries import LoadTry
 
 log = logging.getLogger(__name__)
@@ -176,7 +176,7 @@ class Submission:
                 f"The Spark version of {load.program.binary} is unknown: there is no spark-core jar beside it, and "
                 "--version doesn't tell. Name its Kafka connector in packages= instead."
             )
-        return ",".join(release.with_connector(packages))
+        return ",".join(release.with_connector(packages_in(packages)))
 
     @contextmanager
     def _with_python_files(self, own: SparkArguments) -> Iterator[SparkArguments]:

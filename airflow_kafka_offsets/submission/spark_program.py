@@ -16,47 +16,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.spark.session.release import SparkRelease
 
 log = logging.getLogger(__name__)
 
 _CORE = re.compile(r"spark-core_(?P<scala>\d+\.\d+)-(?P<version>\d+\.\d+\.\d+).*\.jar")
 _TOLD = re.compile(r"version (?P<version>\d+\.\d+\.\d+)\S*\s.*Using Scala version (?P<scala>\d+\.\d+)", re.DOTALL)
-_CONNECTOR = re.compile(r"spark-sql-kafka-0-10_(?P<scala>\d+\.\d+)[:-](?P<version>\d+\.\d+)")
 _TELLS_WITHIN_S = 60
 _OLDER_JAVA = "UnsupportedClassVersionError"
-
-
-@dataclass(frozen=True, slots=True)
-class SparkRelease:
-    """A version of Spark, such as 4.0.0, and the Scala version that it was built with, such as 2.13."""
-
-    version: str
-    scala: str
-
-    @property
-    def connector(self) -> str:
-        """Maven coordinates of its Kafka connector."""
-        return f"org.apache.spark:spark-sql-kafka-0-10_{self.scala}:{self.version}"
-
-    def with_connector(self, packages: str | None) -> list[str]:
-        """Comma-separated packages, or None, and its Kafka connector, each once."""
-        given = map(str.strip, (packages or "").split(","))
-        return list(dict.fromkeys([*filter(None, given), self.connector]))
-
-    def refuse_other(self, *named: str | None) -> None:
-        """Refuse another Spark's Kafka connector among packages and jars: it would fail later, with Java errors about
-        methods and classes."""
-        for found in _CONNECTOR.finditer(",".join(filter(None, named))):
-            if not self.version.startswith(f"{found['version']}.") or found["scala"] != self.scala:
-                raise ConfigurationError(
-                    f"The given Kafka connector is for Spark {found['version']} with Scala {found['scala']}, but the "
-                    f"load runs on Spark {self.version} with Scala {self.scala}: give {self.connector} instead."
-                )
-
-
-def names_connector(*named: str | None) -> bool:
-    """Whether packages and jars include any Spark's Kafka connector."""
-    return bool(_CONNECTOR.search(",".join(filter(None, named))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.compat.spark_versions import connector
+from airflow_kafka_offsets.compat.spark_versions import release_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
@@ -117,13 +117,14 @@ def connector_required(spark: SparkSession) -> Iterator[None]:
             raise
         raise ConfigurationError(
             f"Spark's Kafka connector is that of another Spark or Scala ({words(error)}). Use the connector of this "
-            f"Spark, {connector(spark)}, and no other."
+            f"Spark, {release_of(spark).connector}, and no other."
         ) from error
     except AnalysisException as error:
         if _NO_SOURCE not in str(error):
             raise
         raise ConfigurationError(
-            f"Spark's Kafka connector is missing: add {connector(spark)} to packages= (--packages of spark-submit)."
+            f"Spark's Kafka connector is missing: add {release_of(spark).connector} to packages= (--packages of "
+            "spark-submit)."
         ) from error
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.spark.session.release import SparkRelease
 from airflow_kafka_offsets.submission import spark_program
-from airflow_kafka_offsets.submission.spark_program import SparkProgram, SparkRelease, names_connector
+from airflow_kafka_offsets.submission.spark_program import SparkProgram
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.1"
 BANNER = """
 Welcome to
       ____              __
@@ -75,7 +75,6 @@ class TestDefaults:
 class TestRelease:
     def test_is_what_its_jars_say(self, make_program: MakeProgram) -> None:
         assert make_program(jar="spark-core_2.12-3.5.1.jar").release() == SparkRelease("3.5.1", "2.12")
-        assert SparkRelease("3.5.1", "2.12").connector == CONNECTOR
 
     def test_is_what_it_says_itself_where_a_vendor_keeps_its_jars_elsewhere(self, make_program: MakeProgram) -> None:
         assert make_program(BANNER).release(ask=True) == SparkRelease("3.5.6", "2.12")
@@ -91,30 +90,6 @@ class TestRelease:
         found = SparkProgram().release()
         assert found is not None
         assert found.version == pyspark.__version__
-
-
-class TestRefuseOther:
-    @pytest.mark.parametrize(
-        "named",
-        [
-            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
-            "io.delta:delta-spark_2.13:4.0.0, org.apache.spark:spark-sql-kafka-0-10_2.12:4.0.0",
-            "/jars/spark-sql-kafka-0-10_2.12-3.5.1.jar",
-        ],
-    )
-    def test_a_connector_of_another_spark_or_scala_is_named_with_the_right_one(self, named: str) -> None:
-        with pytest.raises(ConfigurationError) as refused:
-            SparkRelease("4.0.0", "2.13").refuse_other(None, named)
-        assert "the load runs on Spark 4.0.0 with Scala 2.13" in str(refused.value)
-        assert "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0" in str(refused.value)
-
-    def test_one_of_another_patch_release_passes_as_registries_may_lack_the_same(self) -> None:
-        SparkRelease("3.5.6", "2.12").refuse_other(CONNECTOR, None)
-
-    def test_what_names_none_passes(self) -> None:
-        SparkRelease("4.0.0", "2.13").refuse_other("io.delta:delta-spark_2.12:3.2.1", None)
-        assert not names_connector("io.delta:delta-spark_2.12:3.2.1", None)
-        assert names_connector(None, "/jars/spark-sql-kafka-0-10_2.12-3.5.1.jar")
 
 
 class TestRefuseMixed:
