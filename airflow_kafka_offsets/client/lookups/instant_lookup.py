@@ -41,12 +41,14 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, Spec
 async def look_up(
     session: Session, wanted: Mapping[OffsetSpec, Collection[TopicPartition]], isolation_level: IsolationLevel
 ) -> dict[OffsetSpec, ListedOffsets]:
-    """Ask for several specs concurrently, then find out why an instant has no record on some partitions.
+    """Ask for several specs concurrently, then find out why an instant has no record on some partitions. If that can't
+    be found out, the partition is in error.
 
     :param wanted: partitions by spec.
     """
+    first = session.half() if any(spec.kind is SpecKind.TIMESTAMP for spec in wanted) else session
     works = [
-        partial(fetch_list_offsets, session, partitions, spec, isolation_level) for spec, partitions in wanted.items()
+        partial(fetch_list_offsets, first, partitions, spec, isolation_level) for spec, partitions in wanted.items()
     ]
     found: dict[OffsetSpec, ListedOffsets] = dict(zip(wanted, await session.beside(*works), strict=True))
     instants = {
@@ -57,9 +59,10 @@ async def look_up(
     unmatched = set().union(*(listed.unmatched() for listed in instants.values()))
     level = IsolationLevel.READ_UNCOMMITTED
     # The newest record first: the leader then gives the end later, so that it can't be before that record.
+    second = session.half()
     newest, extents = await session.beside(
-        partial(fetch_list_offsets, session, unmatched, OffsetSpec.MAX_TIMESTAMP, level),
-        partial(fetch_extents, session, unmatched, {level, isolation_level}),
+        partial(fetch_list_offsets, second, unmatched, OffsetSpec.MAX_TIMESTAMP, level),
+        partial(fetch_extents, second, unmatched, {level, isolation_level}),
     )
 
     async def explain(spec: OffsetSpec, listed: ListedOffsets) -> ListedOffsets:

@@ -34,6 +34,8 @@ class ListOutcome(StrEnum):
 
 OLDER_THAN_ASKED = ResponseError("INVALID_TIMESTAMP", 32, False, "the broker matched a record older than asked")
 """The error for that outcome, for callers that need an offset."""
+_TOO_OLD = "UNSUPPORTED_VERSION"
+"""The error of brokers before Kafka 3.0 when they are asked for the newest timestamp."""
 
 
 class ListedOffset(NamedTuple):
@@ -82,15 +84,15 @@ class ListedOffsets(PartitionMap[ListedOffset]):
 
 
 def say_why_unmatched(listed: ListedOffsets, extents: LogExtents, newest: ListedOffsets) -> ListedOffsets:
-    """Replace ``NO_RECORD`` with the reason why there is no record at or after the instant (E1).
+    """Replace ``NO_RECORD`` with the reason why there is no record at or after the instant (E1), or with the error for
+    which it isn't known whether that is true: Kafka can be wrong about it, which extent and newest record would show.
 
     :param listed: answers to a timestamp.
     :param extents: where the logs of the unmatched partitions start and end, high watermark included.
     :param newest: answers to ``max-timestamp`` under ``read_uncommitted`` for the same partitions.
     """
     return ListedOffsets(
-        answer._replace(outcome=_why(answer, extents, newest)) if answer.outcome is ListOutcome.NO_RECORD else answer
-        for answer in listed
+        _explained(answer, extents, newest) if answer.outcome is ListOutcome.NO_RECORD else answer for answer in listed
     )
 
 
@@ -130,15 +132,19 @@ def _listed(record: FirstRecord, listed: ListedOffsets, extents: LogExtents) -> 
     return said._replace(outcome=ListOutcome.ALL_OLDER if whole else ListOutcome.NOT_VISIBLE)
 
 
-def _why(listed: ListedOffset, extents: LogExtents, newest: ListedOffsets) -> ListOutcome:
+def _explained(listed: ListedOffset, extents: LogExtents, newest: ListedOffsets) -> ListedOffset:
     extent = extents.lookup(listed.topic, listed.partition)
     newest_record = newest.lookup(listed.topic, listed.partition)
     assert listed.spec.timestamp_ms is not None, "only timestamps are looked into"
-    if extent is not None and extent.is_empty:
-        return ListOutcome.EMPTY_LOG
-    if newest_record is None or newest_record.error is not None:
-        return ListOutcome.NO_RECORD
+    assert extent is not None and newest_record is not None, "both were asked for"
+    if extent.is_empty:
+        return listed._replace(outcome=ListOutcome.EMPTY_LOG)
+    error = extent.error or newest_record.error
+    if error is not None and error.name != _TOO_OLD:
+        return listed._replace(outcome=ListOutcome.ERROR, error=error)
+    if error is not None:
+        return listed
     timestamp_ms = newest_record.timestamp_ms
     # A log that isn't empty has a newest record. If the leader can't name it, it lies above the high watermark.
     visible_and_older = timestamp_ms is not None and timestamp_ms < listed.spec.timestamp_ms
-    return ListOutcome.ALL_OLDER if visible_and_older else ListOutcome.NOT_VISIBLE
+    return listed._replace(outcome=ListOutcome.ALL_OLDER if visible_and_older else ListOutcome.NOT_VISIBLE)
