@@ -67,8 +67,8 @@ class ResponseError:
 
     @property
     def may_pass(self) -> bool:
-        """Whether asking again may help although the metadata is fresh. An unknown topic is then final: every broker
-        knows all topics, so it was deleted or never existed."""
+        """Whether asking again may help although the metadata is fresh. An unknown topic is then final: a second
+        answer, from another broker if there is one, has confirmed that it was deleted or never existed."""
         return self.retriable and self.name not in _NO_SUCH_TOPIC
 
     def __str__(self) -> str:

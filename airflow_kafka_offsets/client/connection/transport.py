@@ -234,14 +234,18 @@ class Transport:
         """Ids of the known brokers; empty before the first metadata response."""
         return sorted(broker.node_id for broker in self._brokers.cluster.brokers())
 
-    def candidates(self) -> list[NodeId]:
-        """All brokers, for requests that any broker can answer: connected brokers first, ``bootstrap.servers`` last."""
+    def candidates(self, last: NodeId | None = None) -> list[NodeId]:
+        """All brokers, for requests that any broker can answer: connected brokers first, ``bootstrap.servers`` last.
+
+        :param last: a broker that others are preferred to, by whichever of its ids; None for no such broker.
+        """
         cluster = self._brokers.cluster
+        avoided = None if last is None else self.address(last)
         known: list[NodeId] = [broker.node_id for broker in cluster.brokers()]
         bootstrap: list[NodeId] = [broker.node_id for broker in cluster.bootstrap_brokers()]
         random.shuffle(known)
         random.shuffle(bootstrap)
-        return sorted(known + bootstrap, key=lambda node: not self._is_connected(node))
+        return sorted(known + bootstrap, key=lambda node: (self.address(node) == avoided, not self._is_connected(node)))
 
     def _is_connected(self, node: NodeId) -> bool:
         connection = self._brokers._conns.get(node)

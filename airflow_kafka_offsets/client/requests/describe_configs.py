@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
+from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.response_errors import Code, response_error
 from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
@@ -83,19 +83,10 @@ async def facts_of(session: Session, topics: Iterable[TopicMetadata]) -> dict[st
 
 
 async def fetch_topic_facts(session: Session, topics: Iterable[str]) -> dict[str, TopicFacts]:
-    """Facts by topic; topics that don't exist are left out. Only a second answer confirms that a topic doesn't exist: a
-    broker that has just started may not know it yet, and callers fail for good on a missing topic.
+    """Facts by topic; topics that don't exist are left out.
 
     :raises OffsetsError: naming the topics with any other error.
     """
     metadata = await session.leaders.describe_all(topics, session.deadline)
-    unknown = [topic.topic for topic in metadata.errors() if _is_unknown(topic)]
-    if unknown:
-        await session.transport.sleep(backoff_s(0))
-        metadata = metadata.updated(await session.leaders.describe_all(unknown, session.deadline))
-    TopicsMetadata(topic for topic in metadata if not _is_unknown(topic)).raise_for_errors()
+    TopicsMetadata(topic for topic in metadata if not topic.is_unknown).raise_for_errors()
     return await facts_of(session, metadata.ok())
-
-
-def _is_unknown(topic: TopicMetadata) -> bool:
-    return topic.error is not None and topic.error.code == Code.UNKNOWN_TOPIC_OR_PARTITION

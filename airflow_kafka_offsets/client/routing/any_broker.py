@@ -21,16 +21,17 @@ Ask = Callable[[NodeId, Deadline], Awaitable[T]]
 _SILENCE_S = 1.0
 
 
-async def ask_any(transport: Transport, ask: Ask[T], deadline: Deadline) -> T:
+async def ask_any(transport: Transport, ask: Ask[T], deadline: Deadline, *, last: NodeId | None = None) -> T:
     """Ask brokers until one answers.
 
     :param ask: asks one broker, with its own deadline; if it fails, the next broker is asked.
+    :param last: a broker to ask only after all others; None for no such broker.
     :raises ClusterUnreachableError: when no broker answered by the deadline; says what each of them did.
     :raises AuthenticationError: when a broker refused the credentials.
     """
     failures: dict[NodeId, ResponseError] = {}
     for attempt in itertools.count():
-        answers = await _look_around(transport, ask, deadline, failures)
+        answers = await _look_around(transport, ask, deadline, failures, last)
         if answers:
             return answers[0]
         pause = backoff_s(attempt)
@@ -52,7 +53,11 @@ def _said(transport: Transport, failures: Mapping[NodeId, ResponseError]) -> lis
 
 
 async def _look_around(
-    transport: Transport, ask: Ask[T], deadline: Deadline, failures: dict[NodeId, ResponseError]
+    transport: Transport,
+    ask: Ask[T],
+    deadline: Deadline,
+    failures: dict[NodeId, ResponseError],
+    last: NodeId | None,
 ) -> list[T]:
     """Ask every broker at most once, in turn or concurrently. Empty if all have failed or the deadline has passed."""
     answers: list[T] = []
@@ -64,7 +69,7 @@ async def _look_around(
             failures[node] = failure_of(error, transport.address(node))
 
     running: list[Any] = []
-    waiting = transport.candidates()
+    waiting = transport.candidates(last)
     while not answers and (waiting or running) and deadline.remaining_s() > 0:
         if waiting:
             running.append(transport.start(partial(attempt, waiting.pop(0))))

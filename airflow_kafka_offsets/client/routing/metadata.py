@@ -65,6 +65,11 @@ class TopicMetadata:
     internal: bool = False
     error: ResponseError | None = None
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the brokers asked know no such topic."""
+        return self.error is not None and self.error.code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
 
 class TopicsMetadata(AnswerSet[TopicMetadata]):
     """What a cluster says about topics; iterates by name.
@@ -167,26 +172,44 @@ class Leaders:
     async def describe(self, topics: Iterable[str] | None, deadline: Deadline) -> TopicsMetadata:
         """Fresh metadata of some topics, or of all that may be described. Caches their leaders and the brokers.
 
+        That a topic doesn't exist takes a second answer, from another broker if there is one: a broker's metadata may
+        lag, for example right after the topic was created, and callers fail for good on a missing topic.
+
         :raises ClusterUnreachableError: when no broker answers by the deadline.
         """
-        names = None if topics is None else sorted(set(topics))
+        node, metadata = await self._ask(None if topics is None else sorted(set(topics)), deadline)
+        unknown = [topic.topic for topic in metadata if topic.is_unknown]
+        pause = backoff_s(0)
+        if unknown and deadline.allows(pause):
+            await self._transport.sleep(pause)
+            with suppress(ClusterUnreachableError):  # the first answer stays valid
+                metadata = metadata.updated((await self._ask(unknown, deadline, last=node))[1])
+        return metadata
 
-        async def ask(node: NodeId, attempt: Deadline) -> Any:
+    async def _ask(
+        self, names: list[str] | None, deadline: Deadline, *, last: NodeId | None = None
+    ) -> tuple[NodeId, TopicsMetadata]:
+        """One answer, and the broker that gave it.
+
+        :param last: a broker to ask only after all others; None for no such broker.
+        """
+
+        async def ask(node: NodeId, attempt: Deadline) -> tuple[NodeId, Any]:
             floor = 1 if names == [] else 0  # version 0 can't ask for no topics
             version = await self._transport.version(node, MetadataRequest, attempt, at_least=floor)
             response = await self._transport.send(node, metadata_request(names, version), attempt)
             if not response.brokers:
                 why = f"{self._transport.address(node)} knows no brokers yet"
                 raise RequestFailedError(named_error(Code.LEADER_NOT_AVAILABLE, why))
-            return response
+            return node, response
 
-        response = await ask_any(self._transport, ask, deadline)
+        node, response = await ask_any(self._transport, ask, deadline, last=last)
         self._transport.learn_brokers(response.brokers)
         metadata = parse_metadata(response, names)
         for topic in metadata:
             self._leaders[topic.topic] = {partition.partition: partition for partition in topic.partitions}
             self._topic_ids[topic.topic] = topic.topic_id
-        return metadata
+        return node, metadata
 
     async def describe_all(self, topics: Iterable[str], deadline: Deadline) -> TopicsMetadata:
         """Like :meth:`describe`, but retries topics with transient errors for up to half of the time left, because

@@ -128,7 +128,13 @@ class TestMetadata:
         assert one.described_topics() == [["a", "b"], ["b"]]
         assert one.asked_partitions(ListOffsetsRequest) == [[A0, B0], [B1]]
 
-    @each_of(*STAYS, (3, "UNKNOWN_TOPIC_OR_PARTITION", False, "the one who knows all topics doesn't know it"))
+    def test_a_topic_that_two_answers_do_not_know_is_in_error(self, one: Pieces) -> None:
+        """A broker's metadata may lag."""
+        name = "UNKNOWN_TOPIC_OR_PARTITION"
+        assert self.listed(one, metadata_is(one.cluster, topics={"b": 3})) == [5, name, name]
+        assert one.described_topics() == [["a", "b"], ["b"]]
+
+    @each_of(*STAYS)
     def test_a_topic_whose_code_stays_is_in_error_at_once(self, one: Pieces, code: Code) -> None:
         assert self.listed(one, metadata_is(one.cluster, topics={"b": code.code})) == [5, code.name, code.name]
         assert one.described_topics() == [["a", "b"]]
