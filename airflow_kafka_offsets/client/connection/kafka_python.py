@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 import sys
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
@@ -152,6 +153,7 @@ class _TlsTransport(_KeepsLastWords, KafkaSSLTransport):
 
 class Connections(KafkaConnectionManager):
     """kafka-python's connection manager, but opening a connection meets the deadline and closes its sockets on failure.
+    The addresses of a name share the time, so that one that doesn't answer leaves some for the next.
 
     After a refused connection or a failed TLS handshake, kafka-python 3.0.12 leaves the socket to the garbage
     collector; and it waits for a TLS handshake without a time limit.
@@ -159,10 +161,11 @@ class Connections(KafkaConnectionManager):
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         refusal: Exception | None = None
-        for family, kind, protocol, _, address in _addresses(node):
+        addresses = _addresses(node)
+        for number, (family, kind, protocol, _, address) in enumerate(addresses):
             sock = socket.socket(family, kind, protocol)
             try:
-                return await self._open(node, sock, address, timeout_at)
+                return await self._open(node, sock, address, _share(timeout_at, len(addresses) - number))
             except BaseException as error:
                 sock.close()
                 if not isinstance(error, (OSError, kafka_errors.KafkaError)):
@@ -194,6 +197,12 @@ class Connections(KafkaConnectionManager):
                 await self._net.wait_read(sock, timeout_at)
             except ssl.SSLWantWriteError:
                 await self._net.wait_write(sock, timeout_at)
+
+
+def _share(timeout_at: float | None, addresses: int) -> float | None:
+    """When the first of these addresses must have answered, so that as much time is left for each of the others."""
+    now = time.monotonic()
+    return None if timeout_at is None else now + (timeout_at - now) / addresses
 
 
 def _addresses(node: Any) -> list[Any]:

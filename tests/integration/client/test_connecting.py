@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
@@ -31,6 +33,20 @@ from tests.integration.conftest import MakeTopic, wait_until
 def hung_port() -> Iterator[int]:
     """A port that takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def black_hole() -> Iterator[int]:
+    """A port that answers no connection attempt: its queue is full, so that the kernel drops further ones."""
+    with contextlib.ExitStack() as opened:
+        server = opened.enter_context(socket.socket())
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        for _ in range(4):
+            waiting = opened.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(server.getsockname())
         yield server.getsockname()[1]
 
 
@@ -101,6 +117,40 @@ class TestUnreachable:
     def test_a_tls_connection_to_a_plain_port(self, broker: Broker) -> None:
         with pytest.raises(ClusterUnreachableError, match="SSL"):
             ask({"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL"})
+
+
+class TestSeveralAddresses:
+    """Of one name: for example one of IPv6, which leads nowhere, and one of IPv4."""
+
+    @pytest.mark.parametrize("holes", [1, 2])
+    def test_one_that_does_not_answer_leaves_time_for_the_next(
+        self, black_hole: int, holes: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with ScriptedCluster({"a": [0]}) as cluster:
+            named(monkeypatch, [black_hole] * holes + [cluster.brokers[0].port])
+            client = cluster.client(timeout_s=4, **{"bootstrap.servers": "kafka.example:9092"})
+            assert client.cluster_id() == "scripted"
+
+    def test_none_that_answers_takes_no_longer_than_a_single_one(
+        self, black_hole: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        named(monkeypatch, [black_hole] * 2)
+        started = time.monotonic()
+        with pytest.raises(ClusterUnreachableError, match=r"kafka.example:9092 did not answer in time"):
+            ask({"bootstrap.servers": "kafka.example:9092"})
+        assert time.monotonic() - started < 3
+
+
+def named(monkeypatch: pytest.MonkeyPatch, ports: list[int]) -> None:
+    """Give these ports of this machine the name ``kafka.example``."""
+    look_up = socket.getaddrinfo
+
+    def addresses(host: str, *args: Any, **kwargs: Any) -> list[Any]:
+        if host != "kafka.example":
+            return look_up(host, *args, **kwargs)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
+
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
 
 
 class TestLogs:
