@@ -299,8 +299,14 @@ class _TokenProvider(AbstractTokenProvider):
 
 
 def manager_config(
-    settings: ClientSettings, context: ssl.SSLContext | None, tokens: TokenSource | None
+    settings: ClientSettings, context: ssl.SSLContext | None, tokens: TokenSource | None, request_timeout_s: float
 ) -> dict[str, Any]:
+    """The settings of :class:`Connections`.
+
+    :param request_timeout_s: how long a new login on an open connection may take. Everything else is given the rest of
+        its deadline.
+    :raises ConfigurationError: when something is missing to log in with.
+    """
     sasl = settings.sasl
     if sasl is not None and sasl.mechanism == MSK_IAM:
         _require_aws(settings.bootstrap_servers)
@@ -309,6 +315,7 @@ def manager_config(
     return {
         "bootstrap_servers": list(settings.bootstrap_servers),
         "client_id": settings.client_id,
+        "request_timeout_ms": request_timeout_s * 1000,
         "security_protocol": settings.security_protocol,
         "ssl_context": context,
         "sasl_mechanism": sasl and sasl.mechanism,

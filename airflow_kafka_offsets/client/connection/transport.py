@@ -97,7 +97,7 @@ class Transport:
         # Turns off warnings about slow tasks: decoding ten thousand partitions may take a while.
         self._net = NetworkSelector(client_id=IO_LOOP, slow_task_threshold_secs=0)
         self._tokens = TokenSource(settings.sasl.oauth) if settings.sasl and settings.sasl.oauth else None
-        self._brokers = Connections(self._net, **manager_config(settings, context, self._tokens))
+        self._brokers = Connections(self._net, **manager_config(settings, context, self._tokens, request_timeout_s))
         self._failures: dict[NodeId, ResponseError] = {}
         self.throttle_time_ms = 0
         """The longest time in milliseconds that a broker throttled us since this was last set to 0."""
@@ -143,7 +143,10 @@ class Transport:
         connection = await self._connect(node, deadline)
         await self._wait_while_paused(node, connection, deadline)
         try:
-            answer = await connection.send_request(Framed(request, read), request_timeout_ms=deadline.remaining_ms())
+            left_ms = deadline.remaining_ms()
+            sent = connection.send_request(Framed(request, read), request_timeout_ms=left_ms)
+            # While kafka-python logs in again (KIP-368), it keeps requests back, and doesn't time them.
+            answer = await self._brokers.wait_for(sent, left_ms)
             if isinstance(answer, Unreadable):
                 connection.close(answer.error)  # later answers on it can't be trusted either
                 raise answer.error

@@ -37,6 +37,7 @@ from kafka.protocol.metadata import (
     MetadataRequest,
     MetadataResponse,
 )
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -60,6 +61,8 @@ REQUESTS = (
     OffsetDeleteRequest,
     OffsetFetchRequest,
     OffsetForLeaderEpochRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
 )
 """What can be asked of a scripted broker."""
 

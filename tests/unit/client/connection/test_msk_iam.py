@@ -61,9 +61,9 @@ class TestWhatIsMissing:
         settings = ClientSettings.from_config(KEYS)
         private = ClientSettings.from_config(KEYS | {"bootstrap.servers": "kafka.internal.example.com:9098"})
         with pytest.raises(ConfigurationError, match=r"\(kafka\.internal.*don't contain: set AWS_DEFAULT_REGION"):
-            manager_config(private, None, None)
+            manager_config(private, None, None, 30)
         with pytest.raises(ConfigurationError, match="has none: no role"):
-            manager_config(settings, None, None)
+            manager_config(settings, None, None, 30)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AK")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SK")
-        assert manager_config(settings, None, None)["sasl_mechanism"] == "AWS_MSK_IAM"
+        assert manager_config(settings, None, None, 30)["sasl_mechanism"] == "AWS_MSK_IAM"
