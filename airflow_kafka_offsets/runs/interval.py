@@ -161,8 +161,8 @@ def _refuse_cut_off(schedule: Schedule, interval: RunInterval) -> None:
 
 def _refuse_other_cut(schedule: Schedule, interval: RunInterval) -> None:
     """Refuse the interval of a run that the schedule didn't make, if it isn't one of the schedule's intervals: its
-    window would overlap the schedule's windows, or keep them from being loaded."""
-    if all(map(schedule.cuts_at, (interval.start_ms, interval.end_ms))):
+    window would overlap the schedule's windows, or keep them from being loaded. So would several intervals in one."""
+    if schedule.cuts_out(interval.start_ms, interval.end_ms):
         return
     window = schedule.last_window(interval.end_ms)
     last = ""

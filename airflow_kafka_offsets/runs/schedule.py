@@ -77,6 +77,20 @@ class Schedule:
             return False
         return bool(to_datetime(start_ms) == to_datetime(end_ms) - self._timetables[0].interval)
 
+    def cuts_out(self, start_ms: int, end_ms: int) -> bool:
+        """Whether a window is exactly one of the schedule's. If that is unknown, as for a schedule without cron,
+        whether it starts and ends at known ticks."""
+        if not (self.cuts_at(start_ms) and self.cuts_at(end_ms)):
+            return False
+        cron = self.cron
+        if not self.gives_intervals:
+            return True
+        if self.by_end:
+            return bool(to_datetime(start_ms) == to_datetime(end_ms) - self._timetables[0].interval)
+        # Not by windows(), which looks for all ticks in between: in a long time, thousands.
+        following = None if cron is None else _tick_after_or_none(*cron, to_datetime(start_ms))
+        return following is None or instant_ms(following) == end_ms
+
     def by_ticks(self) -> Schedule | None:
         """The same schedule with windows from tick to tick, whatever their length; None for several crons, or none."""
         cron = self.cron
@@ -146,7 +160,8 @@ def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[in
     :param expression: a cron expression.
     :param timezone: its time zone, or the zone's name.
     :raises IntervalError: when the two instants aren't ticks of the schedule, in order: windows would be cut short
-        there.
+        there; and when Airflow finds no next tick in between.
+    :raises ConfigurationError: when it isn't a schedule.
     """
     from airflow.exceptions import AirflowTimetableInvalid
 
@@ -155,6 +170,8 @@ def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[in
         starts_at_tick = _is_tick(expression, timezone, start_ms)
         while found[-1] < end_ms:
             found.append(instant_ms(tick_after(expression, timezone, to_datetime(found[-1]))))
+    except IntervalError:
+        raise  # it is a ValueError too
     except (AirflowTimetableInvalid, ValueError) as error:
         raise ConfigurationError(
             f"{expression!r} in {timezone} is not a schedule: {str(error).rstrip('.')}."
@@ -167,13 +184,24 @@ def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[in
 
 def _is_tick(expression: str, timezone: Any, timestamp_ms: int) -> bool:
     moment = to_datetime(timestamp_ms)
-    for lead_ms in _LEADS_MS:
-        tick = to_datetime(timestamp_ms - lead_ms)
-        while tick < moment:
-            tick = tick_after(expression, timezone, tick)
-        if tick == moment:
-            return True
-    return False
+    return any(
+        _next_tick(expression, timezone, to_datetime(timestamp_ms - lead_ms), moment) == moment for lead_ms in _LEADS_MS
+    )
+
+
+def _next_tick(expression: str, timezone: Any, before: datetime, moment: datetime) -> datetime | None:
+    """The first tick at or after a moment, found from an earlier instant; None when Airflow finds none."""
+    tick: datetime | None = before
+    while tick is not None and tick < moment:
+        tick = _tick_after_or_none(expression, timezone, tick)
+    return tick
+
+
+def _tick_after_or_none(expression: str, timezone: Any, moment: datetime) -> datetime | None:
+    try:
+        return tick_after(expression, timezone, moment)
+    except IntervalError:
+        return None
 
 
 def tick_after(expression: str, timezone: Any, moment: datetime) -> datetime:

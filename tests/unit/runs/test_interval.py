@@ -204,6 +204,24 @@ class TestByHand:
         assert "2026-11-21T06:00:00.000Z to 2026-11-21T07:00:00.000Z: airflow backfill create --dag-id loads" in said
         assert "--to-date 2026-11-21T07:00:00Z" in said
 
+    @pytest.mark.parametrize(
+        "timetable",
+        [
+            HOURLY,
+            CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+            MultipleCronTriggerTimetable("0 * * * *", timezone="UTC", interval=timedelta(hours=1)),
+        ],
+    )
+    def test_several_intervals_of_the_schedule_are_refused(self, timetable: Any) -> None:
+        """Each of the schedule's own runs would then fail, as its window overlaps the long one."""
+        said = self.refused(timetable, SIX - timedelta(hours=6), SIX)
+        assert "2026-11-21T00:00:00.000Z to 2026-11-21T06:00:00.000Z, isn't an interval of the schedule" in said
+
+    def test_intervals_that_are_longer_than_from_tick_to_tick_are_taken_as_the_schedule_makes_them(self) -> None:
+        weekly = CronTriggerTimetable("0 6 * * *", timezone="UTC", interval=timedelta(days=7))
+        assert run_interval(self.context(weekly, SIX - timedelta(days=7), SIX), None, None)
+        assert "isn't an interval" in self.refused(weekly, SIX - timedelta(days=8), SIX)
+
     @pytest.mark.parametrize("kind", ["scheduled", "backfill"])
     def test_the_schedules_own_runs_are_taken_with_the_interval_of_an_earlier_schedule(self, kind: str) -> None:
         late = timedelta(minutes=17)

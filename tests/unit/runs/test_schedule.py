@@ -148,6 +148,24 @@ def test_where_airflow_finds_no_next_tick_it_is_not_looked_for_for_ever() -> Non
         ticks("0 * * * *", "Australia/Lord_Howe", from_ms, from_ms + 3_600_000)
 
 
+class TestClocksThatChangeByHalfAnHour:
+    """S26: Airflow finds no hourly tick there."""
+
+    LORD_HOWE = Schedule.of("loads", CronDataIntervalTimetable("0 * * * *", timezone="Australia/Lord_Howe"))
+
+    @pytest.mark.parametrize(("month", "first", "last"), [(4, (3, 13, 0), (5, 13, 30)), (10, (2, 13, 30), (4, 13, 0))])
+    def test_windows_over_the_change_are_unknown(
+        self, month: int, first: tuple[int, int, int], last: tuple[int, int, int]
+    ) -> None:
+        start, end = (instant_ms(datetime(2026, month, *each, tzinfo=UTC)) for each in (first, last))
+        assert self.LORD_HOWE.windows(start, end) is None
+        with pytest.raises(IntervalError, match="has no tick after"):
+            ticks("0 * * * *", "Australia/Lord_Howe", start, end)
+
+    def test_an_instant_before_which_no_tick_is_found_is_none(self) -> None:
+        assert not self.LORD_HOWE.cuts_at(instant_ms(datetime(2026, 4, 4, 17, 10, tzinfo=UTC)))
+
+
 def test_a_key_is_that_of_the_zone() -> None:
     ms = instant_ms(pendulum.datetime(2026, 11, 21, 5, tz=NEW_YORK))
     assert Schedule.of("loads", BY_PARTITION).partition_key(ms) == "2026-11-21T05:00:00"
