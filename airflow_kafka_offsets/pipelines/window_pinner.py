@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
@@ -140,16 +140,21 @@ class WindowPinner:
         if found is not None:
             self.maker.check_ledger()
         else:
-            as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=self._last_end(since))
+            as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=self._followed(run, since))
             found = log.increment_to(self.maker.snapshot(as_of))
         return self.pin_between(*found)
 
-    def _last_end(self, since: AsOf) -> int:
-        """Number of the snapshot at which the first increment starts."""
+    def _followed(self, run: str, since: AsOf) -> int:
+        """Number of the snapshot at which a new increment starts, unless another one is stored meanwhile."""
+        earlier = [entry.number for entry in self.ledger.snapshots.entries() if entry.kind == AsOfKind.INCREMENT]
+        if earlier:
+            return earlier[-1]
         last = self.ledger.last_pinned()
         if last is not None:
             return last.manifest.end_snapshot
-        number = self.maker.snapshot(since).number
+        # By the run's name, so that a retry starts there too: it would lose what has come since if it asked again.
+        named = since if since.timestamp_ms is not None else replace(since, run=f"{run}since")
+        number = self.maker.snapshot(named).number
         assert number is not None, "it is stored"
         return number
 

@@ -66,7 +66,8 @@ class AsOf:
     :param kind: instant, latest, earliest, a group's commits, or a run's increment.
     :param timestamp_ms: Unix milliseconds; for an instant only.
     :param group: group id; for a group's commits only.
-    :param run: the run whose increment it ends, in lower-case letters and digits; for an increment only.
+    :param run: a name in lower-case letters and digits, which only one snapshot of a ledger has: the run whose
+        increment it ends; or one for the start of a run's first increment, as of latest or earliest.
     :param follows: number of the snapshot where that increment starts.
     """
 
@@ -80,6 +81,8 @@ class AsOf:
         if self.run is not None and not _RUN.fullmatch(self.run):
             raise ConfigurationError(f"A run's name must have lower-case letters and digits only, not {self.run!r}.")
         of = {AsOfKind.INSTANT: self.timestamp_ms, AsOfKind.GROUP: self.group, AsOfKind.INCREMENT: self.run}
+        if self.kind in (AsOfKind.LATEST, AsOfKind.EARLIEST):
+            del of[AsOfKind.INCREMENT]  # these may have a name
         for kind, value in of.items():
             if (self.kind is kind) != (value is not None):
                 raise ConfigurationError(f"A snapshot as of {self.kind} can't have {value!r} as its {kind}.")

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.errors import DataLossError, InstantError
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from tests.integration.airflow.conftest import Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import DeleteBefore, Increment, XCom, manifest_of, ranges, stamped
 from tests.integration.conftest import Produce
@@ -20,6 +25,21 @@ from tests.integration.ledger.loads import windows_of
 def offsets_of(windows: list[XCom]) -> Counter[int]:
     """How often each offset of partition 0 is in some windows."""
     return Counter(offset for each in windows for _, start, end in ranges(each) for offset in range(start, end))
+
+
+def dies(*_: Any, **__: Any) -> NoReturn:
+    raise OSError("the worker died")
+
+
+def dies_before_an_increment(append: Callable[..., Any]) -> Callable[..., Any]:
+    """A worker that stores snapshots, but no increment."""
+
+    def store(log: SnapshotLog, snapshots: Sequence[OffsetSnapshot], **told: Any) -> Any:
+        if snapshots[0].as_of.kind is AsOfKind.INCREMENT:
+            dies()
+        return append(log, snapshots, **told)
+
+    return store
 
 
 class TestFirst:
@@ -41,6 +61,41 @@ class TestFirst:
         resolve(ten, at(5), at(8))
         resolve(ten, at(0), at(5))
         assert ranges(increment(ten, "run-1", since="earliest")) == [(0, 8, 10)]
+
+    @pytest.mark.parametrize(
+        ("since", "expected"),
+        [("earliest", (0, 13)), ("latest", (10, 13)), (at(4), (4, 13))],
+        ids=["earliest", "latest", "an instant"],
+    )
+    def test_begins_there_still_if_the_worker_died_before_it_was_stored(
+        self,
+        ten: str,
+        increment: Increment,
+        produce: Produce,
+        ledger: Ledger,
+        monkeypatch: pytest.MonkeyPatch,
+        since: str,
+        expected: tuple[int, int],
+    ) -> None:
+        """S21: what came between the two tries is in the increment."""
+        with monkeypatch.context() as dying:
+            dying.setattr(SnapshotLog, "append", dies_before_an_increment(SnapshotLog.append))
+            with pytest.raises(OSError, match="died"):
+                increment(ten, "run-1", since=since)
+        produce(ten, 0, stamped(60, 61, 62))
+        assert ranges(increment(ten, "run-1", since=since)) == [(0, *expected)]
+        assert len(ledger.snapshots.entries()) == 2
+
+    def test_that_is_not_pinned_yet_is_followed_without_another_snapshot(
+        self, ten: str, increment: Increment, produce: Produce, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as dying:
+            dying.setattr(WindowPinner, "pin_between", dies)
+            with pytest.raises(OSError, match="died"):
+                increment(ten, "run-1", since="latest")
+        produce(ten, 0, stamped(60))
+        assert ranges(increment(ten, "run-2", since="latest")) == [(0, 10, 11)]
+        assert [entry.kind for entry in ledger.snapshots.entries()] == ["latest", "increment", "increment"]
 
     def test_of_an_instant_in_the_future_is_refused(self, ten: str, increment: Increment, ledger: Ledger) -> None:
         """E36"""
