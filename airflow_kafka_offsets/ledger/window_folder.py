@@ -377,19 +377,19 @@ class WindowFolder:
         return published_result(published, read(path), str(path))
 
     def record_verified(self, attempt: str, verdict: Verdict) -> None:
-        """Record the verdict on the published attempt. The explanation of its gaps stays as first recorded: the log may
-        have been compacted since.
+        """Record the verdict on the published attempt, unless one is recorded: its words may be another version's, and
+        the log may have been compacted since its gaps were explained.
 
-        :raises LedgerConflictError: when a different verdict is recorded.
+        :raises LedgerConflictError: when the recorded one is about another attempt, or found another number of gaps.
         """
         path = self._folder / VERDICTS / f"{attempt}.json"
         fields = {"format": 1, "attempt": attempt} | asdict(verdict)
         if verdict.explained is None:
             del fields["explained"]
-        if not create_exclusive(path, to_json_bytes(fields)) and _unexplained(fields) != _unexplained(read_json(path)):
+        if not create_exclusive(path, to_json_bytes(fields)) and _facts(fields) != _facts(read_json(path)):
             raise LedgerConflictError(f"{path} records a different verdict than {verdict}.")
 
 
-def _unexplained(verdict: dict[str, Any] | None) -> bytes:
-    """A recorded verdict without the explanation of its gaps."""
-    return to_json_bytes({name: value for name, value in (verdict or {}).items() if name != "explained"})
+def _facts(verdict: dict[str, Any] | None) -> tuple[Any, ...]:
+    """What a recorded verdict says in fields that mean the same in every version."""
+    return tuple((verdict or {}).get(name) for name in ("attempt", "gaps"))

@@ -308,6 +308,7 @@ class TestWindows:
         folder.record_verified("a-2", Verdict((), (), 0))
         folder.record_verified("a-2", Verdict((), (), 0))
         assert folder.listing().state is WindowState.VERIFIED
+        folder.record_verified("a-2", Verdict((), (), 0, unknowable=("in the words of another version",)))
         with pytest.raises(LedgerConflictError, match="a different verdict than"):
             folder.record_verified("a-2", Verdict((), (), 1))
 
