@@ -5,13 +5,16 @@ Uses only the ledger: how many records came after Kafka was last asked is unknow
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from airflow_kafka_offsets.errors import TopicChangedError, shorten
+from airflow_kafka_offsets.errors import LedgerError, TopicChangedError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -30,9 +33,18 @@ def telling_leftovers(
             raise
         raise TopicChangedError(
             f"{error} The pipeline {ledger.pipeline!r} belongs to the old topic; to load the new one, "
-            f"{way}. {_left_unloaded(ledger, error.topic)}",
+            f"{way}. {_told(ledger, error.topic)}",
             topic=error.topic,
         ) from error
+
+
+def _told(ledger: Ledger, topic: str) -> str:
+    """What was left unloaded, in words. A damaged file of the ledger doesn't replace the error about the topic."""
+    try:
+        return _left_unloaded(ledger, topic)
+    except LedgerError as error:
+        log.warning("Which offsets of the old %s were never loaded is unknown: %s", topic, error)
+        return f"Which offsets of the old {topic} were never loaded is unknown, as the ledger is damaged: {error}"
 
 
 def _left_unloaded(ledger: Ledger, topic: str) -> str:

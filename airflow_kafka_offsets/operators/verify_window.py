@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 
 from airflow_kafka_offsets.arguments import as_milliseconds, check_choice
 from airflow_kafka_offsets.compat.airflow_versions import TaskDeferralTimeout
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, UnprovenError
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerError, UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.ledger.file_lists import files_of
@@ -230,7 +230,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         if holes.missing and self.on_hole == "fail":
             raise refusal(ref.window, [holes.before] if holes.before else [], loader)
         folder.record_verified(result.attempt, verdict)
-        ledger.keep_day(folder.id, around.index)
+        self._keep_day(ledger, folder.id, around)
         report = _report(manifest, result, verdict) | {"source": source or "unchanged", "tiling": _describe(holes)}
         self.log.info(
             "Window %s: %s%s; %s; rows with a timestamp outside it: %s",
@@ -274,6 +274,14 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         if published.revision != pinned.manifest.revision:
             pinned = ledger.pinned(ref.window, published.revision)
         return pinned, published
+
+    def _keep_day(self, ledger: Ledger, window: str, around: Surroundings) -> None:
+        """Write the day's checkpoint, which only saves reading. A damaged file of another window doesn't fail this
+        one: ``ledger verify`` names it."""
+        try:
+            ledger.keep_day(window, around.index)
+        except LedgerError as error:
+            self.log.warning("Window %s: no checkpoint of its day, as a window of it is damaged: %s", window, error)
 
     def _source_now(self, ledger: Ledger, pinned: PinnedManifest) -> str | None:
         """How the window's topics have changed since it was loaded; None if they haven't. This doesn't affect the

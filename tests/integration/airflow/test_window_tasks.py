@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOpera
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import (
     LOCAL_SPARK,
+    T0,
     T0_MS,
     Commit,
     Context,
@@ -179,6 +182,27 @@ class TestVerify:
         publish(window)
         assert self.verify(window).execute(context)["verdict"] == "read = written = log"
         assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.VERIFIED
+
+    def test_damage_to_another_window_of_the_day_takes_nothing_from_the_proof_and_is_told(
+        self,
+        ten: str,
+        resolve: Resolve,
+        context: Context,
+        publish: Publish,
+        ledger: Ledger,
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        midnight = T0.replace(hour=0)
+        instants = [each.isoformat() for each in (midnight, *(T0 + timedelta(seconds=each) for each in (3, 6)))]
+        instants.append((midnight + timedelta(days=1)).isoformat())
+        windows = [resolve(ten, *ends) for ends in pairwise(instants)]
+        for window in windows:
+            publish(window)
+        (path,) = Path(windows[0]["manifest"].removeprefix("file://")).parent.glob("publications/*.json")
+        path.write_text("{}")
+        assert self.verify(windows[2]).execute(context)["verdict"] == "read = written = log"
+        assert ledger.window_folders.newest(windows[2]["window"]).listing().state is WindowState.VERIFIED
+        assert f"no checkpoint of its day, as a window of it is damaged: {path.as_uri()}" in capfd.readouterr().out
 
     def test_a_window_that_was_never_published_is_not_proved(
         self, ten: str, resolve: Resolve, context: Context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import ConfigurationError, InstantError
+from airflow_kafka_offsets.errors import ConfigurationError, InstantError, TopicChangedError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
@@ -267,6 +268,19 @@ class TestMadeAgain:
         assert "The last published window of the old topic ends at 2026-11-20T06:00:04.000Z" in said
         assert f"6 more offsets ({ten}-0: 6 from 4 on), which were never loaded" in said
         assert resolve(ten, at(4), at(8), pipeline="loads_2")["offsets"] == 0
+
+    def test_damage_to_the_ledger_does_not_hide_that_it_was_made_again(
+        self, ten: str, resolve: Resolve, publish: Publish, admin: KafkaAdminClient
+    ) -> None:
+        window = resolve(ten, at(0), at(4))
+        publish(window)
+        (path,) = Path(window["manifest"].removeprefix("file://")).parent.glob("publications/*.json")
+        path.write_text("{}")
+        recreate(admin, ten)
+        with pytest.raises(AirflowFailException, match=f"Topic {ten} was re-created") as failed:
+            resolve(ten, at(4), at(8))
+        assert fails_with(TopicChangedError, failed)
+        assert f"Which offsets of the old {ten} were never loaded is unknown, as the ledger" in str(failed.value)
 
     def test_and_so_is_the_command_that_pins_ahead(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, run: Run
