@@ -165,6 +165,8 @@ class Pinning:
             if stored is None or stored.manifest.ranges != manifest.ranges:
                 self._refuse_overlap(manifest)
                 pinned = folder.pin(manifest) if stored is None else stored
+                if pinned is None:
+                    raise taken_back(folder)
                 # If it was made from a snapshot that was forgotten since, and differs, the new manifest replaces it.
                 same = _made_from(pinned, start, end) or pinned.manifest.ranges == manifest.ranges
                 stored = pinned if same else self._folders.pin_next(manifest)

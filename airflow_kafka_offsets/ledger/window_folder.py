@@ -109,13 +109,14 @@ class WindowFolder:
         inside = [file.removeprefix(start) for file in files if file.startswith(start)] if self.revision == 1 else None
         return WindowListing(files, self.revision, tuple(self.publications.all(inside)))
 
-    def pin(self, manifest: Manifest) -> PinnedManifest:
-        """Store the manifest, or return the one that is already stored. It must be settled afterwards.
+    def pin(self, manifest: Manifest) -> PinnedManifest | None:
+        """Store the manifest, or return the one that is already stored. It must be settled afterwards. None when the
+        stored one was taken back.
 
         :raises LedgerCorruptError: when the stored one was changed.
         """
         stored = self.pin_new(manifest.revised(self.revision)) or self.pinned()
-        if stored is None:
+        if stored is None and not self.is_taken_back:
             raise LedgerCorruptError(f"{self._manifest} vanished while it was being stored.")
         return stored
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -19,8 +20,10 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import Pinning, pin_window
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import shared
 from tests.integration.airflow.windows.test_every_moment import before_look
@@ -256,6 +259,23 @@ class TestTwoAtOneMoment:
             if not happened:
                 break
         assert moment > 10
+
+    def test_one_that_differs_and_was_taken_back_while_this_one_was_pinned_is_tried_again(
+        self, local: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A third task's window, made from a snapshot that was forgotten since, was there for a moment."""
+        hour = at(local, 0, 60)
+        pin_new = WindowFolder.pin_new
+
+        def late(folder: WindowFolder, fresh: Manifest) -> PinnedManifest | None:
+            monkeypatch.undo()
+            other = replace(fresh, ranges=tuple(replace(each, end_offset=1059) for each in fresh.ranges))
+            assert pin_new(folder, other) is not None
+            assert local.window_folders.take_back(folder, "shares offsets")
+            return pin_new(folder, fresh)
+
+        monkeypatch.setattr(WindowFolder, "pin_new", late)
+        assert pin_window(local, *hour).manifest.revision == 2
 
     def test_a_crash_while_it_is_taken_back_leaves_no_window(
         self, local: Ledger, monkeypatch: pytest.MonkeyPatch
