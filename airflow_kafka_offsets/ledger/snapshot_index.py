@@ -60,7 +60,7 @@ class Entry:
     def of(cls, snapshot: OffsetSnapshot) -> Self:
         """The entry of a numbered snapshot."""
         assert snapshot.number is not None
-        return cls(snapshot.timestamp_ms, snapshot.number, snapshot.as_of.kind, snapshot.as_of.run or "")
+        return cls(snapshot.timestamp_ms, snapshot.number, str(snapshot.as_of.kind), snapshot.as_of.run or "")
 
     @classmethod
     def of_marker(cls, name: str) -> Self | None:
@@ -82,7 +82,7 @@ class Entry:
             return cls(fields["forgets_ms"], fields["number"], FORGET, str(fields["forgets"]))
         as_of = AsOf.from_json(fields["as_of"])
         timestamp_ms = fields["resolved_at_ms"] if as_of.timestamp_ms is None else as_of.timestamp_ms
-        return cls(timestamp_ms, fields["number"], as_of.kind, as_of.run or "")
+        return cls(timestamp_ms, fields["number"], str(as_of.kind), as_of.run or "")
 
 
 def last_forgotten(entries: Iterable[Entry]) -> dict[int, int]:

@@ -89,7 +89,9 @@ class SnapshotLog:
         :param since: the first month to include, such as ``202611``; all by default.
         :param last: number of the newest entry, if it was looked up before.
         """
-        return self._index(self.last_number() if last is None else last, since).entries
+        # All months are listed: a marker whose number is taken may have no rival in its own month.
+        found = self._index(self.last_number() if last is None else last).entries
+        return [entry for entry in found if entry.month >= since]
 
     def unchained_times(self) -> set[int]:
         """Times of the snapshots outside the chain, Unix milliseconds, from their markers alone. These include
@@ -267,14 +269,14 @@ class SnapshotLog:
         return earlier or before, later or after
 
     def _create(self, entry: Entry, fields: Mapping[str, Any]) -> bool:
-        """Store an entry; False when its number is taken. Its marker is then deleted, or every later writer would have
-        to find out which marker the number belongs to."""
+        """Store an entry; False when its number is taken. Its marker is then deleted where that is permitted, or every
+        later writer has to find out which marker the number belongs to."""
         marker = self._markers / entry.month / entry.marker
         create_exclusive(marker, entry.marker.encode())
         if create_exclusive(self._path(entry.number), gzip.compress(to_json_bytes(fields), mtime=0)):
             return True
         if Entry.of_fields(self._read(entry.number)) != entry:
-            with suppress(FileNotFoundError):
+            with suppress(Exception):  # permission to create doesn't imply permission to delete
                 marker.fs.rm_file(marker.path)
         return False
 
@@ -289,17 +291,17 @@ class SnapshotLog:
         except (OSError, EOFError) as error:
             raise LedgerCorruptError(f"{path} is not compressed JSON: {error}.") from error
 
-    def _index(self, last: int, since: str = "") -> SnapshotIndex:
+    def _index(self, last: int) -> SnapshotIndex:
         """The index of the entries up to a number, at least."""
-        marked = self._all_marked(since)
+        marked = self._all_marked()
         claims = Counter(entry.number for entry in marked)
         sure = [entry for entry in marked if entry.number <= last and claims[entry.number] == 1]
         contested = (number for number, claim in claims.items() if claim > 1 and number <= last)
         rest = [entry for entry in in_parallel(lambda number: Entry.of_fields(self._read(number)), contested) if entry]
         return SnapshotIndex([*sure, *rest], last)
 
-    def _all_marked(self, since: str = "") -> list[Entry]:
-        months = (month for month in names(self._markers) if is_month(month) and month >= since)
+    def _all_marked(self) -> list[Entry]:
+        months = filter(is_month, names(self._markers))
         return list(chain.from_iterable(in_parallel(self._marked, months)))
 
     def _marked(self, month: str) -> list[Entry]:
