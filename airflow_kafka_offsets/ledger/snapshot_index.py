@@ -85,15 +85,15 @@ class Entry:
         return cls(timestamp_ms, fields["number"], str(as_of.kind), as_of.run or "")
 
 
-def last_forgotten(entries: Iterable[Entry]) -> dict[int, int]:
-    """The last forgotten snapshot of each instant: numbers by instant."""
-    ordered = sorted(entries)
-    forgotten = forgotten_numbers(ordered)
-    return {
-        entry.timestamp_ms: entry.number
-        for entry in ordered
-        if entry.kind == AsOfKind.INSTANT and entry.number in forgotten
-    }
+def forgotten_instants(entries: Iterable[Entry]) -> dict[int, list[int]]:
+    """The instants that were forgotten and not resolved again: numbers of all their snapshots, oldest first."""
+    ordered = [entry for entry in sorted(entries) if entry.kind in (AsOfKind.INSTANT, FORGET)]
+    forgotten, again = forgotten_numbers(ordered), {entry.timestamp_ms for entry in live(ordered)}
+    found: dict[int, list[int]] = {}
+    for entry in ordered:
+        if entry.number in forgotten and entry.timestamp_ms not in again:
+            found.setdefault(entry.timestamp_ms, []).append(entry.number)
+    return found
 
 
 def forgotten_numbers(entries: Iterable[Entry]) -> set[int]:
@@ -113,21 +113,25 @@ class SnapshotIndex:
 
     :param entries: all entries.
     :param last: number of the newest entry.
+    :param in_use: numbers of snapshots that windows which still count were made from. The forgotten ones among them
+        bound new snapshots too. A task that later tries to pin a window from one gets an error.
     """
 
-    def __init__(self, entries: list[Entry], last: int) -> None:
+    def __init__(self, entries: list[Entry], last: int, in_use: Collection[int] = ()) -> None:
         self.entries = live(entries)
         self.last = last
-        self.recent: dict[int, OffsetSnapshot] = {}
+        self.in_use = in_use
         self._chain = [entry for entry in self.entries if entry.chained]
         self._once: dict[int | str | None, Entry] = {
             entry.once: entry for entry in self.entries if entry.once is not None
         }
-        self.forgotten = {at: number for at, number in last_forgotten(entries).items() if at not in self._once}
-        """The last forgotten snapshot of each instant that wasn't resolved again: numbers by instant."""
-        self.in_use: Collection[int] = ()
-        """Numbers of snapshots that windows which still count were made from. The forgotten ones among them bound new
-        snapshots too. A task that later tries to pin a window from one gets an error."""
+        # An instant may have been forgotten several times, and a window keeps the number that it was made from.
+        self.forgotten = {
+            at: next((number for number in reversed(numbers) if number in in_use), numbers[-1])
+            for at, numbers in forgotten_instants(entries).items()
+        }
+        """A forgotten snapshot of each instant that wasn't resolved again, numbers by instant: the last one in use; or
+        the last one, if none is."""
 
     def nearer(
         self, timestamp_ms: int, before: OffsetSnapshot | None, after: OffsetSnapshot | None
@@ -180,7 +184,6 @@ class SnapshotIndex:
         """Add an entry that this writer has stored."""
         entry = Entry.of(snapshot)
         self.last = entry.number
-        self.recent[entry.number] = snapshot
         insort(self.entries, entry)
         if entry.once is not None:
             self._once[entry.once] = entry

@@ -9,7 +9,8 @@ every entry has its marker after any crash. A marker without its entry means not
 marker belongs to it.
 
 Forgetting a snapshot is an entry too: its instant is then resolved again when next needed. While a window that was made
-from the snapshot still counts, the snapshot bounds the others, and the instant gets the same offsets back.
+from the snapshot still counts, the snapshot bounds the others, and the instant gets the same offsets back, however
+often it was forgotten.
 
 Workers' clocks needn't agree, but a snapshot from a clock that is far ahead would end every window up to its time at
 its own offsets. The first writer that finds such a snapshot refuses to continue.
@@ -22,13 +23,20 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError, LedgerError
-from airflow_kafka_offsets.ledger.snapshot_index import FORGET, Entry, SnapshotIndex, forgotten_numbers, live
+from airflow_kafka_offsets.ledger.snapshot_index import (
+    FORGET,
+    Entry,
+    SnapshotIndex,
+    forgotten_instants,
+    forgotten_numbers,
+    live,
+)
+from airflow_kafka_offsets.ledger.snapshot_placement import Placed, Placement
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
@@ -41,7 +49,6 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.boundaries import clamp, fits, keep_deleted
 from airflow_kafka_offsets.offsets.windows.ledger_names import is_month, live_revisions, month_of, window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
@@ -50,6 +57,22 @@ _FILE = re.compile(r"(\d{8})\.json\.gz")
 _FOLDER = re.compile(r"\d{5}")
 _FOLDER_SIZE = 1_000
 _MOST_TRIES = 1_000
+
+
+class Appended(list[OffsetSnapshot]):
+    """Stored snapshots, in the order in which they were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fresh: set[int | None] = set()
+        """Numbers of those that this writer stored, with their boundaries as they were given or clamped. The others are
+        earlier ones: another writer's, or forgotten ones that came back."""
+
+    def add(self, placed: Placed) -> None:
+        """Add the next one."""
+        self.append(placed.snapshot)
+        if placed.is_fresh:
+            self.fresh.add(placed.snapshot.number)
 
 
 class SnapshotLog:
@@ -90,8 +113,8 @@ class SnapshotLog:
         :param last: number of the newest entry, if it was looked up before.
         """
         # All months are listed: a marker whose number is taken may have no rival in its own month.
-        found = self._index(self.last_number() if last is None else last).entries
-        return [entry for entry in found if entry.month >= since]
+        found = self._existing(self.last_number() if last is None else last)
+        return [entry for entry in live(found) if entry.month >= since]
 
     def unchained_times(self) -> set[int]:
         """Times of the snapshots outside the chain, Unix milliseconds, from their markers alone. These include
@@ -134,12 +157,12 @@ class SnapshotLog:
         """The snapshots at several instants; instants without one are left out."""
         marked = self._marked_at(instants)
         at_instants = [entry for entry in marked if entry.kind == AsOfKind.INSTANT]
-        found = in_parallel(self._stored, live([*at_instants, *self._forgets(marked)]))
+        found = in_parallel(self._at_marker, live([*at_instants, *self._forgets(marked)]))
         return {snapshot.timestamp_ms: snapshot for snapshot in found if snapshot is not None}
 
     def append(
         self, snapshots: Sequence[OffsetSnapshot], *, known: int | None = None, revising: Collection[str] = ()
-    ) -> list[OffsetSnapshot]:
+    ) -> Appended:
         """Store snapshots in order, each clamped between its neighbours. First writer wins. Unless others write too,
         the log is listed once.
 
@@ -149,26 +172,36 @@ class SnapshotLog:
         :raises WindowError: when one contradicts its neighbours, as :func:`.boundaries.clamp` says.
         :raises OutdatedSurveyError: when the neighbour was stored after Kafka was asked.
         """
-        stored: list[OffsetSnapshot] = []
+        stored = Appended()
         for _ in range(_MOST_TRIES):
-            index = self._index(self.last_number())
-            index.in_use = self._in_use(index.forgotten, revising)
+            placement = self._placement(known, revising)
             for snapshot in snapshots[len(stored) :]:
-                found = self._append(snapshot, index, known)
-                if found is None:
+                placed = placement.place(snapshot)
+                if not placed.is_stored and not self._store(placed.snapshot):
                     break
-                stored.append(found)
+                placement.add(placed)
+                stored.add(placed)
             else:
                 return stored
         raise LedgerError(
             f"{self._entries} grew {_MOST_TRIES} times while one snapshot was stored. Is something looping?"
         )
 
-    def _in_use(self, forgotten: Mapping[int, int], revising: Collection[str]) -> set[int]:
+    def _placement(self, known: int | None, revising: Collection[str]) -> Placement:
+        last = self.last_number()
+        entries = self._existing(last)
+        in_use = self._in_use(forgotten_instants(entries), revising)
+        return Placement(SnapshotIndex(entries, last, in_use), self.read, known, self._pipeline)
+
+    def _store(self, numbered: OffsetSnapshot) -> bool:
+        """Store a snapshot; False when another writer has taken its number."""
+        return self._create(Entry.of(numbered), numbered.to_json())
+
+    def _in_use(self, forgotten: Mapping[int, object], revising: Collection[str]) -> set[int]:
         """Numbers of the snapshots of the windows that still count and start or end at a forgotten instant, for example
         because the task that forgot it died before it forgot them.
 
-        :param forgotten: numbers of forgotten snapshots by instant.
+        :param forgotten: the forgotten instants.
         """
         if not forgotten:
             return set()
@@ -224,50 +257,6 @@ class SnapshotLog:
         assert end.as_of.follows is not None, "an increment follows something"
         return self.read(end.as_of.follows), end
 
-    def _append(self, snapshot: OffsetSnapshot, index: SnapshotIndex, known: int | None) -> OffsetSnapshot | None:
-        """Store one snapshot; None when another writer has stored an entry since the index was made."""
-        stored = index.find(snapshot.as_of)
-        if stored is not None:
-            return self.read(stored.number)
-        numbered = replace(self._fit(snapshot, index, known), number=index.last + 1)
-        if not self._create(Entry.of(numbered), numbered.to_json()):
-            return None
-        index.add(numbered)
-        return numbered
-
-    def _fit(self, snapshot: OffsetSnapshot, index: SnapshotIndex, known: int | None) -> OffsetSnapshot:
-        index.refuse_ahead(snapshot, self._pipeline)
-        snapshot = index.placed(index.following(snapshot))
-        if not snapshot.as_of.chained:
-            return snapshot
-        before, after = self._neighbours(snapshot.timestamp_ms, index)
-        forgotten = None if snapshot.as_of.timestamp_ms is None else index.forgotten.get(snapshot.as_of.timestamp_ms)
-        if forgotten is not None:
-            old = self.read(forgotten)
-            if forgotten in index.in_use and fits(old, before, after):
-                return old
-            snapshot = keep_deleted(snapshot, old, known)
-        return clamp(snapshot, before, after, known)
-
-    def _neighbours(
-        self, timestamp_ms: int, index: SnapshotIndex
-    ) -> tuple[OffsetSnapshot | None, OffsetSnapshot | None]:
-        """The snapshots that a new one at an instant has to lie between: the nearest that count; or a nearer forgotten
-        one that is in use, if it fits between those."""
-        read: dict[int, OffsetSnapshot] = {}
-
-        def snapshot(number: int) -> OffsetSnapshot:
-            read[number] = index.recent.get(number) or self.read(number)
-            return read[number]
-
-        before, after = (None if entry is None else snapshot(entry.number) for entry in index.neighbours(timestamp_ms))
-        nearer = (map(snapshot, numbers) for numbers in index.nearer(timestamp_ms, before, after))
-        earlier, later = (
-            next((candidate for candidate in found if fits(candidate, before, after)), None) for found in nearer
-        )
-        index.recent = read
-        return earlier or before, later or after
-
     def _create(self, entry: Entry, fields: Mapping[str, Any]) -> bool:
         """Store an entry; False when its number is taken. Its marker is then deleted where that is permitted, or every
         later writer has to find out which marker the number belongs to."""
@@ -291,14 +280,14 @@ class SnapshotLog:
         except (OSError, EOFError) as error:
             raise LedgerCorruptError(f"{path} is not compressed JSON: {error}.") from error
 
-    def _index(self, last: int) -> SnapshotIndex:
-        """The index of the entries up to a number, at least."""
+    def _existing(self, last: int) -> list[Entry]:
+        """The entries up to a number, at least."""
         marked = self._all_marked()
         claims = Counter(entry.number for entry in marked)
         sure = [entry for entry in marked if entry.number <= last and claims[entry.number] == 1]
         contested = (number for number, claim in claims.items() if claim > 1 and number <= last)
         rest = [entry for entry in in_parallel(lambda number: Entry.of_fields(self._read(number)), contested) if entry]
-        return SnapshotIndex([*sure, *rest], last)
+        return [*sure, *rest]
 
     def _all_marked(self) -> list[Entry]:
         months = filter(is_month, names(self._markers))
@@ -313,7 +302,7 @@ class SnapshotLog:
         marked = in_parallel(self._marked, {month_of(compact_instant(instant)) for instant in wanted})
         return [entry for entry in chain.from_iterable(marked) if entry.timestamp_ms in wanted]
 
-    def _stored(self, marked: Entry) -> OffsetSnapshot | None:
+    def _at_marker(self, marked: Entry) -> OffsetSnapshot | None:
         """The snapshot of a marker; None when another entry has its number."""
         fields = self._read(marked.number)
         return None if fields is None or Entry.of_fields(fields) != marked else OffsetSnapshot.from_json(fields)

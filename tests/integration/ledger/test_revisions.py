@@ -128,6 +128,27 @@ class TestRaces:
             "the same ranges are no new revision"
         )
 
+    @pytest.mark.parametrize("times", [1, 2])
+    def test_and_so_it_does_when_it_is_forgotten_again(self, ledger: Ledger, times: int) -> None:
+        """The window keeps the snapshots that it was made from, whatever numbers its offsets came back under."""
+        pin(ledger, 0, 10, 20)
+        fresh = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((11, 25, 35))]
+        for _ in range(times):
+            forget_instants(ledger, [FIRST])
+            assert [offset_of(each) for each in ledger.snapshots.append(fresh[:2])] == [10, 20]
+        forget_instants(ledger, [FIRST])
+        late = snapshot({0: 22}, at_ms=T0 + HOUR_MS // 2)
+        assert [offset_of(each) for each in ledger.snapshots.append([late, *fresh[1:]])] == [20, 20, 35]
+
+    def test_even_if_others_that_no_window_has_were_forgotten_since(self, ledger: Ledger) -> None:
+        """Resolving it again was refused, or killed, before it was pinned."""
+        pin(ledger, 0, 10, 20)
+        fresh = [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((11, 25, 35))]
+        forget_instants(ledger, [FIRST])
+        assert [offset_of(each) for each in ledger.snapshots.append(fresh[:2], revising=[FIRST])] == [11, 25]
+        forget_instants(ledger, [FIRST])
+        assert [offset_of(each) for each in ledger.snapshots.append(fresh[1:])] == [20, 35]
+
     def test_a_forgotten_instant_bounds_others_as_long_as_a_window_was_made_from_it(self, ledger: Ledger) -> None:
         """Found by the chaos run: a cut began behind the end that it brought back, and failed for good."""
         pin(ledger, 0, 10, 20)

@@ -10,6 +10,7 @@ import yaml
 from upath import UPath
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.snapshot_index import Entry
 from airflow_kafka_offsets.ledger.storage import create_exclusive, names
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -32,21 +33,22 @@ def leave_marker(ledger: Ledger, entry: Entry) -> None:
     create_exclusive(ledger.folder / "instants" / entry.month / entry.marker, entry.marker.encode())
 
 
+@pytest.fixture
+def raced(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    """Before the next snapshot is stored under its number, another writer takes that number."""
+    other = Ledger(UPath(str(ledger.folder)).parent, "loads")
+    create: Any = ledger.snapshots._create
+
+    def late(entry: Entry, fields: dict[str, Any]) -> bool:
+        monkeypatch.undo()
+        other.snapshots.append([snapshot({0: 5}, at_ms=T0 - HOUR_MS)])
+        return bool(create(entry, fields))
+
+    monkeypatch.setattr(ledger.snapshots, "_create", late)
+    return ledger
+
+
 class TestALostRace:
-    @pytest.fixture
-    def raced(self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Ledger:
-        """Before the next snapshot is stored under its number, another writer takes that number."""
-        other = Ledger(UPath(str(ledger.folder)).parent, "loads")
-        create: Any = ledger.snapshots._create
-
-        def late(entry: Entry, fields: dict[str, Any]) -> bool:
-            monkeypatch.undo()
-            other.snapshots.append([snapshot({0: 5}, at_ms=T0 - HOUR_MS)])
-            return bool(create(entry, fields))
-
-        monkeypatch.setattr(ledger.snapshots, "_create", late)
-        return ledger
-
     def test_leaves_no_marker(self, raced: Ledger) -> None:
         raced.snapshots.append([snapshot({0: 10})])
         assert len(names(raced.folder / "instants" / "202611")) == 2
@@ -62,6 +64,22 @@ class TestALostRace:
             (stored,) = raced.snapshots.append([snapshot({0: 10})])
         assert stored.number == 2
         assert [entry.number for entry in raced.snapshots.entries()] == [1, 2]
+
+
+class TestWhoStoredIt:
+    def test_is_told_of_each(self, ledger: Ledger) -> None:
+        """An instant that another task has stored, and one whose old offsets come back, tell of another survey."""
+        ledger.snapshots.append([snapshot({0: 10})])
+        pin_window(ledger, *ledger.snapshots.append([snapshot({0: 10}), snapshot({0: 20}, at_ms=T0 + HOUR_MS)]))
+        ledger.snapshots.forget(T0 + HOUR_MS)
+        found = ledger.snapshots.append(
+            [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS) for hour, each in enumerate((11, 25, 35))]
+        )
+        assert ([each.number for each in found], found.fresh) == ([1, 4, 5], {5})
+
+    def test_is_told_after_a_lost_race(self, raced: Ledger) -> None:
+        found = raced.snapshots.append([snapshot({0: 10}), snapshot({0: 20}, at_ms=T0 + HOUR_MS)])
+        assert found.fresh == {each.number for each in found} == {2, 3}
 
 
 class TestEntriesSinceAMonth:
