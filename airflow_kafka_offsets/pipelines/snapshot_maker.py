@@ -19,6 +19,7 @@ from airflow_kafka_offsets.errors import (
     OutdatedSurveyError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.snapshot_log import Appended
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
@@ -56,12 +57,10 @@ class _Asked:
     :param known: number of the newest snapshot that was stored before Kafka was asked: only that and earlier ones can
         prove that a log was truncated or a topic changed.
     :param survey: Kafka's answer.
-    :param asked_ms: when Kafka was asked, Unix milliseconds by this machine's clock.
     """
 
     known: int
     survey: Survey
-    asked_ms: int
 
 
 class SnapshotMaker:
@@ -130,10 +129,8 @@ class SnapshotMaker:
                 found, asked = self._store(partial(self._look_up, missing), asked or self._ask(), revising)
                 if asked is not before:
                     self._together.clear()
-                # A snapshot that another task stored comes from that task's survey. So does one that was forgotten and
-                # then got its old offsets back, whatever its number is now.
-                fresh = (snapshot for snapshot in found if snapshot.resolved_at_ms >= asked.asked_ms)
-                self._together |= {snapshot.number for snapshot in fresh if (snapshot.number or 0) > asked.known}
+                # What another task has stored, or what got its old offsets back, comes from another survey.
+                self._together |= found.fresh
                 stored |= zip(missing, found, strict=True)
             yield from (stored[instant] for instant in part)
 
@@ -171,15 +168,14 @@ class SnapshotMaker:
     def _ask(self) -> _Asked:
         known = self.ledger.snapshots.last_number()  # before Kafka is asked
         try:
-            asked_ms = now_ms()
-            return _Asked(known, self.client.survey(self._topics()), asked_ms)
+            return _Asked(known, self.client.survey(self._topics()))
         except (ConfigurationError, OffsetsError):
             self.ledger.require_cluster(self.client.cluster_id())  # another cluster would explain the error
             raise
 
     def _store(
         self, made: Callable[[Survey], list[OffsetSnapshot]], asked: _Asked, revising: Collection[str] = ()
-    ) -> tuple[list[OffsetSnapshot], _Asked]:
+    ) -> tuple[Appended, _Asked]:
         """Make snapshots from a survey and store them. If another task has stored snapshots of a later survey
         meanwhile, ask Kafka again and repeat. Each repetition means that another task has finished, so all of them do.
 

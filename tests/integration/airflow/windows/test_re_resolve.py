@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -13,6 +14,7 @@ from airflow_kafka_offsets.ledger.forgetting import forget_instants
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
@@ -151,3 +153,21 @@ class TestBesideAnother:
         beside = WindowPinner(maker).pin(T0_MS + 5000, T0_MS + 7000)
         assert [(each.start_offset, each.end_offset) for each in beside.pinned.manifest.ranges] == [(7, 7)]
         assert resolve(ten, at(2), at(7), re_resolve=True) == first, "its end is another window's by now"
+
+    def test_who_gets_an_end_that_another_has_stored_from_a_later_look_does_not_take_it_for_his_own(
+        self, ten: str, client: OffsetsClient, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """S15: a log may have been truncated between the two looks."""
+        maker, other = (SnapshotMaker(client, ledger, [ten], IsolationLevel.READ_COMMITTED) for _ in range(2))
+        look_up = client.look_up
+
+        def late(*arguments: Any, **named: Any) -> Any:
+            monkeypatch.undo()
+            other.snapshot(AsOf(AsOfKind.INSTANT, T0_MS))
+            return look_up(*arguments, **named)
+
+        monkeypatch.setattr(client, "look_up", late)
+        start, end = maker.snapshots([T0_MS, T0_MS + 5000])
+        assert (start.number, end.number) == (1, 2)
+        assert not maker.made_together(start, end)
+        assert maker.made_together(end)
