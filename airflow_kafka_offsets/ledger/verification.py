@@ -23,7 +23,7 @@ from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
+from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, revisions_of, window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
 from airflow_kafka_offsets.offsets.windows.tiling import Beginning, Misfit, Tiling, check_tiling
@@ -91,7 +91,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     if kept:
         windows, offsets = number_of(len(kept), "window"), sum(summary.offsets for summary in kept)
         claims.append(Claim("checkpoints", None, True, f"{windows}, {offsets} offsets, verified before"))
-    claims += _orphans(ledger, folders, stored, "" if full else day_of(now_ms() - _RECENT_MS)[:6])
+    claims += _orphans(ledger, names, stored, "" if full else day_of(now_ms() - _RECENT_MS)[:6])
     ranges = {checked.summary: checked.ranges for checked in examined if checked.summary is not None}
     claims += _tiling(ledger, kept, ranges)
     _keep(ledger, [checked.summary for checked in examined if checked.claim.holds and checked.summary is not None])
@@ -201,15 +201,24 @@ def _count(
     return words, [] if verdict.proved else [words]
 
 
-def _orphans(ledger: Ledger, folders: Iterable[WindowFolder], last: int, since: str) -> Iterator[Claim]:
-    """Report increments since a month that were stored, but whose windows were never pinned because of a crash."""
-    ends = {window_extent(folder.id)[1] for folder in folders}
+def _orphans(ledger: Ledger, names: Collection[str], last: int, since: str) -> Iterator[Claim]:
+    """Report increments since a month that no window has: those whose windows were never pinned because of a crash, and
+    those whose windows were forgotten. The latter is in order, as somebody wanted it; where it leaves a hole between
+    published windows, that is a claim of its own.
+
+    :param names: names in the folders of windows, listed after the newest snapshot was looked up.
+    """
+    live = {window_extent(window)[1] for window in live_revisions(names)}
+    made = {window_extent(window)[1]: window for window in revisions_of(names)}
     for entry in ledger.snapshots.entries(since, last):
-        if entry.kind == AsOfKind.INCREMENT and entry.timestamp_ms not in ends:
-            found = (
-                f"the increment up to {iso_instant(entry.timestamp_ms)} was never pinned: clear the run that made it"
-            )
-            yield Claim("orphans", None, False, found)
+        if entry.kind != AsOfKind.INCREMENT or entry.timestamp_ms in live:
+            continue
+        increment, window = f"the increment up to {iso_instant(entry.timestamp_ms)}", made.get(entry.timestamp_ms)
+        if window is None or all(folder.is_taken_back for folder in ledger.window_folders.made(window)):
+            yield Claim("orphans", None, False, f"{increment} was never pinned: clear the run that made it")
+        else:
+            found = f"{increment} was forgotten: its records are in no window until the run that made it is cleared"
+            yield Claim("orphans", window, True, found)
 
 
 def tiling_of(

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -14,9 +15,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_kafka_offsets.errors import DataLossError, InstantError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.snapshot_log import SnapshotLog
+from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
-from tests.integration.airflow.conftest import Resolve, Run, at, fails_with
+from tests.integration.airflow.conftest import Publish, Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import DeleteBefore, Increment, XCom, manifest_of, ranges, stamped
 from tests.integration.conftest import Produce
 from tests.integration.ledger.loads import windows_of
@@ -180,3 +182,50 @@ class TestRuns:
         again = increment(ten, "run-1", since=at(4))
         assert (again["revision"], ranges(again)) == (2, [(0, 4, 10)])
         print(row)
+
+
+class TestVerified:
+    """``ledger verify`` of increments without a window."""
+
+    def orphans(self, ledger: Ledger) -> list[tuple[bool, str]]:
+        return [(each.holds, each.found) for each in verify(ledger) if each.claim == "orphans"]
+
+    def test_one_that_was_never_pinned_is_a_fault(
+        self, ten: str, increment: Increment, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(WindowPinner, "pin_between", dies)
+        with pytest.raises(OSError, match="died"):
+            increment(ten, "run-1")
+        ((holds, found),) = self.orphans(ledger)
+        assert not holds
+        assert "was never pinned: clear the run" in found
+
+    def test_one_that_was_taken_back_was_never_pinned(
+        self, ten: str, resolve: Resolve, increment: Increment, ledger: Ledger
+    ) -> None:
+        """Another task's window that overlaps it was seen only after its manifest had been created."""
+        folder = ledger.window_folders.newest(increment(ten, "run-1")["window"])
+        (place,) = Path(folder.manifest_uri.removeprefix("file://")).parent.glob("manifest.sha256")
+        place.unlink()
+        assert ledger.window_folders.take_back(folder, "it overlaps another window")
+        ((holds, found),) = self.orphans(ledger)
+        assert not holds
+        assert "was never pinned" in found
+
+    def test_one_that_was_forgotten_is_told_and_no_fault_until_it_leaves_a_hole(
+        self, ten: str, increment: Increment, produce: Produce, publish: Publish, run: Run, ledger: Ledger
+    ) -> None:
+        windows = []
+        for number in range(3):
+            produce(ten, 0, stamped(60 + number))
+            windows.append(increment(ten, f"run-{number}"))
+        publish(windows[0])
+        run("ledger", "forget", "loads", windows[1]["window"])
+        ((holds, found),) = self.orphans(ledger)
+        assert holds
+        assert "was forgotten: its records are in no window" in found
+        assert run("ledger", "verify", "loads")[0] == 0
+        publish(windows[2])
+        assert run("ledger", "verify", "loads")[0] == 1
+        increment(ten, "run-1")
+        assert self.orphans(ledger) == []
