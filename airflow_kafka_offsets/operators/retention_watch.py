@@ -30,7 +30,8 @@ class KafkaRetentionWatchOperator(BaseOperator):
     Forecasts which records Kafka's retention will delete before they are loaded.
 
     Covers the windows that are pinned but not published, and the backlog from the last window's end (without windows:
-    from the newest snapshot) to the end of the log. The topics are those that the ledger records for the pipeline.
+    from the first increment's start, or the newest snapshot) to the end of the log. The topics are those that the
+    ledger records for the pipeline.
 
     :param pipeline: name of the pipeline, and of its folder in the ledger root. (templated)
     :param fail_within: fail the task when records are already deleted, or may be within this time, as far as that can
@@ -77,7 +78,7 @@ class KafkaRetentionWatchOperator(BaseOperator):
     def _forecasts(self, ledger: Ledger) -> list[WindowForecast]:
         end = last_end(ledger)
         if end is None:
-            self.log.warning("%s has no windows and no snapshots: there is nothing to watch", ledger.uri)
+            self.log.warning("%s has no window, and no snapshot to start one at: nothing to watch", ledger.uri)
             return []
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client, telling_leftovers(ledger):
             look = Backlog(client, ledger, end)

@@ -129,17 +129,31 @@ class Backlog:
 
 
 def last_end(ledger: Ledger) -> FixedOffsets | None:
-    """Where the last window ends; without windows, the newest snapshot that a window may start from."""
+    """Where the last window ends. Without windows: where the first increment starts, if one is stored; else the newest
+    snapshot as of an instant or ``latest``, or that was made for an increment to start at. None if there is none:
+    a group's commits and log start offsets may be stored for anything."""
     last = ledger.last_pinned()
     if last is not None:
         return FixedOffsets.of_window_end(last.manifest)
-    chained = [entry for entry in ledger.snapshots.entries() if entry.kind in (AsOfKind.INSTANT, AsOfKind.LATEST)]
-    return FixedOffsets.of_snapshot(ledger.snapshots.read(chained[-1].number)) if chained else None
+    log = ledger.snapshots
+    entries = log.entries()
+    increments = [entry.number for entry in entries if entry.kind == AsOfKind.INCREMENT]
+    if increments:
+        start, _ = log.increment_to(log.read(increments[0]))
+        return FixedOffsets.of_snapshot(start)
+    starts = [entry for entry in entries if entry.kind in (AsOfKind.INSTANT, AsOfKind.LATEST) or entry.about]
+    return FixedOffsets.of_snapshot(log.read(starts[-1].number)) if starts else None
 
 
 def _snapshot_before(ledger: Ledger, moment_ms: int) -> OffsetSnapshot | None:
-    """The newest snapshot resolved by a moment. Numbers follow the order of resolving, so that few are read."""
-    log = ledger.snapshots
-    numbers = sorted(entry.number for entry in log.entries())
+    """The newest snapshot resolved by a moment, of those that were each at a later time than all stored before. Their
+    numbers follow the order of resolving, so that few are read; the others' needn't: a forgotten instant that got its
+    old offsets back has a new number."""
+    log, latest_ms = ledger.snapshots, 0
+    numbers: list[int] = []
+    for entry in sorted(log.entries(), key=lambda entry: entry.number):
+        if entry.timestamp_ms > latest_ms:
+            latest_ms = entry.timestamp_ms
+            numbers.append(entry.number)
     later = bisect_right(numbers, moment_ms, key=lambda number: log.read(number).resolved_at_ms)
     return log.read(numbers[later - 1]) if later else None

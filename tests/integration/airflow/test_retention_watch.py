@@ -8,6 +8,7 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -31,12 +32,15 @@ from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from dev.kafka import Broker, BrokerSettings
 from tests.integration.airflow.conftest import Context, Publish, Resolve, fails_with, recreate, sasl, use_connection
 from tests.integration.airflow.retention import Watch, deleted_at_ms, keep_for, log_start, remember_growth, store, timed
+from tests.integration.airflow.windows.conftest import Increment, increment
 from tests.integration.conftest import USERS
 from tests.integration.kafka_clients import connect
 
+__all__ = ["increment"]  # a fixture, that pytest finds here
 HOUR_MS = 3_600_000
 DAY = {"retention.ms": str(24 * HOUR_MS)}
 SIZE_LIMIT = 1_500_000
@@ -259,6 +263,27 @@ class TestBacklog:
         write(name, [at_ms + 1] * 2)
         (backlog,) = watch()
         assert (backlog["offsets"], backlog["loses_at"]) == (2, iso_instant(at_ms + 1 + 24 * HOUR_MS))
+
+    @pytest.mark.parametrize("since", ["earliest", "latest"])
+    def test_an_increment_that_was_never_pinned_belongs_to_it(
+        self,
+        topic: MakeTopic,
+        write: Write,
+        watch: Watch,
+        increment: Increment,
+        monkeypatch: pytest.MonkeyPatch,
+        since: str,
+    ) -> None:
+        """S21: from where it starts, whatever has come since."""
+        name, at_ms = topic(DAY), now_ms()
+        write(name, [at_ms] * 3)
+        with monkeypatch.context() as dying:
+            dying.setattr(WindowPinner, "pin_between", Mock(side_effect=OSError("the worker died")))
+            with pytest.raises(OSError, match="died"):
+                increment(name, "run-1", since=since)
+        write(name, [at_ms + 1] * 2)
+        (backlog,) = watch()
+        assert backlog["offsets"] == (5 if since == "earliest" else 2)
 
     def test_records_of_an_open_transaction_belong_to_it(
         self, topic: MakeTopic, watch: Watch, context: Context, deleting: Broker
