@@ -303,7 +303,10 @@ _LEDGER_GROUP = Group(
             "Publish a window that a driver has loaded and counted, but that isn't published; asks Kafka",
             _PIPELINE,
             _arg("window", help="The window's name, as ledger list shows it"),
-            _arg("--attempt", help="The attempt to publish; default: the last one that counted and is proved"),
+            _arg(
+                "--attempt",
+                help="The attempt to publish; default: the proved one that a retry would publish",
+            ),
             _arg(
                 "--result",
                 help="File with the JSON that PinnedWindow.write(...).to_json() returned, if the driver can't reach "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from airflow_kafka_offsets.pipelines.publisher import (
     CountedAttempt,
     counted_attempt,
     handed_over,
-    proved_attempts,
+    left_to_publish,
     publish,
     take_over,
 )
@@ -127,7 +128,7 @@ def publish_window(args: Any) -> int:
     ledger = stored_ledger(args)
     require_windows(ledger, [args.window], ledger.window_folders.index().live)
     with kafka_client(args) as client:
-        counted = _counted(client, ledger, ledger.pinned(args.window), args)
+        counted = _counted(client, ledger, args)
         found = publish(client, ledger, counted)
     row = {
         "window": args.window,
@@ -141,26 +142,34 @@ def publish_window(args: Any) -> int:
     return 0
 
 
-def _counted(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, args: Any) -> CountedAttempt:
-    if args.result is not None:
-        return take_over(client, ledger, pinned, _read(args.result))
-    if args.attempt is not None:
+def _counted(client: OffsetsClient, ledger: Ledger, args: Any) -> CountedAttempt:
+    if args.attempt is not None and args.result is None:
         return _named(ledger, args.window, args.attempt)
-    proved = proved_attempts(ledger, pinned)
-    if not proved:
-        raise _nothing_to_publish(ledger, pinned)
-    return proved[-1]
+    # A newer revision that isn't settled may be taken back.
+    wanted = ledger.settled(args.window) or ledger.pinned(args.window)
+    if args.result is None:
+        left = left_to_publish(ledger, wanted, lambda *_: True)
+        if left is None:
+            raise _nothing_to_publish(ledger, wanted)
+        return left
+    result = _read(args.result)
+    read = [pinned for pinned in ledger.revisions(args.window, wanted) if pinned.sha256 == result.manifest_sha256]
+    return take_over(client, ledger, read[0] if read else wanted, result)
 
 
-def _nothing_to_publish(ledger: Ledger, pinned: PinnedManifest) -> LedgerError:
-    window = f"window {pinned.manifest.window}, revision {pinned.manifest.revision}"
-    counted = ledger.window_folders.of(pinned).listing().results
+def _nothing_to_publish(ledger: Ledger, wanted: PinnedManifest) -> LedgerError:
+    window, revision = wanted.manifest.window, wanted.manifest.revision
+    counted = _with_result(ledger, ledger.revisions(window, wanted))
     if not counted:
-        return LedgerError(f"Nothing has loaded {window} yet: no attempt has counted it. Run its load first.")
+        return LedgerError(f"Nothing has loaded window {window} yet: no attempt has counted it. Run its load first.")
     return LedgerError(
-        f"None of the attempts at {window} that have counted ({shorten(counted)}) is proved. Load it again, or "
-        "name an attempt with --attempt to see what it lacks."
+        f"None of the attempts at window {window} that have counted ({shorten(counted)}) is proved and would count for "
+        f"revision {revision}. Load it again, or name an attempt with --attempt to see what it lacks."
     )
+
+
+def _with_result(ledger: Ledger, revisions: Iterable[PinnedManifest]) -> list[str]:
+    return [name for revision in revisions for name in ledger.window_folders.of(revision).listing().results]
 
 
 def _named(ledger: Ledger, window: str, attempt: str) -> CountedAttempt:
@@ -170,9 +179,9 @@ def _named(ledger: Ledger, window: str, attempt: str) -> CountedAttempt:
         found = counted_attempt(ledger, revision, attempt)
         if found is not None:
             return found
-    counted = [name for revision in revisions for name in ledger.window_folders.of(revision).listing().results]
     raise ConfigurationError(
-        f"Attempt {attempt} at window {window} has no result. Attempts with a result: {shorten(counted) or 'none'}."
+        f"Attempt {attempt} at window {window} has no result. Attempts with a result: "
+        f"{shorten(_with_result(ledger, revisions))}."
     )
 
 

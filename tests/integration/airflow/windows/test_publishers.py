@@ -18,6 +18,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, Tally
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.pipelines.publisher import publish_next
 from tests.integration.airflow.conftest import (
@@ -26,7 +27,7 @@ from tests.integration.airflow.conftest import (
     fails_with,
 )
 from tests.integration.airflow.windows.conftest import XCom
-from tests.integration.airflow.windows.counted import Count, count, pinned, published, window
+from tests.integration.airflow.windows.counted import Count, count, left_of, pinned, published, revised, window
 from tests.unit.offsets.proof.results import run_result, tallies
 
 __all__ = ["count", "pinned", "window"]
@@ -142,12 +143,55 @@ class TestTheCommand:
         count(pinned, read=Tally())
         code, _, err = run("ledger", "publish", "loads", window["window"])
         assert code == 1
-        assert f"None of the attempts at window {window['window']}, revision 1 that have counted (a-1) is proved" in err
+        assert f"None of the attempts at window {window['window']} that have counted (a-1) is proved and would" in err
+
+    def test_what_was_counted_before_retention_left_only_a_part_is_published(
+        self, window: XCom, pinned: PinnedManifest, count: Count, run: Run, ledger: Ledger
+    ) -> None:
+        """S12: a retry with ``load_rest`` has pinned what was left; the rows of the whole window are there."""
+        count(pinned)
+        left_of(ledger, pinned)
+        code, out, _ = run("ledger", "publish", "loads", window["window"], "-o", "json")
+        (row,) = json.loads(out)
+        assert (code, row["revision"], row["published"], row["rows"]) == (0, 1, "a-1", 5)
+
+    def test_a_revision_that_is_not_settled_hides_nothing(
+        self, window: XCom, pinned: PinnedManifest, count: Count, run: Run, ledger: Ledger
+    ) -> None:
+        """Another task is pinning it, and may take it back."""
+        count(pinned)
+        end = ledger.snapshots.read(pinned.manifest.end_snapshot)
+        other = ledger.snapshots.append([replace(end, number=None, as_of=AsOf(AsOfKind.LATEST))])[0]
+        assert other.number is not None
+        ledger.window_folders.pin_next(replace(pinned.manifest, end_snapshot=other.number))
+        assert run("ledger", "publish", "loads", window["window"])[0] == 0
+        assert published(ledger, pinned) == [(1, 1, "a-1", None)]
+
+    def test_what_was_counted_for_another_revision_is_named(
+        self, window: XCom, pinned: PinnedManifest, count: Count, run: Run, ledger: Ledger
+    ) -> None:
+        count(pinned)
+        revised(ledger, pinned)
+        code, _, err = run("ledger", "publish", "loads", window["window"])
+        assert code == 1
+        assert "have counted (a-1) is proved and would count for revision 2. Load it again" in err
+
+    def test_a_result_is_of_the_revision_whose_manifest_was_read(
+        self, window: XCom, pinned: PinnedManifest, tmp_path: Path, run: Run, ledger: Ledger
+    ) -> None:
+        left_of(ledger, pinned)
+        handed = tmp_path / "result.json"
+        handed.write_text(json.dumps(run_result(pinned.manifest, tallies(pinned.manifest), source=None).to_json()))
+        assert run("ledger", "publish", "loads", window["window"], "--result", str(handed))[0] == 0
+        assert published(ledger, pinned) == [(1, 1, "a-1", None)]
+        handed.write_text(json.dumps(run_result("0" * 64, tallies(pinned.manifest)).to_json()))
+        code, _, err = run("ledger", "publish", "loads", window["window"], "--result", str(handed))
+        assert (code, "belongs to another manifest" in err) == (1, True)
 
     def test_it_says_what_is_missing(self, window: XCom, pinned: PinnedManifest, run: Run) -> None:
         code, _, err = run("ledger", "publish", "loads", window["window"])
         assert code == 1
-        assert f"Nothing has loaded window {window['window']}, revision 1 yet: no attempt has counted it." in err
+        assert f"Nothing has loaded window {window['window']} yet: no attempt has counted it." in err
         assert "--attempt" not in err, "there is none to name"
         code, _, err = run("ledger", "publish", "loads", window["window"], "--attempt", "a-9")
         assert code == 2
