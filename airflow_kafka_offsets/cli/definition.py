@@ -198,7 +198,7 @@ _RESET = _command(
         help="A snapshot of a pipeline's ledger, by its number; see --ledger",
         metavar="PIPELINE:NUMBER",
     ),
-    _arg("--forget", help="Delete the commits", action="store_true"),
+    _arg("--delete-offsets", help="Delete the commits", action="store_true"),
     _arg("--execute", help="Write the commits; without it, nothing is changed", action="store_true"),
     _arg("--new-group", help="Create the group if it doesn't exist", action="store_true"),
     _LEDGER,

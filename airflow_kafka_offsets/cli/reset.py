@@ -32,7 +32,7 @@ def reset(args: Any) -> int:
         shift_by=args.shift_by,
         offset=args.to_offset,
         snapshot=None if args.to_snapshot is None else _snapshot(args.ledger, args.to_snapshot),
-        nothing=args.forget,
+        nothing=args.delete_offsets,
     )
     with kafka_client(args) as client:
         resetter = Resetter(
@@ -46,7 +46,7 @@ def reset(args: Any) -> int:
         print_rows([_row(step) for step in plan], args, _COLUMNS)
         if args.execute:
             resetter.execute(plan, new_group=args.new_group)
-            done = "forgotten" if args.forget else "written"
+            done = "deleted" if args.delete_offsets else "written"
             _say(f"Group {args.group}: commits on {len(plan)} partitions {done}.")
         else:
             _say(_dry_run(resetter, plan))

@@ -176,13 +176,13 @@ class Resetter:
         """
         plan.raise_for_errors()
         self._refuse(new_group)
-        commits, forgotten = plan.commits(), plan.forgotten()
+        commits, deletions = plan.commits(), plan.deletions()
         if len(commits):
             self._refuse_other_topics()
             # Brokers that support topic ids check them once more.
             self._client.commit_offsets(self._group, commits, topic_ids=self._topic_ids).raise_for_errors()
-        if forgotten:
-            self._client.delete_offsets(self._group, forgotten).raise_for_errors()
+        if deletions:
+            self._client.delete_offsets(self._group, deletions).raise_for_errors()
 
     def _refuse_other_topics(self) -> None:
         if not self._topic_ids:

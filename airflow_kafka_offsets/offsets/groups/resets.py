@@ -55,7 +55,7 @@ class ResetPlan(PartitionMap[ResetStep]):
             if step.new_offset is not None
         )
 
-    def forgotten(self) -> list[TopicPartition]:
+    def deletions(self) -> list[TopicPartition]:
         """The partitions whose commits are to be deleted."""
         return [TopicPartition.of(step) for step in self if step.new_offset is None]
 

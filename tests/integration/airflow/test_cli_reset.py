@@ -96,7 +96,7 @@ class TestDryRun:
         assert [each["error"] is None for each in rows(out)] == [True, False]
         assert "some partitions are in error" in err
 
-    @pytest.mark.parametrize("where", [[], ["--to", "latest", "--forget"]], ids=["nowhere", "two places"])
+    @pytest.mark.parametrize("where", [[], ["--to", "latest", "--delete-offsets"]], ids=["nowhere", "two places"])
     def test_where_is_said_just_once(self, run: Run, group: str, where: list[str]) -> None:
         code, _, err = run("reset", group, *where)
         assert code == 2
@@ -112,11 +112,11 @@ class TestDryRun:
         ("arguments", "words"),
         [
             (("misspelt", "--to", "latest"), "no such group"),
-            (("misspelt", "--forget"), "no such group"),
+            (("misspelt", "--delete-offsets"), "no such group"),
             (("{group}", "--to", "latest", "--partitions", "7"), "nothing to reset on partition 7"),
             (("{group}", "--shift-by", "1", "--partitions", "1"), "nothing to reset on partition 1"),
         ],
-        ids=["unknown group", "unknown group to forget", "no such partition", "no commit there"],
+        ids=["unknown group", "unknown group whose commits would go", "no such partition", "no commit there"],
     )
     def test_nothing_to_reset_says_why(self, run: Run, group: str, arguments: tuple[str, ...], words: str) -> None:
         code, _, err = run("reset", *(each.format(group=group) for each in arguments))
@@ -154,9 +154,9 @@ class TestExecute:
         run("reset", group, "--to", "earliest", "--execute")
         assert stands_at(client, group) == {0: 2, 1: 0}
 
-    def test_commits_are_forgotten(self, run: Run, client: OffsetsClient, group: str) -> None:
-        code, _, _ = run("reset", group, "--forget", "--execute")
-        assert code == 0
+    def test_commits_are_deleted(self, run: Run, client: OffsetsClient, group: str) -> None:
+        code, _, err = run("reset", group, "--delete-offsets", "--execute")
+        assert (code, "partitions deleted." in err) == (0, True)
         assert stands_at(client, group) == {}
 
     def test_a_snapshot_of_a_ledger_is_gone_back_to(

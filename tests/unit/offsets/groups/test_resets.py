@@ -131,10 +131,10 @@ class TestPlan:
         planned = step(ByShift(1), log=LogExtent(*P0, error=gone))
         assert (planned.new_offset, planned.error) == (None, gone)
 
-    def test_commits_are_forgotten_on_topics_that_exist(self) -> None:
-        """E25: on others Kafka refuses it, and forgets them by itself."""
+    def test_commits_are_deleted_on_topics_that_exist(self) -> None:
+        """E25: on others Kafka refuses it, and deletes them by itself."""
         commits = CommittedOffsets([CommittedOffset(*P0, 5)])
         plan = plan_reset([P0], commits, extents(extent(0, 10, 100)), ToNothing())
-        assert (plan.raise_for_errors().forgotten(), len(plan.commits())) == ([P0], 0)
+        assert (plan.raise_for_errors().deletions(), len(plan.commits())) == ([P0], 0)
         gone = LogExtents([LogExtent(*P0, error=ResponseError("UNKNOWN_TOPIC_OR_PARTITION", 3, True))])
         assert len(plan_reset([P0], commits, gone, ToNothing()).errors()) == 1
