@@ -14,6 +14,8 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.references.window_ref import WindowRef
 
+VERSION = 1
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRef:
@@ -43,12 +45,14 @@ class SnapshotRef:
 
     def to_json(self) -> dict[str, Any]:
         """The XCom."""
-        return {"version": 1} | asdict(self)
+        return {"version": VERSION} | asdict(self)
 
     @classmethod
     def from_json(cls, fields: Any) -> Self | None:
-        """Read the XCom of another task; None when it is something else."""
+        """Read the XCom of another task; None when it is something else, which every caller takes too or names."""
         if not isinstance(fields, Mapping) or not fields.keys() >= set(cls.__slots__):
+            return None
+        if fields.get("version") != VERSION:
             return None
         return cls(**{name: fields[name] for name in cls.__slots__})
 
@@ -89,7 +93,7 @@ def offsets_in(xcom: Any, argument: str) -> FixedOffsets:
         ledger = ledger_at(snapshot.ledger)
         return FixedOffsets.of_snapshot(snapshot.read(ledger), ledger.uri)
     if isinstance(xcom, Mapping) and "window" in xcom:
-        window = WindowRef.from_json(xcom)
+        window = WindowRef.from_json(xcom, argument)
         ledger = window.ledger()
         return FixedOffsets.of_window_end(window.read(ledger).manifest, ledger.uri)
     raise ConfigurationError(

@@ -62,9 +62,10 @@ class WindowRef:
         return {"version": VERSION} | asdict(self)
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any] | None) -> Self:
+    def from_json(cls, fields: Mapping[str, Any] | None, argument: str = "window") -> Self:
         """Read the XCom of another task.
 
+        :param argument: name of the argument that was given it, for the message.
         :raises ConfigurationError: when it is something else.
         """
         try:
@@ -73,7 +74,7 @@ class WindowRef:
         except (KeyError, TypeError):
             pass
         raise ConfigurationError(
-            f"window= takes what KafkaResolveWindowOperator returned (its .output), not {fields!r}."
+            f"{argument}= takes what KafkaResolveWindowOperator returned (its .output), not {fields!r}."
         ) from None
 
     def is_same_window(self, other: WindowRef) -> bool:

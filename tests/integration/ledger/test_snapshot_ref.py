@@ -83,3 +83,13 @@ def test_what_does_not_say_which_one_it_means_is_none(tmp_path: Path, left_out: 
     del xcom[left_out]
     with pytest.raises(ConfigurationError, match="target= takes what KafkaOffsetSnapshotOperator"):
         offsets_in(xcom, "target")
+
+
+def test_what_another_version_wrote_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="target= takes what KafkaOffsetSnapshotOperator"):
+        offsets_in(stored(made(tmp_path), 1000) | {"version": 2}, "target")
+
+
+def test_what_is_wrong_with_a_window_is_said_of_the_argument_that_has_it() -> None:
+    with pytest.raises(ConfigurationError, match=r"^until= takes what KafkaResolveWindowOperator"):
+        offsets_in({"version": 1, "window": "20261121T060000000Z_20261121T070000000Z"}, "until")
