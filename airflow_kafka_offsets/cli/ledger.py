@@ -94,7 +94,7 @@ def forget_windows(args: Any) -> int:
         for window in args.windows:
             _refuse_in_use(ledger, window)
     instants = forgetting.forget_windows(ledger, args.windows, f"{getpass.getuser()} at {iso_instant(now_ms())}")
-    forgotten = ", ".join(map(iso_instant, instants)) or "none: other windows share them"
+    forgotten = ", ".join(map(iso_instant, instants)) or "none"
     print_rows([{"forgotten": window, "instants": forgotten} for window in args.windows], args, _FORGOTTEN)
     return 0
 

@@ -1,7 +1,7 @@
 """Forgetting: windows and snapshots that stop counting, by somebody's order or because they are resolved again.
 
-Nothing is deleted. A forgotten window gets a file that says who asked for it; forgetting a snapshot is an entry in the
-log of snapshots, which doesn't.
+Nothing is deleted. A forgotten window gets a file that says who asked for it. A forgotten snapshot gets an entry in the
+log of snapshots, which doesn't say who asked.
 """
 
 from __future__ import annotations

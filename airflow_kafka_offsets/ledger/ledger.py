@@ -1,6 +1,11 @@
 """The ledger: a folder on object storage with one pipeline's snapshots and windows.
 
-Layout; files are created and never changed, but for the lists in ``files/``, which are derived::
+Airflow's side creates files exclusively, and never changes them. The exceptions: the lists in ``files/``, which are
+derived and rewritten; and a marker in ``instants/`` is deleted if another entry took its number. A Spark driver creates
+or replaces only files named after its own attempt: its note in ``applications/``, which it may rewrite, and its result
+or failure. A publication has the hash of the result that it counts, so that a later change is found out.
+
+Layout::
 
     <root>/<pipeline>/
       pipeline.json                       the ledger's identity, topics, cluster id, isolation level, format version

@@ -1,8 +1,8 @@
 """Files on any store that fsspec reaches, with the one operation that the ledger relies on: exclusive creation.
 
 A file appears with its whole content or not at all, and only one of two racing writers creates it. Local disks use a
-hard link for that, object stores a conditional put. There is no lock and no server. Files are never changed, but for
-those that can be derived again (:func:`replace_file`).
+hard link for that, object stores a conditional put. There is no lock and no server. What was created so is never
+changed; :func:`replace_file` is for files that can be derived again.
 """
 
 from __future__ import annotations
