@@ -96,6 +96,11 @@ def forgotten_instants(entries: Iterable[Entry]) -> dict[int, list[int]]:
     return found
 
 
+def unchained_times(entries: Iterable[Entry]) -> set[int]:
+    """Times of the snapshots outside the chain, Unix milliseconds, including forgotten ones."""
+    return {entry.timestamp_ms for entry in entries if entry.kind != FORGET and not entry.chained}
+
+
 def forgotten_numbers(entries: Iterable[Entry]) -> set[int]:
     """Numbers of the snapshots that these entries forget."""
     return {int(entry.about) for entry in entries if entry.kind == FORGET}

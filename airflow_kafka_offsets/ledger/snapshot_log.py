@@ -35,6 +35,7 @@ from airflow_kafka_offsets.ledger.snapshot_index import (
     forgotten_instants,
     forgotten_numbers,
     live,
+    unchained_times,
 )
 from airflow_kafka_offsets.ledger.snapshot_placement import Placed, Placement
 from airflow_kafka_offsets.ledger.storage import (
@@ -119,7 +120,12 @@ class SnapshotLog:
     def unchained_times(self) -> set[int]:
         """Times of the snapshots outside the chain, Unix milliseconds, from their markers alone. These include
         forgotten snapshots, and ones that were never stored."""
-        return {entry.timestamp_ms for entry in self._all_marked() if entry.kind != FORGET and not entry.chained}
+        return unchained_times(self.marked())
+
+    def marked(self) -> list[Entry]:
+        """All entries that markers name. Some were never stored."""
+        months = filter(is_month, names(self._markers))
+        return list(chain.from_iterable(in_parallel(self._marked, months)))
 
     def read(self, number: int) -> OffsetSnapshot:
         """One snapshot.
@@ -186,6 +192,21 @@ class SnapshotLog:
         raise LedgerError(
             f"{self._entries} grew {_MOST_TRIES} times while one snapshot was stored. Is something looping?"
         )
+
+    def planned(
+        self, snapshots: Sequence[OffsetSnapshot], *, known: int | None = None, revising: Collection[str] = ()
+    ) -> list[OffsetSnapshot]:
+        """What :meth:`append` would store, or return, if it came first. Nothing is stored.
+
+        :raises: as :meth:`append`.
+        """
+        placement = self._placement(known, revising)
+        found = []
+        for snapshot in snapshots:
+            placed = placement.place(snapshot)
+            placement.add(placed)
+            found.append(placed.snapshot)
+        return found
 
     def _placement(self, known: int | None, revising: Collection[str]) -> Placement:
         last = self.last_number()
@@ -282,16 +303,12 @@ class SnapshotLog:
 
     def _existing(self, last: int) -> list[Entry]:
         """The entries up to a number, at least."""
-        marked = self._all_marked()
+        marked = self.marked()
         claims = Counter(entry.number for entry in marked)
         sure = [entry for entry in marked if entry.number <= last and claims[entry.number] == 1]
         contested = (number for number, claim in claims.items() if claim > 1 and number <= last)
         rest = [entry for entry in in_parallel(lambda number: Entry.of_fields(self._read(number)), contested) if entry]
         return [*sure, *rest]
-
-    def _all_marked(self) -> list[Entry]:
-        months = filter(is_month, names(self._markers))
-        return list(chain.from_iterable(in_parallel(self._marked, months)))
 
     def _marked(self, month: str) -> list[Entry]:
         """The entries that a month's markers name; some may not exist."""

@@ -37,6 +37,9 @@ from airflow_kafka_offsets.offsets.windows.boundaries import (
 from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot, future_warning
 
+Check = Callable[[Mapping[int, OffsetSnapshot]], object]
+"""Raises an error for snapshots, by instant, that shouldn't be stored."""
+
 _AT_A_TIME = 48
 """Instants held in memory at a time."""
 _LOOK_UPS = 50_000
@@ -108,11 +111,15 @@ class SnapshotMaker:
         )
         return stored
 
-    def snapshots(self, instants: Sequence[int], revising: Collection[str] = ()) -> Iterator[OffsetSnapshot]:
+    def snapshots(
+        self, instants: Sequence[int], revising: Collection[str] = (), check: Check | None = None
+    ) -> Iterator[OffsetSnapshot]:
         """The stored snapshots at some instants, in the given order. Topics and log ends are asked once for all.
 
         :param instants: Unix milliseconds. Storing is faster in order of time.
         :param revising: windows that are being resolved again, and don't keep their instants from changing.
+        :param check: raises an error for snapshots that shouldn't be stored. It is called with those at the next
+            instants, stored or not.
         :raises: as :meth:`snapshot`, when iteration reaches the instant.
         """
         refuse_future(max(instants), now_ms())
@@ -126,7 +133,8 @@ class SnapshotMaker:
                 self.check_ledger()
             if missing:
                 before = asked
-                found, asked = self._store(partial(self._look_up, missing), asked or self._ask(), revising)
+                look_up = partial(self._look_up, missing)
+                found, asked = self._store(look_up, asked or self._ask(), revising, check, stored)
                 if asked is not before:
                     self._together.clear()
                 # What another task has stored, or what got its old offsets back, comes from another survey.
@@ -174,20 +182,31 @@ class SnapshotMaker:
             raise
 
     def _store(
-        self, made: Callable[[Survey], list[OffsetSnapshot]], asked: _Asked, revising: Collection[str] = ()
+        self,
+        made: Callable[[Survey], list[OffsetSnapshot]],
+        asked: _Asked,
+        revising: Collection[str] = (),
+        check: Check | None = None,
+        others: Mapping[int, OffsetSnapshot] | None = None,
     ) -> tuple[Appended, _Asked]:
         """Make snapshots from a survey and store them. If another task has stored snapshots of a later survey
         meanwhile, ask Kafka again and repeat. Each repetition means that another task has finished, so all of them do.
 
+        :param check: see :meth:`snapshots`.
+        :param others: further snapshots to check, by instant.
         :returns: the stored snapshots, and the answer that they were made from.
         :raises OutdatedSurveyError: when a thousand tasks came in between.
         """
+        log = self.ledger.snapshots
         for tries in range(1, _MOST_SURVEYS + 1):
             snapshots = made(asked.survey)
             # Only after the survey: otherwise a misspelt topic would belong to the pipeline for good.
             self.ledger.create_or_check(asked.survey.facts, asked.survey.cluster_id, self.isolation_level)
             try:
-                return self.ledger.snapshots.append(snapshots, known=asked.known, revising=revising), asked
+                if check is not None:
+                    planned = log.planned(snapshots, known=asked.known, revising=revising)
+                    check({**(others or {}), **{snapshot.timestamp_ms: snapshot for snapshot in planned}})
+                return log.append(snapshots, known=asked.known, revising=revising), asked
             except OutdatedSurveyError as error:
                 outdated = error
             time.sleep(random.uniform(0, min(_PAUSE_S, 0.01 * tries)))

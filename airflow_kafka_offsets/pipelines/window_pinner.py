@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import TypeVar
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
@@ -12,7 +15,7 @@ from airflow_kafka_offsets.errors import (
     shorten,
 )
 from airflow_kafka_offsets.ledger.forgetting import between_instants, forget_instants
-from airflow_kafka_offsets.ledger.pinning import Pinning, pin_window
+from airflow_kafka_offsets.ledger.pinning import Pinning, pin_together, pin_window
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -23,6 +26,8 @@ from airflow_kafka_offsets.offsets.windows.ranges import held_warning, window_wa
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot
 from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten
 from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
+
+T = TypeVar("T")
 
 _MOST_TRIES = 10
 
@@ -68,22 +73,20 @@ class WindowPinner:
         self.ledger = maker.ledger
         self._policies = policies
 
-    def pin(self, start_ms: int, end_ms: int, revising: Collection[str] = ()) -> ResolvedWindow:
+    def pin(self, start_ms: int, end_ms: int) -> ResolvedWindow:
         """The pinned window between two instants.
 
-        :param revising: windows that are being resolved again, and don't keep their instants from changing.
         :raises IntervalError: when the end isn't after the start.
         :raises DataLossError: when records of the window were already deleted when its end was resolved.
         :raises WindowOverlapError: when another window of the pipeline has some of its offsets.
         :raises InstantError: when added topics would start after its end.
         """
-        for _ in range(_MOST_TRIES):
-            try:
-                start, end = self.maker.snapshots([start_ms, end_ms], revising)
-                return self.pin_between(start, end)
-            except InstantForgottenError as error:
-                forgotten = error
-        raise forgotten
+
+        def pin() -> ResolvedWindow:
+            start, end = self.maker.snapshots([start_ms, end_ms])
+            return self.pin_between(start, end)
+
+        return _until_remembered(pin)
 
     def pin_between(self, start: OffsetSnapshot, end: OffsetSnapshot, pinning: Pinning | None = None) -> ResolvedWindow:
         """The pinned window between two stored snapshots of any kind.
@@ -110,7 +113,8 @@ class WindowPinner:
 
     def re_resolve(self, *windows: tuple[int, int]) -> list[ResolvedWindow]:
         """Resolve windows between two instants again, as their next revisions. An instant that another window shares
-        stays as it is, so that windows still tile; a window whose two instants are both shared doesn't change.
+        stays as it is, so that windows still tile; a window whose two instants are both shared doesn't change. If one
+        is refused, all windows and their instants are as they were.
 
         :raises: as :meth:`pin`.
         :raises ConfigurationError: when a window isn't between two instants.
@@ -124,7 +128,38 @@ class WindowPinner:
                 "between two instants can be resolved again."
             )
         forget_instants(self.ledger, names)
-        return [self.pin(*window, names) for window in windows]
+        pin = partial(pin_together, self.ledger, self._policies.on_overlap, names, partial(self._pin_all, windows))
+        try:
+            return _until_remembered(pin)
+        except BaseException:
+            # Or the next window would start at an end that this one didn't get. Forgotten once more, the instants get
+            # back the offsets of the windows that have them.
+            forget_instants(self.ledger, names)
+            raise
+
+    def _pin_all(self, windows: Sequence[tuple[int, int]], pinning: Pinning) -> list[ResolvedWindow]:
+        """Pin windows between two instants. No snapshot is stored if its window would be refused."""
+        found: dict[tuple[int, int], ResolvedWindow] = {}
+        held: dict[int, OffsetSnapshot] = {}
+
+        def check(coming: Mapping[int, OffsetSnapshot]) -> None:
+            at = held | dict(coming)
+            for start_ms, end_ms in windows:
+                if end_ms in coming and start_ms in at:
+                    start, end = at[start_ms], at[end_ms]
+                    added = self._added(start, end)
+                    pinning.check(start, end, on_data_loss=self._policies.on_data_loss, added=added)
+
+        for snapshot in self.maker.snapshots(sorted(set(chain.from_iterable(windows))), pinning.revising, check):
+            at_ms = snapshot.timestamp_ms
+            held[at_ms] = snapshot
+            for window in windows:
+                if window[1] == at_ms:
+                    found[window] = self.pin_between(held[window[0]], snapshot, pinning)
+            # Snapshots may be large: only those are kept at which windows start that haven't ended.
+            needed = {start_ms for start_ms, end_ms in windows if end_ms > at_ms}
+            held = {start_ms: start for start_ms, start in held.items() if start_ms in needed}
+        return [found[window] for window in windows]
 
     def pin_increment(self, run: str, since: AsOf) -> ResolvedWindow:
         """The window from the end of the last increment to the current visible end of the logs. A run always gets the
@@ -201,3 +236,13 @@ class WindowPinner:
         if not held or self.maker.isolation_level is IsolationLevel.READ_UNCOMMITTED:
             return []
         return [held_warning(held, self.client.producers(held))]
+
+
+def _until_remembered(pin: Callable[[], T]) -> T:
+    """Pin, and pin again if an instant is forgotten meanwhile."""
+    for _ in range(_MOST_TRIES):
+        try:
+            return pin()
+        except InstantForgottenError as error:
+            forgotten = error
+    raise forgotten

@@ -17,6 +17,7 @@ from airflow_kafka_offsets.errors import WindowOverlapError
 from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.forgetting import forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.overlaps import Look
 from airflow_kafka_offsets.ledger.pinning import Pinning, pin_window
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive
 from airflow_kafka_offsets.ledger.verification import verify
@@ -324,9 +325,7 @@ def _settled(ledger: Ledger) -> list[str]:
 
 def _look_first(pinning: object, ledger: Ledger) -> None:
     """Make its first look now, before anybody has pinned."""
-    from airflow_kafka_offsets.ledger.pinning import _Look
-
-    pinning._first_look = _Look(ledger)  # type: ignore[attr-defined]
+    pinning._first_look = Look(ledger)  # type: ignore[attr-defined]
 
 
 RACERS = [(minute, minute + 60) for minute in (0, 10, 20, 30, 40, 50)]

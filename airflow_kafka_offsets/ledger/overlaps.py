@@ -1,0 +1,167 @@
+"""Overlaps: which windows of a ledger share offsets with a given one, read from as few manifests as possible.
+
+Snapshots of the chain never run backwards, so windows between them that don't overlap in time share no offsets, and
+needn't be read. There are two exceptions. A window that starts or ends at a group's commits or at log start offsets may
+reach anywhere. And windows that meet at an instant that was forgotten, and resolved again, may be made from different
+snapshots of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, takewhile
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.snapshot_index import FORGET, unchained_times
+from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.ledger.window_listing import WindowState
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.tiling import ends_before, shared
+
+_AT_A_TIME = 16
+_MOST_BESIDE = 16
+"""Most windows on each side of one whose boundary was resolved again that are compared with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """A window that shares offsets with another one.
+
+    :param window: its name.
+    :param state: its state.
+    :param loading: the attempt that may be loading it, in words; None when there is none.
+    :param settled: False while a task is pinning it, or after a task died doing so.
+    :param shared: the offsets that both windows have.
+    :param apart: whether they don't overlap in time: an instant between them was resolved again, for one of them alone.
+    """
+
+    window: str
+    state: WindowState
+    loading: str | None
+    settled: bool
+    shared: tuple[LogRange, ...]
+    apart: bool = False
+
+
+class Look:
+    """The windows and snapshots of one listing of a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._folders = ledger.window_folders
+        self._index = self._folders.index()
+        # List snapshots after windows: each window's snapshots were stored before it.
+        marked = ledger.snapshots.marked()
+        self._unchained = unchained_times(marked)
+        self._forgotten = {entry.timestamp_ms for entry in marked if entry.kind == FORGET}
+        self._unordered = [window for window in self._index.live if not self._in_order(window)]
+
+    def overlap(self, manifest: Manifest, revising: Collection[str] = ()) -> Overlap | None:
+        """A window that shares offsets with a given one; None when there is none.
+
+        :param manifest: the given window's manifest.
+        :param revising: windows that are being resolved again together with it: their old boundaries aren't compared.
+        """
+        return self._overlap_in_time(manifest) or self._overlap_beside(manifest, revising)
+
+    def overlap_of(self, folder: WindowFolder) -> Overlap | None:
+        """A window that shares offsets with a pinned one; None when there is none. No manifest is read if the chain of
+        snapshots rules that out."""
+        possible = self._possible(folder.id) or any(self._beside(folder.id))
+        pinned = folder.pinned() if possible else None
+        return None if pinned is None else self.overlap(pinned.manifest)
+
+    def _overlap_in_time(self, manifest: Manifest) -> Overlap | None:
+        possible = self._possible(manifest.window)
+        found = self._first_overlap(manifest, [window for window in possible if _end_ms(window) in self._unchained])
+        if found is not None:
+            return found
+        in_order = (window for window in possible if _end_ms(window) not in self._unchained)
+        latest_first = sorted(in_order, key=_end_ms, reverse=True)
+        for first in range(0, len(latest_first), _AT_A_TIME):
+            part = latest_first[first : first + _AT_A_TIME]
+            found = self._first_overlap(manifest, part)
+            # Going back in time, ends in the chain never rise: windows that ended earlier are below as well.
+            if found is not None or self._lies_behind(part[-1], manifest):
+                return found
+        return None
+
+    def _first_overlap(self, manifest: Manifest, windows: Sequence[str]) -> Overlap | None:
+        read = chain.from_iterable(in_parallel(self._current, windows))
+        return next(filter(None, (_overlap(manifest, folder, pinned) for folder, pinned in read)), None)
+
+    def _lies_behind(self, window: str, manifest: Manifest) -> bool:
+        return any(ends_before(pinned.manifest.ranges, manifest.ranges) for _, pinned in self._current(window))
+
+    def _possible(self, window: str) -> list[str]:
+        """The other windows that may share offsets with a given one, as far as the chain of snapshots tells, but for
+        those beside it."""
+        crossing = self._index.crossing(*window_extent(window)) if self._in_order(window) else self._index.live
+        return [
+            other
+            for other in dict.fromkeys([*self._unordered, *crossing])
+            if other != window and not self._surely_before(other, window) and not self._surely_before(window, other)
+        ]
+
+    def _overlap_beside(self, manifest: Manifest, revising: Collection[str]) -> Overlap | None:
+        for windows in self._beside(manifest.window):
+            for window in windows:
+                # Its newest revision alone: what it had before goes away when that is loaded.
+                folder = self._folders.newest(window, self._index.live[window])
+                pinned = None if window in revising else folder.pinned()
+                if pinned is None:
+                    continue
+                found = _overlap(manifest, folder, pinned)
+                if found is not None:
+                    return replace(found, apart=True)
+                if _has_all_partitions(pinned.manifest, manifest):
+                    break  # those behind it are behind its offsets
+        return None
+
+    def _beside(self, window: str) -> tuple[list[str], list[str]]:
+        """The windows after a given one and those before it, nearest first, that start or end at instants which were
+        forgotten. They may be made from other snapshots of these than it is."""
+        start_ms, end_ms = window_extent(window)
+        extents, forgotten = self._index.extents, self._forgotten
+        later = takewhile(lambda other: extents[other][0] in forgotten, self._index.starting_from(end_ms))
+        earlier = takewhile(lambda other: extents[other][1] in forgotten, self._index.ending_by(start_ms))
+        return (
+            list(islice(later, _MOST_BESIDE)) if end_ms in forgotten else [],
+            list(islice(earlier, _MOST_BESIDE)) if start_ms in forgotten else [],
+        )
+
+    def _in_order(self, window: str) -> bool:
+        return self._unchained.isdisjoint(window_extent(window))
+
+    def _surely_before(self, one: str, other: str) -> bool:
+        """Whether the chain guarantees that all offsets of one window are below the other's, if both were made from its
+        snapshots as they are now."""
+        end_ms, start_ms = window_extent(one)[1], window_extent(other)[0]
+        return end_ms <= start_ms and self._unchained.isdisjoint((end_ms, start_ms))
+
+    def _current(self, window: str) -> list[tuple[WindowFolder, PinnedManifest]]:
+        found = self._folders.current_of(window, self._index.live[window])
+        return [(folder, pinned) for folder in found if (pinned := folder.pinned()) is not None]
+
+
+def _end_ms(window: str) -> int:
+    return window_extent(window)[1]
+
+
+def _overlap(manifest: Manifest, folder: WindowFolder, pinned: PinnedManifest) -> Overlap | None:
+    both = shared(manifest.ranges, pinned.manifest.ranges)
+    if not both:
+        return None
+    return Overlap(folder.id, folder.listing().state, folder.loading(), pinned.settled, tuple(both))
+
+
+def _has_all_partitions(one: Manifest, other: Manifest) -> bool:
+    """Whether a window has offsets on each partition on which another one has."""
+    return _partitions_with_offsets(one) >= _partitions_with_offsets(other)
+
+
+def _partitions_with_offsets(manifest: Manifest) -> set[TopicPartition]:
+    return {TopicPartition.of(each) for each in manifest.ranges if each.window_start < each.end_offset}

@@ -1,0 +1,76 @@
+"""Windows that are resolved again with their neighbours: no two have the same offsets, whatever comes between."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_offsets.errors import WindowOverlapError
+from airflow_kafka_offsets.ledger.forgetting import forget_instants
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.pinning import Pinning, pin_together, pin_window
+from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from tests.integration.ledger.loads import new_ledger, windows_of
+from tests.integration.ledger.test_overlap import at
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+LATER = T0 + 12 * HOUR_MS
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Ledger:
+    return new_ledger(tmp_path)
+
+
+class TestResolvedAgain:
+    """Windows that meet at an instant which was resolved again, and which one of them has as it was."""
+
+    @pytest.fixture
+    def three(self, local: Ledger) -> list[str]:
+        """Windows of an hour each."""
+        return [pin_window(local, *at(local, 60 * each, 60 * each + 60)).manifest.window for each in range(3)]
+
+    def resolve_again(self, ledger: Ledger, windows: list[str], *offsets: int) -> list[OffsetSnapshot]:
+        forget_instants(ledger, windows)
+        fresh = [
+            snapshot({0: each}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER) for hour, each in enumerate(offsets)
+        ]
+        return ledger.snapshots.append(fresh, revising=windows)
+
+    def test_one_alone_is_refused_until_the_other_has_it_too(self, local: Ledger, three: list[str]) -> None:
+        start, middle, end, _ = self.resolve_again(local, three, 1000, 1070, 1120, 1180)
+        command = f"kafka-offsets ledger re-resolve loads {three[0]} {three[1]}"
+        with pytest.raises(WindowOverlapError, match=f"t-0: 10 offsets from 1060.*{command}") as refused:
+            pin_window(local, start, middle)
+        assert not refused.value.retriable
+        assert pin_window(local, middle, end).manifest.revision == 2
+        assert pin_window(local, start, middle).manifest.revision == 2
+
+    def test_an_empty_one_between_them_hides_nothing(self, local: Ledger, three: list[str]) -> None:
+        start, middle, end, last = self.resolve_again(local, three, 1000, 1130, 1130, 1180)
+        pin_window(local, middle, end)
+        with pytest.raises(WindowOverlapError, match=f"10 of its offsets are in window {three[2]}"):
+            pin_window(local, start, middle)
+        pin_window(local, end, last)
+        pin_window(local, start, middle)
+        assert all(each.holds for each in verify(local))
+
+    def test_all_together_count_afterwards_or_none_does(self, local: Ledger, three: list[str]) -> None:
+        """Another task's window has offsets of the last one."""
+        stored = self.resolve_again(local, three[:2], 1000, 1070, 1120)
+        crossing = at(local, 90, 100)
+
+        def pin(pinning: Pinning) -> None:
+            for each in pairwise(stored):
+                pinning.pin(*each)
+            pin_window(local, *crossing, on_overlap="allow")
+
+        with pytest.raises(WindowOverlapError, match="10 of its offsets"):
+            pin_together(local, "fail", three[:2], pin)
+        assert [each.revision for each in windows_of(local) if each.id in three] == [1, 1, 1]
+        pin_together(local, "allow", three[:2], pin)
+        assert [each.revision for each in windows_of(local) if each.id in three] == [3, 3, 1]
+        assert all(each.is_settled for each in windows_of(local))
