@@ -10,13 +10,16 @@ import socket
 import ssl
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import kafka.errors as kafka_errors
+from kafka.future import Future
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl import register_sasl_mechanism
@@ -25,7 +28,8 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.schemas.fields.codecs import UnsignedVarInt32
 
-from airflow_kafka_offsets.client.connection.oauth_tokens import TokenSource
+from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthToken, TokenSource
 from airflow_kafka_offsets.client.connection.settings import KERBEROS, MSK_IAM, ClientSettings, msk_region
 from airflow_kafka_offsets.errors import ConfigurationError
 
@@ -153,11 +157,37 @@ class _TlsTransport(_KeepsLastWords, KafkaSSLTransport):
 
 class Connections(KafkaConnectionManager):
     """kafka-python's connection manager, but opening a connection meets the deadline and closes its sockets on failure.
-    The addresses of a name share the time, so that one that doesn't answer leaves some for the next.
+    The addresses of a name share the time, so that one that doesn't answer leaves some for the next. A token for a
+    login is waited for in a thread of its own.
 
     After a refused connection or a failed TLS handshake, kafka-python 3.0.12 leaves the socket to the garbage
     collector; and it waits for a TLS handshake without a time limit.
+
+    :param tokens: where tokens come from; None for other logins.
     """
+
+    def __init__(self, net: Any, tokens: TokenSource | None, **config: Any) -> None:
+        super().__init__(net, **config)
+        self._tokens = tokens
+        self.awaiting_token: set[Any] = set()
+        """The brokers whose login waits for a token right now."""
+
+    async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
+        if self._tokens is not None:
+            # kafka-python also logs in again with it, on a connection that is open (KIP-368).
+            conn._sasl_authenticate = partial(self._log_in, conn.node_id, self._tokens, conn._sasl_authenticate)
+        await super()._connect(node, conn, **options)
+
+    async def _log_in(self, node_id: Any, tokens: TokenSource, log_in: Any, timeout_at: float | None = None) -> None:
+        if timeout_at is None:
+            timeout_at = time.monotonic() + self.config["request_timeout_ms"] / 1000
+        if tokens.is_due:
+            self.awaiting_token.add(node_id)
+            try:
+                await _in_thread(self._net, partial(tokens.token, Deadline.after(timeout_at - time.monotonic())))
+            finally:
+                self.awaiting_token.discard(node_id)
+        await log_in(timeout_at)
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         refusal: Exception | None = None
@@ -197,6 +227,30 @@ class Connections(KafkaConnectionManager):
                 await self._net.wait_read(sock, timeout_at)
             except ssl.SSLWantWriteError:
                 await self._net.wait_write(sock, timeout_at)
+
+
+def _in_thread(net: Any, work: Callable[[], object]) -> Future:
+    """Do some work outside the I/O thread. The I/O thread can await its end, and raises its errors."""
+    ended = Future()
+
+    def settle() -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except BaseException as raised:
+            error = raised
+
+        def tell() -> None:
+            if error is None:
+                ended.success(None)
+            else:
+                ended.failure(error)
+
+        with suppress(RuntimeError):  # the client has been closed
+            net.call_soon_threadsafe(tell)
+
+    threading.Thread(target=settle, name="token for a login", daemon=True).start()
+    return ended
 
 
 def _share(timeout_at: float | None, addresses: int) -> float | None:
@@ -288,14 +342,19 @@ def kerberos_refusal(error: Exception) -> str | None:
 
 
 class _TokenProvider(AbstractTokenProvider):
+    """Gives kafka-python the newest token: it asks on the I/O thread, which may not wait for another."""
+
     def __init__(self, tokens: TokenSource) -> None:
         self._tokens = tokens
+        self._given = OAuthToken("", 0, 0)
 
     def token(self) -> str:
-        return self._tokens.token().text
+        self._given = self._tokens.newest
+        return self._given.text
 
     def extensions(self) -> dict[str, str]:
-        return dict(self._tokens.token().extensions)
+        """Those of the token given last: kafka-python asks for both in turn."""
+        return dict(self._given.extensions)
 
 
 def manager_config(

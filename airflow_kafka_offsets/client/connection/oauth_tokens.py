@@ -15,8 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_kafka_offsets.client.connection.timed_requests import TimedRequests
+from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.timed_calls import TimedCalls
+from airflow_kafka_offsets.client.connection.timed_requests import THREAD, TimedRequests
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
+from airflow_kafka_offsets.offsets.instants import duration_text
 
 TokenFunction = Callable[[str], tuple[Any, ...]]
 """librdkafka's ``oauth_cb``: takes ``sasl.oauthbearer.config``; returns a token, when it expires (Unix seconds), and
@@ -24,6 +27,9 @@ optionally a principal, which isn't used, and the token's extensions."""
 
 _USED_OF_LIFE = 0.8
 _TIMEOUT_S = 10.0
+"""How long an identity server may take, and a user's function if there is no deadline."""
+_UNKNOWN_LIFE_S = 10.0
+"""How long a token is taken to be valid if nobody says how long it is: one serves the logins of a call."""
 _LONGEST = 200
 """How many characters of an identity server's answer are shown."""
 
@@ -55,7 +61,7 @@ class OAuthToken:
     """A token.
 
     :param text: the token that the broker receives.
-    :param renew_at: when to get a new token, Unix seconds. A token of unknown lifetime is used once.
+    :param renew_at: when to get a new token, Unix seconds.
     :param expires_at: when it expires, Unix seconds.
     :param extensions: SASL extensions sent with it.
     """
@@ -76,43 +82,79 @@ class TokenSource:
         self._settings = settings
         self._lock = threading.Lock()
         self._requests = TimedRequests()
+        self._calls = TimedCalls(lambda: _call(settings), THREAD)
         self._token: OAuthToken | None = None
 
-    def token(self) -> OAuthToken:
+    @property
+    def is_due(self) -> bool:
+        """Whether :meth:`token` would ask for a new token, and so might wait for it."""
+        return self._token is None or time.time() >= self._token.renew_at
+
+    @property
+    def newest(self) -> OAuthToken:
+        """The token that :meth:`token` returned last. Never waits."""
+        assert self._token is not None, "a token is asked for before anybody logs in"
+        return self._token
+
+    def token(self, deadline: Deadline | None = None) -> OAuthToken:
         """The current token until it is due for renewal, then a new one.
 
+        :param deadline: when it is needed; None for the time that an identity server may take.
         :raises AuthenticationError: when the identity server refuses the client, or its answer has no token.
-        :raises ClusterUnreachableError: when the server can't be reached, or fails: a retry may help.
+        :raises ClusterUnreachableError: when the server can't be reached or fails, or the token is late: a retry may
+            help.
         :raises ConfigurationError: when ``https.ca.location`` can't be used.
         """
-        with self._lock:
-            if self._token is None or time.time() >= self._token.renew_at:
-                self._token = self._renewed(self._token)
-            return self._token
-
-    def _renewed(self, last: OAuthToken | None) -> OAuthToken:
-        """A new token. If the identity server or the user's function fails, keeps the last token for a while, unless it
-        expires within the time that an answer may take."""
+        deadline = deadline or Deadline.after(_TIMEOUT_S)
+        if not self._lock.acquire(timeout=deadline.remaining_s()):
+            raise ClusterUnreachableError("An OAuth token that was asked for earlier is late. No broker was asked.")
         try:
-            return self._new_token()
+            if self.is_due:
+                self._token = self._renewed(self._token, deadline)
+            return self.newest
+        finally:
+            self._lock.release()
+
+    def _renewed(self, last: OAuthToken | None, deadline: Deadline) -> OAuthToken:
+        """A new token. If the identity server or the user's function fails, keeps the last token for a while, unless it
+        expires within the time that an answer may take. While it can be kept, the new one is waited for only half of
+        the time."""
+        if last is not None and _lasts(last):
+            deadline = deadline.within(deadline.remaining_s() / 2)
+        try:
+            return self._new_token(deadline.remaining_s())
         except (ClusterUnreachableError, AuthenticationError) as error:
-            now = time.time()
             refused = isinstance(error, AuthenticationError) and self._settings.token_function is None
-            if last is None or refused or last.expires_at - now < _TIMEOUT_S:
+            if last is None or refused or not _lasts(last):
                 raise
+            now = time.time()
             return replace(last, renew_at=now + (last.expires_at - now) / 2)
 
-    def _new_token(self) -> OAuthToken:
-        now = time.time()
+    def _new_token(self, timeout_s: float) -> OAuthToken:
         if self._settings.token_function is None:
-            return _ask_endpoint(self._settings, self._requests, now)
-        return _call(self._settings.token_function, self._settings.config, now)
+            return _ask_endpoint(self._settings, self._requests, min(timeout_s, _TIMEOUT_S))
+        token = self._calls.result(timeout_s)
+        if token is None:
+            raise ClusterUnreachableError(
+                f"oauth_cb {_name_of(self._settings.token_function)} gave no token within "
+                f"{duration_text(round(timeout_s, 1))}. No broker was asked."
+            )
+        return token
 
 
-def _call(function: TokenFunction, config: str, now: float) -> OAuthToken:
-    name = getattr(function, "__qualname__", repr(function))
+def _lasts(token: OAuthToken) -> bool:
+    return token.expires_at - time.time() >= _TIMEOUT_S
+
+
+def _name_of(function: TokenFunction) -> str:
+    return getattr(function, "__qualname__", repr(function))
+
+
+def _call(settings: OAuthSettings) -> OAuthToken:
+    assert settings.token_function is not None
+    name, now = _name_of(settings.token_function), time.time()
     try:
-        found = function(config)
+        found = settings.token_function(settings.config)
     except Exception as error:  # whatever a user's own code raises
         raise AuthenticationError(f"oauth_cb {name} gave no token: {type(error).__name__}: {error}") from error
     try:
@@ -131,10 +173,11 @@ def _token(text: str, now: float, expires_at: float, extensions: Mapping[str, st
     return OAuthToken(text, now + (expires_at - now) * _USED_OF_LIFE, expires_at, extensions)
 
 
-def _ask_endpoint(settings: OAuthSettings, requests: TimedRequests, now: float) -> OAuthToken:
+def _ask_endpoint(settings: OAuthSettings, requests: TimedRequests, timeout_s: float) -> OAuthToken:
     """Get a token by the client credentials grant (RFC 6749, 4.4)."""
     asked = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
-    answer = _post(settings, asked, requests)
+    now = time.time()
+    answer = _post(settings, asked, requests, timeout_s)
     try:
         fields = json.loads(answer)
         text, life_s = str(fields["access_token"]), fields.get("expires_in")
@@ -147,7 +190,7 @@ def _ask_endpoint(settings: OAuthSettings, requests: TimedRequests, now: float) 
         ) from None
 
 
-def _post(settings: OAuthSettings, asked: Mapping[str, str], requests: TimedRequests) -> bytes:
+def _post(settings: OAuthSettings, asked: Mapping[str, str], requests: TimedRequests, timeout_s: float) -> bytes:
     assert settings.endpoint is not None and settings.client_id is not None and settings.client_secret is not None
     try:
         context = ssl.create_default_context(cafile=settings.ca_location)
@@ -155,7 +198,7 @@ def _post(settings: OAuthSettings, asked: Mapping[str, str], requests: TimedRequ
         raise ConfigurationError(f"https.ca.location {settings.ca_location} can't be used: {error}.") from error
     login = settings.client_id, settings.client_secret
     try:
-        status, body = requests.post(settings.endpoint, asked, login, context, _TIMEOUT_S)
+        status, body = requests.post(settings.endpoint, asked, login, context, timeout_s)
     except OSError as error:
         raise ClusterUnreachableError(
             f"The token endpoint {settings.endpoint} can't be reached: {error}. No broker was asked. Check "
@@ -174,9 +217,9 @@ def _post(settings: OAuthSettings, asked: Mapping[str, str], requests: TimedRequ
 
 
 def _expiry_in(text: str, now: float) -> float:
-    """When a JSON Web Token expires; now for any other token, which is then used once."""
+    """When a JSON Web Token expires; soon for any other token, so that it is renewed before it ends."""
     try:
         claims = text.split(".")[1]
         return float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
     except (IndexError, ValueError, KeyError, TypeError):
-        return now
+        return now + _UNKNOWN_LIFE_S

@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import kafka.errors as kafka_errors
 
-from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
 
 
 class Code(IntEnum):
@@ -92,6 +92,10 @@ def client_error(error: BaseException, address: str) -> ResponseError:
     """
     if isinstance(error, kafka_errors.IncompatibleBrokerVersion):
         return named_error(error.errno, f"{address}: {_words(error)}")
+    if isinstance(error, ClusterUnreachableError):
+        return named_error(
+            Code.NETWORK_EXCEPTION, str(error).removesuffix(".")
+        )  # says itself what couldn't be reached: for a token
     if isinstance(error, (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)):
         return named_error(Code.REQUEST_TIMED_OUT, f"{address} did not answer in time")
     return named_error(Code.NETWORK_EXCEPTION, f"{address}: {_words(error)}")

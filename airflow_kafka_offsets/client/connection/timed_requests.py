@@ -6,18 +6,21 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any
 
+from airflow_kafka_offsets.offsets.instants import duration_text
+
 THREAD = "token endpoint"
 """Name of the threads."""
 _MOST_BYTES = 1 << 20
 """How much of an answer is read, so that the server can't fill a triggerer's memory."""
 _ENDS_S = 2.0
-"""Ample time for a thread to end after its connection was cut."""
+"""Ample time for a thread to end after its connection was cut. The next request waits for it."""
 
 
 class TimedRequests:
@@ -35,8 +38,13 @@ class TimedRequests:
         :raises TimeoutError: when it takes longer, or the previous request hasn't ended yet.
         :raises OSError: when there is no answer, or it isn't HTTP.
         """
-        if self._thread is not None and self._thread.is_alive():
-            raise TimeoutError("the previous request still hangs, perhaps because this machine's DNS doesn't answer")
+        until_s = time.monotonic() + timeout_s
+        if self._thread is not None:
+            self._thread.join(min(_ENDS_S, timeout_s / 2))
+            if self._thread.is_alive():
+                raise TimeoutError(
+                    "the previous request still hangs, perhaps because this machine's DNS doesn't answer"
+                )
         line, answer = _Line(), Future[tuple[int, bytes]]()
 
         def settle() -> None:
@@ -70,11 +78,10 @@ class TimedRequests:
         self._thread = Thread(target=settle, name=THREAD, daemon=True)
         self._thread.start()
         try:
-            return answer.result(timeout_s)
+            return answer.result(until_s - time.monotonic())
         except TimeoutError as error:
             line.cut()
-            self._thread.join(_ENDS_S)
-            raise TimeoutError(str(error) or f"no full answer within {timeout_s:g} s") from None
+            raise TimeoutError(str(error) or f"no full answer within {duration_text(round(timeout_s, 1))}") from None
 
 
 class _Line:

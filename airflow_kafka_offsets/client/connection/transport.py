@@ -45,7 +45,8 @@ NodeId = int | str
 
 _PAUSE_S = 0.01
 _GRACE_S = 5.0
-"""How long a caller waits past the deadline for the I/O thread. Only a blocking name look-up can delay the thread."""
+"""How long a caller waits past the deadline for the I/O thread. Only a blocking name look-up can delay the thread, or a
+library of Kerberos or AWS that gets a ticket or credentials."""
 _REFUSED_CREDENTIALS = (
     kafka_errors.SaslAuthenticationFailedError,
     kafka_errors.UnsupportedSaslMechanismError,
@@ -97,7 +98,8 @@ class Transport:
         # Turns off warnings about slow tasks: decoding ten thousand partitions may take a while.
         self._net = NetworkSelector(client_id=IO_LOOP, slow_task_threshold_secs=0)
         self._tokens = TokenSource(settings.sasl.oauth) if settings.sasl and settings.sasl.oauth else None
-        self._brokers = Connections(self._net, **manager_config(settings, context, self._tokens, request_timeout_s))
+        config = manager_config(settings, context, self._tokens, request_timeout_s)
+        self._brokers = Connections(self._net, self._tokens, **config)
         self._failures: dict[NodeId, ResponseError] = {}
         self.throttle_time_ms = 0
         """The longest time in milliseconds that a broker throttled us since this was last set to 0."""
@@ -107,11 +109,11 @@ class Transport:
         """Run a coroutine on the I/O thread and wait for it.
 
         :raises ClusterUnreachableError: when it isn't done soon after the deadline. Normally it ends by the deadline
-            itself.
+            itself. Also when the token to log in with is late.
         :raises AuthenticationError: when there is no token to log in with.
         """
         if self._tokens is not None:
-            self._tokens.token()  # fetched here, so that connections needn't block the I/O thread for it
+            self._tokens.token(deadline)  # before any broker is asked, so that the error is the only one
         future = self._net.call_soon_with_future(work)
         done = threading.Event()
         future.add_both(lambda _: done.set())
@@ -194,15 +196,20 @@ class Transport:
             )
             await self._brokers.wait_for(connection.init_future, deadline.remaining_ms())
         except Exception as error:
+            reason = error
             if connection is not None and not connection.init_future.is_done:
                 connection.close(error)
-            raise self._translate(node, error) from None
+            elif connection is not None:
+                reason = connection.init_future.exception or error  # came together with the deadline, and says more
+            raise self._translate(node, reason) from None
         # Ask each broker for its own versions: kafka-python would apply the first broker's versions to all.
         self._brokers.broker_version_data = None
         return connection
 
     def _translate(self, node: NodeId, error: Exception) -> Exception:
         address = self.address(node)
+        if isinstance(error, KafkaOffsetsError) and not isinstance(error, ClusterUnreachableError):
+            return error  # there is no token, and that isn't the broker's fault
         if isinstance(error, kafka_errors.NodeNotReadyError) and node in self._failures:
             return RequestFailedError(self._failures[node])  # the error that caused the back-off says more
         if isinstance(error, _REFUSED_CREDENTIALS):
@@ -217,6 +224,8 @@ class Transport:
                 f"The certificate of broker {address} was not accepted: {error.verify_message}. "
                 "Check ssl.ca.location and the host name in bootstrap.servers."
             )
+        if isinstance(error, kafka_errors.KafkaTimeoutError) and node in self._brokers.awaiting_token:
+            error = ClusterUnreachableError(f"the OAuth token to log in to {address} with is late")
         self._failures[node] = client_error(error, address)
         return RequestFailedError(self._failures[node])
 

@@ -1,7 +1,8 @@
-"""Clients of the session's broker."""
+"""Clients of the session's broker and of scripted ones, and a port where nobody answers."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -38,3 +39,10 @@ def client(broker: Broker) -> Iterator[OffsetsClient]:
 def one() -> Iterator[Pieces]:
     with ScriptedCluster({"a": [0], "b": [0, 0]}) as cluster:
         yield Pieces(cluster, cluster.brokers[0], cluster.client())
+
+
+@pytest.fixture
+def hung_port() -> Iterator[int]:
+    """A port that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]

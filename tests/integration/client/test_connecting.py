@@ -30,13 +30,6 @@ from tests.integration.conftest import MakeTopic, wait_until
 
 
 @pytest.fixture
-def hung_port() -> Iterator[int]:
-    """A port that takes connections and never says a word."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
-@pytest.fixture
 def black_hole() -> Iterator[int]:
     """A port that answers no connection attempt: its queue is full, so that the kernel drops further ones."""
     with contextlib.ExitStack() as opened:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 import time
 from typing import Any
 
+import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
@@ -14,6 +17,7 @@ from kafka.protocol.sasl import (
 )
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.client.scripted import Answer, ScriptedCluster
@@ -76,6 +80,100 @@ class TestNewLoginOnAnOpenConnection:
             assert latest(client) == 5
             wait_for_logins(cluster, 4)
             assert latest(client) == 5
+
+
+class TestTokens:
+    """From a user's function, or an identity server (KIP-255)."""
+
+    def test_that_come_too_late_are_told_by_the_deadline(self, hung_port: int) -> None:
+        """Brokers aren't to blame: none was asked."""
+        endpoint = f"http://127.0.0.1:{hung_port}/token"
+        server = {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.token.endpoint.url": endpoint}
+        secret = {"sasl.oauthbearer.client.id": "me", "sasl.oauthbearer.client.secret": "s3cret"}
+        with guarded(let_in()) as cluster:
+            started = time.monotonic()
+            with pytest.raises(
+                ClusterUnreachableError, match=r"(no full answer within \d+ m?s|timed out)\. No broker was"
+            ):
+                client_of(cluster, 1, **BEARER, **server, **secret).cluster_id()
+            assert time.monotonic() - started < 1 + 5
+            assert cluster.asked == []
+
+    def test_of_a_function_that_hangs_are_told_by_the_deadline(self) -> None:
+        """Its token isn't lost: the next call has it, and the function isn't called beside itself."""
+        go, calls = threading.Event(), list[str]()
+
+        def give(config: str) -> tuple[str, float]:
+            calls.append(config)
+            go.wait(20)
+            return "t0ken", time.time() + 100
+
+        with guarded(let_in()) as cluster:
+            client, started = client_of(cluster, 1, **BEARER, oauth_cb=give), time.monotonic()
+            for _ in range(2):
+                with pytest.raises(
+                    ClusterUnreachableError, match=r"oauth_cb .*give gave no token within \d+ m?s\. No br"
+                ):
+                    client.cluster_id()
+            assert time.monotonic() - started < 2 + 5
+            go.set()
+            assert cluster.given_time(client).cluster_id() == "scripted"
+            assert len(calls) == 1
+
+    def test_of_one_login_are_one(self) -> None:
+        """Text and extensions belong together, whatever the function gives next."""
+        given = itertools.count()
+
+        def give(config: str) -> tuple[Any, ...]:
+            number = next(given)
+            return f"token-{number}", time.time(), "", {"of": f"token-{number}"}
+
+        with guarded(let_in()) as cluster:
+            assert client_of(cluster, 10, **BEARER, oauth_cb=give).cluster_id() == "scripted"
+            (login,) = cluster.requests(SaslAuthenticateRequest)
+            *_, bearer, extension, _, _ = login.auth_bytes.decode().split("\x01")
+            assert bearer.removeprefix("auth=Bearer ") == extension.removeprefix("of=")
+
+    def test_hold_up_nothing_else(self) -> None:
+        """The thread that the answers of all brokers come in on asks for none."""
+        threads = list[str]()
+
+        def give(config: str) -> tuple[str, float]:
+            threads.append(threading.current_thread().name)
+            return "t0ken", time.time()  # so that another is needed for each login
+
+        with guarded(let_in()) as cluster:
+            assert latest(client_of(cluster, 10, **BEARER, oauth_cb=give)) == 5
+        assert len(threads) > 1
+        assert [name for name in threads if name.startswith("kafka-io")] == []
+
+    def test_that_are_refused_during_a_call_are_told(self) -> None:
+        given = itertools.count()
+
+        def give(config: str) -> tuple[str, float]:
+            if next(given):
+                raise KeyError("region")
+            return "t0ken", time.time()
+
+        with (
+            guarded(let_in()) as cluster,
+            pytest.raises(AuthenticationError, match=r"^oauth_cb .*give gave no token: KeyError: 'region'"),
+        ):
+            client_of(cluster, 10, **BEARER, oauth_cb=give).cluster_id()
+
+    def test_that_come_too_late_during_a_call_are_told(self) -> None:
+        given, go = itertools.count(), threading.Event()
+
+        def give(config: str) -> tuple[str, float]:
+            if next(given):
+                go.wait(20)
+            return "t0ken", time.time()
+
+        with guarded(let_in()) as cluster:
+            client = client_of(cluster, 2, **BEARER, oauth_cb=give)
+            with pytest.raises(ClusterUnreachableError, match=r": (oauth_cb .*give gave no|the OAuth) token"):
+                client.cluster_id()
+            go.set()
 
 
 def wait_for_logins(cluster: ScriptedCluster, count: int) -> None:
