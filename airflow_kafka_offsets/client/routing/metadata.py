@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Self, TypeVar
 
@@ -162,12 +162,15 @@ Epochs = Callable[[TopicPartition], int | None]
 
 
 class Leaders:
-    """Leaders of partitions, cached between calls. Entries that prove stale are dropped."""
+    """Leaders of partitions, cached between calls. Entries that prove stale are dropped, and not replaced by older ones
+    (by leader epoch)."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._leaders: dict[str, dict[int, PartitionMetadata]] = {}
         self._topic_ids: dict[str, str | None] = {}
+        self._epochs: dict[str, dict[int, int]] = {}
+        """The highest leader epoch of each partition so far, by topic id."""
 
     async def describe(self, topics: Iterable[str] | None, deadline: Deadline) -> TopicsMetadata:
         """Fresh metadata of some topics, or of all that may be described. Caches their leaders and the brokers.
@@ -205,11 +208,33 @@ class Leaders:
 
         node, response = await ask_any(self._transport, ask, deadline, last=last)
         self._transport.learn_brokers(response.brokers)
-        metadata = parse_metadata(response, names)
+        answered = parse_metadata(response, names)
+        metadata = TopicsMetadata(map(self._without_older, answered), answered.cluster_id)
         for topic in metadata:
             self._leaders[topic.topic] = {partition.partition: partition for partition in topic.partitions}
             self._topic_ids[topic.topic] = topic.topic_id
         return node, metadata
+
+    def _without_older(self, topic: TopicMetadata) -> TopicMetadata:
+        """The topic, but without leaders that are older than known ones: the broker's metadata lags (KIP-320).
+
+        Before there were topic ids, the leaders of a new topic of the same name look older, too: they are left as they
+        are.
+        """
+        if topic.topic_id is None:
+            return topic
+        known = self._leaders.get(topic.topic, {}) if self._topic_ids.get(topic.topic) == topic.topic_id else {}
+        epochs = self._epochs.setdefault(topic.topic_id, {})
+        newest = []
+        for partition in topic.partitions:
+            number, epoch = partition.partition, partition.leader_epoch
+            if epoch is None or epoch >= epochs.get(number, epoch):
+                newest.append(partition)
+            else:
+                newest.append(known.get(number) or _outdated(partition, epochs[number]))
+            if epoch is not None:
+                epochs[number] = max(epoch, epochs.get(number, epoch))
+        return replace(topic, partitions=tuple(newest))
 
     async def describe_all(self, topics: Iterable[str], deadline: Deadline) -> TopicsMetadata:
         """Like :meth:`describe`, but retries topics with transient errors for up to half of the time left, because
@@ -262,6 +287,11 @@ class Leaders:
     def incarnation(self, piece: TopicPartition) -> tuple[str | None, int | None]:
         """The topic's id and the leader's epoch, one of which changes when the log is replaced or truncated."""
         return self._topic_ids.get(piece.topic), self.epoch(piece)
+
+
+def _outdated(partition: PartitionMetadata, newest: int) -> PartitionMetadata:
+    why = f"the broker's metadata is outdated: it has leader epoch {partition.leader_epoch}, and {newest} is known"
+    return PartitionMetadata(partition.partition, None, error=named_error(Code.LEADER_NOT_AVAILABLE, why))
 
 
 def _why_not(piece: OnPartition, topic: TopicMetadata | None) -> ResponseError:

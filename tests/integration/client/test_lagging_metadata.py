@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from kafka.protocol.admin import DescribeConfigsRequest
@@ -18,7 +19,56 @@ from tests.integration.client.pieces import Pieces
 from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import commits_are, configs_are, metadata_is, offsets_are, silence
 
-B0 = TopicPartition("b", 0)
+A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
+ID, NEW_ID = "11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000"
+
+
+class Leader(NamedTuple):
+    """What metadata says of partition ``a-0``."""
+
+    node: int | None
+    epoch: int | None
+    topic_id: str | None = ID
+
+
+class Led(NamedTuple):
+    """A cluster whose metadata is told by the test."""
+
+    cluster: ScriptedCluster
+    client: OffsetsClient
+
+    def is_told(self, *leaders: Leader) -> None:
+        """The first answer, the second, and so on, whichever broker is asked."""
+        left = list(leaders)
+
+        def answer(request: Any) -> Any:
+            leader = left.pop(0) if len(left) > 1 else left[0]
+            response = self.cluster.metadata(request)
+            for topic in response.topics:
+                topic.topic_id = uuid.UUID(leader.topic_id) if leader.topic_id else uuid.UUID(int=0)
+                for each in topic.partitions:
+                    each.leader_id, each.leader_epoch = leader.node, leader.epoch
+            return response
+
+        for each in self.cluster.brokers:
+            each.on(MetadataRequest, answer)
+            each.on(ListOffsetsRequest, offsets_are(5))
+
+    def described(self) -> Leader:
+        (topic,) = self.client.topics(["a"]).raise_for_errors()
+        (partition,) = topic.partitions
+        return Leader(partition.leader, partition.leader_epoch, topic.topic_id)
+
+    def asked(self) -> list[Leader]:
+        """Who was asked for offsets, and under which epoch."""
+        requests = [(node, each) for node, each in self.cluster.asked if isinstance(each, ListOffsetsRequest)]
+        return [Leader(node, each.topics[0].partitions[0].current_leader_epoch) for node, each in requests]
+
+
+@pytest.fixture
+def led() -> Iterator[Led]:
+    with ScriptedCluster({"a": [0]}, brokers=2) as running:
+        yield Led(running, running.client())
 
 
 @pytest.fixture
@@ -75,3 +125,36 @@ class TestUnknownTopics:
         described = cluster.client().topics(["a", "b"])
         assert [each.error and each.error.name for each in described] == [None, "UNKNOWN_TOPIC_OR_PARTITION"]
         assert len(cluster.requests(MetadataRequest, node=0)) == 2
+
+
+class TestOutdatedLeaders:
+    """A leader epoch is never lower than an earlier one of the same topic, so metadata that goes back is outdated
+    (KIP-320)."""
+
+    def test_do_not_replace_newer_ones(self, led: Led) -> None:
+        led.is_told(Leader(1, 8), Leader(0, 7))
+        assert led.described() == led.described() == Leader(1, 8)
+        assert led.client.list_offsets([A0], OffsetSpec.LATEST).ok()
+        assert led.asked() == [Leader(1, 8)]
+
+    def test_are_not_asked_where_the_newer_one_does_not_lead_any_more(self, led: Led) -> None:
+        led.is_told(Leader(1, 8), Leader(0, 7), Leader(0, 9))
+        led.cluster.brokers[1].on(ListOffsetsRequest, offsets_are(0, errors={A0: 6}))
+        assert led.client.list_offsets([A0], OffsetSpec.LATEST).ok()
+        assert led.asked() == [Leader(1, 8), Leader(0, 9)]
+
+    def test_are_an_error_that_may_pass_until_there_is_a_newer_one(self, led: Led) -> None:
+        led.is_told(Leader(1, 8), Leader(0, 7))
+        led.cluster.brokers[1].on(ListOffsetsRequest, offsets_are(0, errors={A0: 6}))
+        (listed,) = led.cluster.client(timeout_s=1).list_offsets([A0], OffsetSpec.LATEST)
+        assert listed.error is not None
+        assert (listed.error.name, listed.error.may_pass) == ("LEADER_NOT_AVAILABLE", True)
+        assert "leader epoch 7, and 8 is known" in listed.error.message
+
+    def test_are_those_of_a_new_topic_of_the_same_name(self, led: Led) -> None:
+        led.is_told(Leader(1, 8), Leader(0, 0, NEW_ID))
+        assert [led.described(), led.described()] == [Leader(1, 8), Leader(0, 0, NEW_ID)]
+
+    def test_can_not_be_told_from_those_of_a_new_topic_before_there_were_ids(self, led: Led) -> None:
+        led.is_told(Leader(1, 8, None), Leader(0, 0, None))
+        assert [led.described(), led.described()] == [Leader(1, 8, None), Leader(0, 0, None)]
