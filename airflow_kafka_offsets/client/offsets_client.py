@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import Self
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
-from airflow_kafka_offsets.client.lookups.cut_log_lookup import mark_cut
 from airflow_kafka_offsets.client.lookups.group_lag_lookup import lags_on_committed, lags_on_partitions, lags_on_topics
 from airflow_kafka_offsets.client.lookups.instant_lookup import (
     Survey,
@@ -24,6 +23,7 @@ from airflow_kafka_offsets.client.lookups.instant_lookup import (
 )
 from airflow_kafka_offsets.client.lookups.record_count import LogCount
 from airflow_kafka_offsets.client.lookups.record_search import find_records_by
+from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_cut
 from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_facts
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.describe_log_dirs import fetch_log_sizes
@@ -282,7 +282,7 @@ class OffsetsClient:
         return count.contents()
 
     def mark_cut(self, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
-        """The commits, with ``cut_at`` if an unclean election truncated the log below one (OffsetForLeaderEpoch,
+        """The commits, with ``truncated_at`` if an unclean election truncated the log below one (OffsetForLeaderEpoch,
         key 23).
 
         :param commits: the answer of :meth:`committed_offsets`.

@@ -335,7 +335,7 @@ def ask_same_logs(seen: FixedOffsets, metadata: TopicsMetadata) -> Asking[list[s
     ]
     answers = (yield from ask(EndsOfEpochs, epochs)) if epochs else {}
     ends = EpochEnds(answers.values())
-    seen.refuse_cut(ends)
+    seen.refuse_truncated_below(ends)
     refuse_unanswered(ends)
     refuse_later_epochs(not_known(seen.seen, ends), metadata.leader_epoch)
     return seen.unknowable(ends)

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain
 
 from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error
-from airflow_kafka_offsets.client.lookups.cut_log_lookup import mark_cut
+from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_cut
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.list_offsets import BOTH_ENDS, fetch_extents, fetch_list_offsets
 from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets

@@ -46,8 +46,8 @@ class CommittedOffset(NamedTuple):
         None when none was committed.
     :param metadata: the committer's own text; may be empty.
     :param error: Kafka's error for this partition alone; ``offset`` is then None.
-    :param cut_at: where an unclean leader election truncated the log below the commit, even if the log has grown past
-        it since; None when it wasn't truncated, when nobody can tell, or when the leader wasn't asked.
+    :param truncated_at: where an unclean leader election truncated the log below the commit, even if the log has grown
+        past it since; None when it wasn't truncated, when nobody can tell, or when the leader wasn't asked.
     """
 
     topic: str
@@ -56,7 +56,7 @@ class CommittedOffset(NamedTuple):
     leader_epoch: int | None = None
     metadata: str = ""
     error: ResponseError | None = None
-    cut_at: int | None = None
+    truncated_at: int | None = None
 
 
 class CommittedOffsets(PartitionMap[CommittedOffset]):

@@ -208,7 +208,7 @@ class GroupLag:
         for commit, extent in self._pairs():
             offset = None if commit is None else commit.offset
             end = extent.last_stable_offset if stable else extent.high_watermark
-            if commit is not None and commit.cut_at is not None:
+            if commit is not None and commit.truncated_at is not None:
                 return None
             if offset is not None and end is not None and offset <= end:
                 total += end - offset  # also below the log start; elements in error have no offset or no end
@@ -286,6 +286,6 @@ def _measure(
         assert extent.high_watermark is not None, "a commit past the end that counts is held against it"
         if extent.ends_before(committed):
             return LagStatus.AHEAD_OF_LOG, None
-    if commit.cut_at is not None:
+    if commit.truncated_at is not None:
         return LagStatus.LOG_TRUNCATED, None
     return (LagStatus.OK if committed >= start else LagStatus.BELOW_LOG_START), max(0, end - committed)

@@ -173,8 +173,8 @@ def doubts_of(commits: CommittedOffsets, marked: CommittedOffsets) -> dict[Topic
     for commit in marked:
         key = TopicPartition.of(commit)
         before = commits.lookup(*key)
-        if commit.cut_at is not None:
-            found[key] = f"the log was truncated at {commit.cut_at} since the group committed {commit.offset}"
+        if commit.truncated_at is not None:
+            found[key] = f"the log was truncated at {commit.truncated_at} since the group committed {commit.offset}"
         elif commit.error is not None and (before is None or before.error is None):
             found[key] = str(commit.error)
     return found

@@ -152,26 +152,26 @@ class FixedOffsets:
                 topic=place.topic,
             )
 
-    def refuse_cut(self, ends: EpochEnds) -> None:
+    def refuse_truncated_below(self, ends: EpochEnds) -> None:
         """Check that no log was truncated below its offset, even if it has grown past it since (S15).
 
         :param ends: where the leader epochs of the offsets end, as far as is known.
         :raises LogTruncatedError: naming the partitions, and where their logs were truncated.
         """
-        cut = cut_below(self.seen, ends)
-        if cut:
+        truncated = cut_below(self.seen, ends)
+        if truncated:
             raise LogTruncatedError(
                 f"Logs were truncated after {self.source}, and have grown past it since: "
-                f"{shorten(cut.values())}. A replica that was behind leads now (unclean leader election): "
+                f"{shorten(truncated.values())}. A replica that was behind leads now (unclean leader election): "
                 "the offsets in between hold other records. Clear the task that pinned them, and this one.",
-                topic=min(cut).topic,
+                topic=min(truncated).topic,
             )
 
     def unknowable(self, ends: EpochEnds) -> list[str]:
         """What nobody can tell about whether the logs are still the ones that the offsets belong to, in words. Mostly
         empty with brokers of Kafka 2.8 or later; always empty for offsets that were written by hand.
 
-        :param ends: as in :meth:`refuse_cut`.
+        :param ends: as in :meth:`refuse_truncated_below`.
         """
         if self.cluster_id is None:
             return []

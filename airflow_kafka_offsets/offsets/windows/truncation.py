@@ -165,14 +165,14 @@ def refuse_cut_commits(commits: CommittedOffsets, group: str, way: str = "") -> 
     :param way: another option, added to the advice.
     :raises LogTruncatedError: naming the partitions, and where their logs were truncated.
     """
-    cut = [
-        f"{commit.topic}-{commit.partition} was truncated at {commit.cut_at}, below {commit.offset}"
+    truncated = [
+        f"{commit.topic}-{commit.partition} was truncated at {commit.truncated_at}, below {commit.offset}"
         for commit in commits
-        if commit.cut_at is not None
+        if commit.truncated_at is not None
     ]
-    if cut:
+    if truncated:
         raise LogTruncatedError(
-            f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(cut)}. A "
-            "replica that was behind leads now (unclean leader election). Nothing was written. Decide "
+            f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(truncated)}. "
+            "A replica that was behind leads now (unclean leader election). Nothing was written. Decide "
             f"where the group should continue, and move it there with kafka-offsets reset{way}."
         )

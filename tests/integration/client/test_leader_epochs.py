@@ -123,7 +123,7 @@ class TestCommits:
     ) -> None:
         one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(end, errors=errors))
         (marked,) = one.client.mark_cut(committed(3), extents())
-        assert [(each.offset, each.cut_at, each.error) for each in marked.offsets] == [(3, None, None)]
+        assert [(each.offset, each.truncated_at, each.error) for each in marked.offsets] == [(3, None, None)]
         assert marked.remark().startswith("whether a log was truncated below the commit is unknown on a-0 (")
         assert why in marked.remark()
         assert GroupLag(marked, extents()).remark == marked.remark()

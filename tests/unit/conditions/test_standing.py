@@ -77,7 +77,7 @@ class TestUnknown:
 
     def test_a_log_that_was_cut_below_the_commit_leaves_the_total_unknown(self) -> None:
         """S15: also where the commit is at its end."""
-        given = lag(CommittedOffset("t", 0, 100, leader_epoch=1, cut_at=40), logs=[extent(0)])
+        given = lag(CommittedOffset("t", 0, 100, leader_epoch=1, truncated_at=40), logs=[extent(0)])
         assert [(each.status, each.lag) for each in given.partitions] == [(LagStatus.LOG_TRUNCATED, None)]
         assert given.total is None
         standing = judge(given, ahead_of_log="wait")
@@ -89,7 +89,7 @@ class TestUnknown:
         standing = judge(lag(CommittedOffset("t", 0, 101), logs=[extent(0)]), ahead_of_log="wait")
         assert (standing.total, standing.why_unknown) == (None, "has committed past the log's end on t-0")
 
-    @pytest.mark.parametrize("commit", [{"offset": 101}, {"offset": 100, "leader_epoch": 1, "cut_at": 40}])
+    @pytest.mark.parametrize("commit", [{"offset": 101}, {"offset": 100, "leader_epoch": 1, "truncated_at": 40}])
     def test_such_a_commit_fails_the_wait_unless_the_user_says_otherwise(self, commit: dict[str, int]) -> None:
         with pytest.raises(ConditionFailedError, match=r"t-0 .*ahead_of_log='wait' waits"):
             judge(lag(CommittedOffset("t", 0, **commit), logs=[extent(0)]))

@@ -112,7 +112,7 @@ class TestOtherSnapshots:
 
     def test_a_commit_of_a_log_that_was_cut_below_it_is_refused(self) -> None:
         """S15: the log has grown past it again."""
-        commits = CommittedOffsets([CommittedOffset("t", 0, 70, leader_epoch=0, cut_at=30)])
+        commits = CommittedOffsets([CommittedOffset("t", 0, 70, leader_epoch=0, truncated_at=30)])
         with pytest.raises(LogTruncatedError, match="t-0 was truncated at 30, below 70"):
             boundaries.at_commits(extents(extent()), commits, "g")
 

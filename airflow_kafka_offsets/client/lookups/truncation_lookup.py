@@ -1,4 +1,4 @@
-"""Cut logs: finds committed offsets past the point where an unclean leader election truncated the log (KIP-320).
+"""Truncated logs: finds committed offsets past the point where an unclean leader election truncated the log (KIP-320).
 
 If the log has grown again, its end is past such a commit, as if nothing had happened. But the committed leader epoch
 ends where the log was truncated (:mod:`.offset_for_leader_epoch`). If the log's current epoch is still the committed
@@ -28,7 +28,7 @@ _RESET = "use kafka-offsets reset to move the group"
 
 
 async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
-    """The commits, with ``cut_at`` if the log was truncated below a commit.
+    """The commits, with ``truncated_at`` if the log was truncated below a commit.
 
     If a leader can't answer for a transient reason, or the commit's epoch is later than the log's, the commit is in
     error, because it can't be judged. If brokers can't answer by design, or the leader doesn't know the epoch, the
@@ -89,4 +89,4 @@ def _judged(
         return commit if end.error.name in UNTOLD else commit._replace(offset=None, error=end.error)
     if end.end_offset is None or commit.offset is None or end.end_offset >= commit.offset:
         return commit
-    return commit._replace(cut_at=end.end_offset)
+    return commit._replace(truncated_at=end.end_offset)
