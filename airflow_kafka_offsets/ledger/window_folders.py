@@ -179,17 +179,11 @@ class WindowFolders:
                 return folder, pinned
             self._mark_forgotten(folder, "taken back")
 
-    def forget(self, window: str, why: str) -> list[int]:
-        """Forget all revisions of a window, so that none counts any more. The folders stay.
-
-        :returns: numbers of the revisions that counted.
-        """
-        forgotten: list[int] = []
+    def forget(self, window: str, why: str) -> None:
+        """Forget all revisions of a window, so that none counts any more. The folders stay."""
         while live := self.live(window):  # repeated: another task may have pinned one meanwhile
             for folder in live:
                 self._mark_forgotten(folder, why)
-            forgotten += [folder.revision for folder in live]
-        return forgotten
 
     def publish(self, window: str, publication: Publication) -> bool:
         """Create a window's next publication: this publishes the window.
