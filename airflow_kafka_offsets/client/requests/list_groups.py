@@ -28,6 +28,7 @@ _CONSUMER_TYPES = ("classic", "consumer")
 _TELLS_TYPES = 5
 _OFFSETS_TOPIC = "__consumer_offsets"
 """Kafka's internal topic for commits. A partition's leader coordinates the groups in that partition."""
+_NOT_TO_BE_SEEN = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.TOPIC_AUTHORIZATION_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +110,9 @@ async def fetch_groups(session: Session) -> list[str]:
     """Ids of all consumer groups, in order. Asks all brokers concurrently.
 
     :raises OffsetsError: naming the brokers that couldn't list their groups, and the leaderless partitions of the
-        offsets topic, whose groups no broker lists.
+        offsets topic, whose groups no broker lists; or the offsets topic, when it can't be told whether there are any.
     """
-    offsets_topic = await session.describe([_OFFSETS_TOPIC])
+    offsets_topic = await session.leaders.describe_all([_OFFSETS_TOPIC], session.deadline)
 
     async def ask(node: NodeId, brokers: list[int], attempt: Deadline) -> Mapping[int, BrokerGroups]:
         version = await session.transport.version(node, ListGroupsRequest, attempt)
@@ -124,6 +125,7 @@ async def fetch_groups(session: Session) -> list[str]:
     ).run(session.transport.brokers())
     failures = [(f"broker {broker}", groups.error) for broker, groups in listed.items() if groups.error is not None]
     # The topic doesn't exist before the first group, and may not be describable: then the brokers' lists are trusted.
+    failures += [each for each in offsets_topic.failures() if each[1].code not in _NOT_TO_BE_SEEN]
     failures += [
         (f"{topic.topic}-{partition.partition}", partition.error)
         for topic in offsets_topic

@@ -273,6 +273,23 @@ class TestAllGroups:
             with pytest.raises(OffsetsError, match=r"Listing groups.*__consumer_offsets-1: LEADER_NOT_AVAILABLE"):
                 cluster.client(timeout_s=2).all_groups()
 
+    @each_of((5, "LEADER_NOT_AVAILABLE"), (7, "REQUEST_TIMED_OUT"))
+    def test_an_error_of_the_offsets_topic_that_passes_is_asked_again(self, code: Code) -> None:
+        """Behind it may be a partition without a leader."""
+        with ScriptedCluster({"__consumer_offsets": [0, -1]}) as cluster:
+            flawed = metadata_is(cluster, topics={"__consumer_offsets": code.code})
+            cluster.brokers[0].on(MetadataRequest, flawed, cluster.metadata)
+            cluster.brokers[0].on(ListGroupsRequest, groups_are_listed("g"))
+            with pytest.raises(OffsetsError, match=r"Listing groups.*__consumer_offsets-1: LEADER_NOT_AVAILABLE"):
+                cluster.client(timeout_s=4).all_groups()
+
+    @each_of((5, "LEADER_NOT_AVAILABLE"), (-1, "UNKNOWN_SERVER_ERROR"))
+    def test_an_error_of_the_offsets_topic_that_stays_is_refused(self, one: Pieces, code: Code) -> None:
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"__consumer_offsets": code.code}))
+        one.broker.on(ListGroupsRequest, groups_are_listed("g"))
+        with pytest.raises(OffsetsError, match=rf"Listing groups.*topic __consumer_offsets: {code.name}"):
+            one.cluster.client(timeout_s=2).all_groups()
+
     @each_of((3, "UNKNOWN_TOPIC_OR_PARTITION"), (29, "TOPIC_AUTHORIZATION_FAILED"))
     def test_where_the_offsets_topic_is_not_to_be_seen_the_list_is_what_brokers_say(
         self, one: Pieces, code: Code
