@@ -19,7 +19,7 @@ from airflow_kafka_offsets.client.records.record_batches import (
     FoundRecord,
     read_first_record,
 )
-from airflow_kafka_offsets.client.records.record_findings import Finding, ReadLog
+from airflow_kafka_offsets.client.records.record_findings import LASTS_S, Finding, ReadLog
 from airflow_kafka_offsets.client.requests.fetch import ANSWER_BYTES
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
@@ -47,6 +47,7 @@ async def find_records(
     :param at_or_after_ms: look for records with this timestamp or a later one, Unix milliseconds; None for any.
     :raises ClusterUnreachableError: when no broker could say which brokers to ask.
     """
+    await session.leaders.renew({position.topic for position in positions}, LASTS_S, session.deadline)
     readers = [_RecordReader(position, session, isolation_level, at_or_after_ms) for position in sorted(set(positions))]
     for reader in readers:
         reader.recall()

@@ -1,7 +1,7 @@
 """Record findings: caches what earlier reads of a log found, so that a poll doesn't read the same tail again.
 
 That a record exists is only valid for a while, because it may be deleted. That none exists is valid as long as the log
-is the same one, or for a while if old brokers can't say whether it is.
+is the same one, which whoever asks has to make sure of once in a while; or for a while if old brokers can't say.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import NamedTuple
 from airflow_kafka_offsets.client.records.record_batches import FoundRecord
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
-_LASTS_S = 60.0
+LASTS_S = 60.0
+"""How long a finding is valid without another look at the log, or at the id of its topic."""
 _MOST_LOGS = 20_000
 _MOST_PER_LOG = 32
 
@@ -49,7 +50,7 @@ class Finding(NamedTuple):
 
 
 class RecordFindings:
-    """A bounded cache of findings from the last minute."""
+    """A bounded cache of findings. A record is kept for a minute, a gap for as long as the log is the same one."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self.now_s = now_s
@@ -69,7 +70,7 @@ class RecordFindings:
     def _holds(self, log: ReadLog, finding: Finding) -> bool:
         """Whether a finding is still valid. A record may be deleted; a gap stays a gap while the topic is the same."""
         lasts = finding.record is None and log.incarnation[0] is not None
-        return lasts or finding.read_at_s >= self.now_s() - _LASTS_S
+        return lasts or finding.read_at_s >= self.now_s() - LASTS_S
 
     def note(self, log: ReadLog, finding: Finding) -> None:
         """Store a finding, replacing those that it covers."""

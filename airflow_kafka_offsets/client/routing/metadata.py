@@ -6,6 +6,7 @@ Topic settings (such as retention) take another request, in :mod:`.describe_conf
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -165,8 +166,10 @@ class Leaders:
     """Leaders of partitions, cached between calls. Entries that prove stale are dropped, and not replaced by older ones
     (by leader epoch)."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, now_s: Callable[[], float] = time.monotonic) -> None:
         self._transport = transport
+        self.now_s = now_s
+        self._described_at_s: dict[str, float] = {}
         self._leaders: dict[str, dict[int, PartitionMetadata]] = {}
         self._topic_ids: dict[str, str | None] = {}
         self._epochs: dict[str, dict[int, int]] = {}
@@ -213,6 +216,7 @@ class Leaders:
         for topic in metadata:
             self._leaders[topic.topic] = {partition.partition: partition for partition in topic.partitions}
             self._topic_ids[topic.topic] = topic.topic_id
+            self._described_at_s[topic.topic] = self.now_s()
         return node, metadata
 
     def _without_older(self, topic: TopicMetadata) -> TopicMetadata:
@@ -253,6 +257,16 @@ class Leaders:
             with suppress(ClusterUnreachableError):  # earlier answers stay valid
                 metadata = metadata.updated(await self.describe(open_ones, patience))
         return metadata
+
+    async def renew(self, topics: Iterable[str], oldest_s: float, deadline: Deadline) -> None:
+        """Describe topics again whose metadata is older than so many seconds, to notice those that were re-created.
+
+        :raises ClusterUnreachableError: when no broker answers by the deadline.
+        """
+        since_s = self.now_s() - oldest_s
+        old = [topic for topic in topics if self._described_at_s.get(topic, since_s) < since_s]
+        if old:
+            await self.describe(old, deadline)
 
     async def locate(self, pieces: Collection[P], deadline: Deadline) -> Mapping[P, int | ResponseError]:
         """The leader of each piece's partition, or why there is none.
