@@ -204,7 +204,7 @@ class GroupLag:
         if self.no_such_group or self.error is not None or not len(self._extents):
             return None
         total = 0
-        stable = self._isolation_level is _READ_COMMITTED
+        stable = self._isolation_level is _READ_COMMITTED  # once, and not a call for each of very many partitions
         for commit, extent in self._pairs():
             offset = None if commit is None else commit.offset
             end = extent.last_stable_offset if stable else extent.high_watermark
@@ -225,11 +225,11 @@ class GroupLag:
         total = self.total
         if total is None:
             return None
-        stable, ends = self._isolation_level is _READ_COMMITTED, 0
+        ends = 0
         for commit, extent in self._pairs():
             if commit is None or commit.offset is None:
                 return None
-            ends += (extent.last_stable_offset if stable else extent.high_watermark) or 0
+            ends += extent.end_offset(self._isolation_level) or 0
         return LagSums(len(self._extents), ends, ends - total)
 
 
@@ -277,8 +277,7 @@ def _measure(
     commit: CommittedOffset, extent: LogExtent, isolation_level: IsolationLevel
 ) -> tuple[LagStatus, int | None]:
     committed = commit.offset
-    start = extent.log_start_offset
-    end = extent.last_stable_offset if isolation_level is _READ_COMMITTED else extent.high_watermark
+    start, end = extent.log_start_offset, extent.end_offset(isolation_level)
     assert start is not None and end is not None, "an extent without error has its start and the end that counts"
     if committed is None:
         return LagStatus.NO_COMMIT, max(0, end - start)  # the log may have been trimmed between the two answers
