@@ -27,7 +27,8 @@ class Entry:
     :param timestamp_ms: its place in time, Unix milliseconds.
     :param number: its place in the log.
     :param kind: an :class:`AsOfKind`; or ``forget``, if it forgets an earlier entry of that time.
-    :param about: the run whose increment it ends, or the number that it forgets; empty for other kinds.
+    :param about: the run whose increment it ends, or whose first increment it starts; or the number that it forgets;
+        empty for other entries.
     """
 
     timestamp_ms: int
