@@ -225,10 +225,6 @@ class WindowFolder:
         """The attempts whose notes an attempt's driver found when it started, including incomplete notes."""
         return frozenset(map(str, self._note(attempt).get("after", ())))
 
-    def is_refused(self, attempt: str) -> bool:
-        """Whether another driver has noted that an attempt's rows must not be reused."""
-        return bool(self._note(attempt).get("refused"))
-
     def _note(self, attempt: str) -> dict[str, Any]:
         """The note that an attempt's driver made when it started; empty when it is incomplete or missing."""
         return json_object(read(self._note_path(attempt)))

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
-from airflow_kafka_offsets.offsets.windows.truncation import refuse_cut_commits
+from airflow_kafka_offsets.offsets.windows.truncation import refuse_truncated_commits
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten_window
 from airflow_kafka_offsets.references.window_ref import WindowRef
@@ -110,12 +110,12 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         commits = client.committed_offsets({self.group: partitions}).raise_for_errors()
         # A commit made in a log that has been replaced says nothing about the group's position in this one.
         extents = client.log_extents(partitions).raise_for_errors()
-        marked = client.mark_cut(commits, extents).raise_for_errors()
+        marked = client.mark_truncated(commits, extents).raise_for_errors()
         found = marked.lookup(self.group)
         assert found is not None
         if found.untold:
             self.log.warning("Group %s: %s", self.group, found.remark())
-        refuse_cut_commits(found.offsets, self.group)
+        refuse_truncated_commits(found.offsets, self.group)
         refuse_commits_past_end(found.offsets, extents, self.group)
         return {
             TopicPartition(commit.topic, commit.partition): commit.offset

@@ -23,11 +23,11 @@ from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.offsets.windows.truncation import (
     FORGET_PAST,
-    cut_below,
     not_known,
     refuse_later_epochs,
     refuse_unanswered,
     seen_in,
+    truncated_below,
     untold,
 )
 
@@ -47,7 +47,7 @@ def changed_since(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest)
     try:
         refuse_changed(client, ledger, pinned)
     except LogTruncatedError as error:
-        _refuse_cut_between(client, ledger, manifest)
+        _refuse_truncated_between(client, ledger, manifest)
         return str(error)
     except WindowError as error:
         return str(error)
@@ -78,8 +78,8 @@ def source_now(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) ->
     """
     facts = refuse_changed(client, ledger, pinned)
     topic_ids = {topic: facts[topic].topic_id for topic in topics_read(pinned.manifest)}
-    uncut = len(with_epoch(pinned.manifest)) if tells_epochs(topic_ids) else None
-    return Source(client.cluster_id(), topic_ids, uncut, now_ms())
+    intact = len(with_epoch(pinned.manifest)) if tells_epochs(topic_ids) else None
+    return Source(client.cluster_id(), topic_ids, intact, now_ms())
 
 
 def refuse_rewritten_window(client: OffsetsClient, ledger: Ledger, manifest: Manifest) -> None:
@@ -92,15 +92,15 @@ def refuse_rewritten_window(client: OffsetsClient, ledger: Ledger, manifest: Man
         refuse_rewritten(client, ledger.snapshots.read(number))
 
 
-def _refuse_cut_between(client: OffsetsClient, ledger: Ledger, manifest: Manifest) -> None:
+def _refuse_truncated_between(client: OffsetsClient, ledger: Ledger, manifest: Manifest) -> None:
     """Refuse a window when a log was truncated below its start, but not below its end. The end was then resolved after
     the truncation, and the records that replaced those before the start are in no window. If the log was truncated
     below both, that happened after the window was resolved."""
-    cut, cut_since = (
-        cut_below(seen_in(snapshot), _epoch_ends(client, snapshot))
+    truncated, since = (
+        truncated_below(seen_in(snapshot), _epoch_ends(client, snapshot))
         for snapshot in map(ledger.snapshots.read, (manifest.start_snapshot, manifest.end_snapshot))
     )
-    between = [words for key, words in cut.items() if key not in cut_since]
+    between = [words for key, words in truncated.items() if key not in since]
     if between:
         raise LogTruncatedError(
             f"Logs were truncated below the start of window {manifest.window} before its end was resolved: "
@@ -122,11 +122,11 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
         snapshot's epoch; it is unknown whether they were truncated.
     """
     seen, ends = seen_in(snapshot), _epoch_ends(client, snapshot)
-    cut = cut_below(seen, ends)
-    if cut:
+    truncated = truncated_below(seen, ends)
+    if truncated:
         raise LogTruncatedError(
             f"Logs were truncated after {snapshot.title} and hold other records now: "
-            f"{shorten(cut.values())}. A replica that was behind is the leader now (unclean leader election). "
+            f"{shorten(truncated.values())}. A replica that was behind is the leader now (unclean leader election). "
             f"{FORGET_PAST}"
         )
     refuse_unanswered(ends)

@@ -98,15 +98,11 @@ def counted_attempt(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> Cou
 
 
 def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttempt]:
-    """The attempts at a revision that may be published, newest last. Each is proved, isn't known to have failed since,
-    and wasn't refused by another driver, and no later attempt has started to replace its rows."""
+    """The attempts at a revision that may be published, newest last: each is proved, and no later attempt has started
+    to replace its rows."""
     folder = ledger.window_folders.of(pinned)
     found = (counted_attempt(ledger, pinned, attempt) for attempt in folder.listing().counted)
-    proved = (
-        counted
-        for counted in found
-        if counted is not None and counted.verdict.proved and not _is_refused(folder, counted)
-    )
+    proved = (counted for counted in found if counted is not None and counted.verdict.proved)
     return sorted((counted for counted in proved if _later_writer(folder, counted) is None), key=_asked_ms)
 
 
@@ -250,12 +246,6 @@ def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:
     if current is not None and counts_over(current, pinned.manifest, written_ms=counted.written_ms):
         _refuse_different(ledger, current, counted)
         return current, True
-    if _is_refused(folder, counted):
-        raise UnprovenError(
-            f"The rows of attempt {counted.result.written_by} at window {folder.id} are not published: "
-            "another driver has since found them untrustworthy; its error says why. Clear the load task: it "
-            "writes them again."
-        )
     _refuse_overtaken(ledger, counted)
     later = _later_writer(folder, counted)
     if later is not None:
@@ -290,21 +280,16 @@ def _ask_again(client: OffsetsClient, ledger: Ledger, counted: CountedAttempt) -
         ) from error
 
 
-def _is_refused(folder: WindowFolder, counted: CountedAttempt) -> bool:
-    """Whether an attempt's rows, which an earlier attempt may have written, were refused after they were proved."""
-    return any(map(folder.is_refused, {counted.result.attempt, counted.result.written_by}))
-
-
 def _later_writer(folder: WindowFolder, counted: CountedAttempt) -> str | None:
     """An attempt at the same revision that started later to write to the same place; None when there is none."""
     if counted.result.apart:
         return None
     writers = folder.writers()
-    since = writers.get(counted.result.written_by, counted.result.started_ms)
-    earlier = {counted.result.attempt, counted.result.written_by}
+    since = writers.get(counted.result.attempt, counted.result.started_ms)
+    earlier = {counted.result.attempt}
     if UNKNOWN_MS in writers.values():
         # A driver that died while writing its note has no known start time; a driver that found the note started later.
-        found = folder.begun_before(counted.result.written_by)
+        found = folder.begun_before(counted.result.attempt)
         earlier.update(attempt for attempt in found if writers.get(attempt) == UNKNOWN_MS)
     return next(
         (attempt for attempt, began_ms in sorted(writers.items()) if began_ms > since and attempt not in earlier), None

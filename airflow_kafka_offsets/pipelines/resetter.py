@@ -111,7 +111,7 @@ class Resetter:
         extents = self._client.log_extents(partitions)
         doubts: dict[TopicPartition, str] = {}
         if destination.shift_by is not None:
-            marked = self._client.mark_cut(found, extents).lookup(self._group)
+            marked = self._client.mark_truncated(found, extents).lookup(self._group)
             assert marked is not None
             doubts = doubts_of(commits.offsets, marked.offsets)
         return plan_reset(partitions, commits.offsets, extents, self._aim(destination, partitions, doubts))

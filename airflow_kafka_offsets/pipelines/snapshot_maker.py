@@ -248,7 +248,7 @@ class SnapshotMaker:
             found = self.client.committed_offsets({as_of.group: partitions}).raise_for_errors()
             # Ask for the log ends again: offsets committed since the survey may be past the old ones.
             extents = self.client.log_extents(partitions)
-            commits = self.client.mark_cut(found, extents).lookup(as_of.group)
+            commits = self.client.mark_truncated(found, extents).lookup(as_of.group)
             assert commits is not None
             return at_commits(extents, commits.offsets, as_of.group)
         if as_of.kind is AsOfKind.EARLIEST:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
     from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
     from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
-    from airflow_kafka_offsets.spark.sinks.sink import Attempt, Sink, Written
+    from airflow_kafka_offsets.spark.sinks.sink import Attempt, Sink
     from airflow_kafka_offsets.spark.window.derived import Derived
 
 _MODULES = {
@@ -30,7 +30,6 @@ _MODULES = {
     "IcebergSink": "sinks.iceberg_sink",
     "PinnedWindow": "pinned",
     "Sink": "sinks.sink",
-    "Written": "sinks.sink",
     "pinned_window": "pinned",
     "read_published": "published",
 }
@@ -43,7 +42,6 @@ __all__ = [
     "IcebergSink",
     "PinnedWindow",
     "Sink",
-    "Written",
     "pinned_window",
     "read_published",
 ]

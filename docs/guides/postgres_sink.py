@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, KafkaOffsetsError, LedgerConflictError
-from airflow_kafka_offsets.spark import Attempt, Sink, Written, pinned_window
+from airflow_kafka_offsets.spark import Attempt, Sink, pinned_window
 
 DRIVER = "org.postgresql.Driver"
 CONTROL = "ledger_id text, pipeline text, attempt text, manifest_sha256 text, revision bigint, started_ms bigint"
@@ -54,7 +54,7 @@ class PostgresSink(Sink):
     def __init__(self, url: str, table: str) -> None:
         self.url, self.table = url, table
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
         stage = self.stage(attempt.name)
         # Spark runs a task again when its executor dies, also when its rows are in already: hence DISTINCT below.
         staged = rows.withColumn("window", F.lit(attempt.window))
@@ -66,7 +66,7 @@ class PostgresSink(Sink):
             self.refuse_older(transaction, attempt)
             self.replace(transaction, attempt, staged.columns)
             transaction.run(f"DROP TABLE {stage}")
-        return Written(self.table, attempt.name)
+        return self.table
 
     def refuse_older(self, transaction: Transaction, attempt: Attempt) -> None:
         """Never replace the rows of an attempt that began later.

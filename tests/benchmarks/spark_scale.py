@@ -97,8 +97,8 @@ def _end_to_end(clusters: Clusters) -> Iterator[Row]:
         shutil.rmtree(folder)
     if rows != partitions * _RECORDS:
         raise AssertionError(f"{rows} rows were written")
-    if source.uncut != partitions:
-        raise AssertionError(f"{source.uncut} logs were found uncut")
+    if source.intact != partitions:
+        raise AssertionError(f"{source.intact} logs were found intact")
     work = f"resolve {partitions:,} partitions, pin and load"
     steps = f"resolve and pin {resolve_s:.1f} s, load as {_FILES} files {load_s:.1f} s"
     yield Row.absolute(work, resolve_s + load_s, "s", limit=_END_TO_END_S, requests=steps)

@@ -65,7 +65,6 @@ class RangeLoader:
             written=written,
             seconds=round(time.monotonic() - started, 3),
             started_ms=now_ms(),
-            written_by=attempt,
             allow_gaps=True,  # transactions leave them
             files=(_FILE,) if output else (),
             source=source_now(self._client, ledger, pinned) if manifest.span else None,

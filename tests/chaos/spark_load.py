@@ -20,7 +20,7 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
-from airflow_kafka_offsets.spark.sinks.sink import Attempt, Written
+from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from dev.spark_packages import jars_of
 from tests.chaos.plan import TWINS
 from tests.chaos.ranges import Offsets
@@ -78,7 +78,7 @@ class _Sink(FileSink):
         super().__init__((output / first).as_uri())
         self._meanwhile = meanwhile
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
         self._meanwhile()
         return super().write(rows, attempt)
 

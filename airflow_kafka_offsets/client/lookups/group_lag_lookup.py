@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain
 
 from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error
-from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_cut
+from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_truncated
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.list_offsets import BOTH_ENDS, fetch_extents, fetch_list_offsets
 from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets
@@ -98,7 +98,7 @@ async def _judge(
         partial(_ends, session, commits, everything, isolation_level, both_ends),
         partial(fetch_descriptions, session.half(), doubtful),
     )
-    commits = await mark_cut(session, commits, extents)
+    commits = await mark_truncated(session, commits, extents)
     return GroupLags(
         _lag(group, _only(extents, wanted[group.group]), described.lookup(group.group), isolation_level)
         for group in commits
@@ -134,7 +134,7 @@ async def lags_on_committed(
     undescribed = {topic.topic: topic.error for topic in metadata if topic.error is not None}
     known = [key for key in judged if key.topic not in undescribed]
     extents = await _ends(session, commits, known, isolation_level, both_ends)
-    commits = await mark_cut(session, commits, extents)
+    commits = await mark_truncated(session, commits, extents)
     bad = (LogExtent(*key, error=undescribed[key.topic]) for key in judged if key.topic in undescribed)
     extents = LogExtents([*extents.unordered(), *bad])
     return GroupLags(

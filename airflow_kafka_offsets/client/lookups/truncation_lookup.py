@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.windows.truncation import of_another_log
 _RESET = "use kafka-offsets reset to move the group"
 
 
-async def mark_cut(session: Session, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
+async def mark_truncated(session: Session, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
     """The commits, with ``truncated_at`` if the log was truncated below a commit.
 
     If a leader can't answer for a transient reason, or the commit's epoch is later than the log's, the commit is in

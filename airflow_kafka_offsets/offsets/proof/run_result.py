@@ -105,8 +105,6 @@ class RunResult:
         offsets reads nothing, and a client of Spark Connect can't ask.
     :param started_ms: when the attempt began, Unix milliseconds. If two attempts write to one place, the rows there are
         those of the one that began later.
-    :param written_by: the attempt whose rows the output holds: this one, or an earlier one whose proved rows a sink of
-        the user's own keeps.
     :param task_starts: what ``read.starts`` must be if each task was read once, computed from what was written; None
         when every offset has a row.
     :param unread: records that Kafka has at the ends of tasks' ranges, before the first or after the last row written,
@@ -125,7 +123,6 @@ class RunResult:
     written: tuple[PartitionTally, ...]
     seconds: float
     started_ms: int
-    written_by: str
     allow_gaps: bool = False
     strict_time: bool = False
     outside_written: int | None = None
@@ -169,9 +166,8 @@ class RunResult:
         try:
             nested = ("read", "written", "files", "source", "unread", "derived")
             plain = {name: fields[name] for name in cls.__slots__ if name not in nested}
-            for name in (plain["attempt"], plain["written_by"]):
-                if not ATTEMPT_NAME.fullmatch(name):
-                    raise ValueError(f"attempt {name!r}")
+            if not ATTEMPT_NAME.fullmatch(plain["attempt"]):
+                raise ValueError(f"attempt {plain['attempt']!r}")
             written = tuple(PartitionTally(**tally) for tally in fields["written"])
             source = None if fields["source"] is None else Source(**fields["source"])
             unread = None if fields["unread"] is None else tuple(ReadPosition(*record) for record in fields["unread"])

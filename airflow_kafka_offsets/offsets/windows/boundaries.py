@@ -29,7 +29,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partitio
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_changed_topics
-from airflow_kafka_offsets.offsets.windows.truncation import refuse_cut_commits, refuse_shorter_logs
+from airflow_kafka_offsets.offsets.windows.truncation import refuse_shorter_logs, refuse_truncated_commits
 
 Boundaries = Mapping[TopicPartition, Boundary]
 
@@ -95,7 +95,7 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Bo
     """
     commits.raise_for_errors()
     extents.raise_for_errors()
-    refuse_cut_commits(commits, group, ", or make the snapshot as of something else")
+    refuse_truncated_commits(commits, group, ", or make the snapshot as of something else")
     offsets = {key: commit.offset for key, commit in by_partition(commits).items()}
     refused = [
         (str(key), error) for key, log in by_partition(extents).items() if (error := _refuse(log, offsets.get(key)))

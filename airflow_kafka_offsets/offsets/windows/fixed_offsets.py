@@ -22,9 +22,9 @@ from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import is_another
 from airflow_kafka_offsets.offsets.windows.truncation import (
     SeenOffset,
-    cut_below,
     refuse_later_epochs,
     seen_in,
+    truncated_below,
     untold,
 )
 
@@ -158,7 +158,7 @@ class FixedOffsets:
         :param ends: where the leader epochs of the offsets end, as far as is known.
         :raises LogTruncatedError: naming the partitions, and where their logs were truncated.
         """
-        truncated = cut_below(self.seen, ends)
+        truncated = truncated_below(self.seen, ends)
         if truncated:
             raise LogTruncatedError(
                 f"Logs were truncated after {self.source}, and have grown past it since: "

@@ -22,14 +22,14 @@ class Source:
 
     :param cluster_id: the cluster's id.
     :param topic_ids: topic ids by name (KIP-516); None from brokers before 2.8, which have none.
-    :param uncut: how many partitions' logs weren't truncated below the window's start or end, according to their leader
-        epochs (KIP-320); None when it isn't known whether the brokers were asked.
+    :param intact: how many partitions' logs weren't truncated below the window's start or end, according to their
+        leader epochs (KIP-320); None when it isn't known whether the brokers were asked.
     :param asked_ms: when the cluster was asked, Unix milliseconds.
     """
 
     cluster_id: str
     topic_ids: Mapping[str, str | None]
-    uncut: int | None
+    intact: int | None
     asked_ms: int
 
 
@@ -73,8 +73,8 @@ def source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]:
         return
     yield from identity_problems(manifest, topics_read(manifest), source.cluster_id, source.topic_ids)
     known = len(with_epoch(manifest)) if tells_epochs(source.topic_ids) else 0
-    if (source.uncut or 0) < known:
-        yield f"after the read, only {source.uncut or 0} of {known} logs were confirmed as not truncated"
+    if (source.intact or 0) < known:
+        yield f"after the read, only {source.intact or 0} of {known} logs were confirmed as not truncated"
 
 
 def tells_epochs(topic_ids: Mapping[str, str | None]) -> bool:
@@ -94,5 +94,5 @@ def unknowable(manifest: Manifest, source: Source | None) -> list[str]:
     )
     found += [f"the leader epochs of {without} partitions"] if without else []
     asked = len(with_epoch(manifest))
-    unsaid = asked and source is not None and source.uncut is None
+    unsaid = asked and source is not None and source.intact is None
     return found + ([f"whether logs of {asked} partitions were truncated"] if unsaid else [])

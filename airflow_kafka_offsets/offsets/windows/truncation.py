@@ -42,7 +42,7 @@ def seen_in(snapshot: OffsetSnapshot) -> list[SeenOffset]:
     return [SeenOffset(*key, each.offset, each.leader_epoch) for key, each in sorted(snapshot.boundaries.items())]
 
 
-def cut_below(seen: Iterable[SeenOffset], ends: EpochEnds) -> dict[TopicPartition, str]:
+def truncated_below(seen: Iterable[SeenOffset], ends: EpochEnds) -> dict[TopicPartition, str]:
     """The partitions whose logs were truncated below an offset, and where, in words."""
     found = {}
     for place in seen:
@@ -159,7 +159,7 @@ def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
         )
 
 
-def refuse_cut_commits(commits: CommittedOffsets, group: str, way: str = "") -> None:
+def refuse_truncated_commits(commits: CommittedOffsets, group: str, way: str = "") -> None:
     """Refuse commits of logs that were truncated below them, even if the logs have grown past them since (S15).
 
     :param way: another option, added to the advice.

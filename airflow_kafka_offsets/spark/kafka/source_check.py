@@ -39,11 +39,11 @@ _SETTLES_S = 5.0
 _PAUSE_S = 0.5
 _READ = "What was read may be other records; it isn't published."
 _ELECTION = "A replica that was behind leads now (unclean leader election): the offsets hold other records."
-_CUT_SINCE = (
+_TRUNCATED_SINCE = (
     f"Logs of window {{window}} were truncated below its end after it was resolved: {{logs}}. {_ELECTION} "
     f"{_READ} {FORGET_PAST}"
 )
-_CUT_BETWEEN = (
+_TRUNCATED_BETWEEN = (
     f"Logs of window {{window}} were truncated below its start before its end was resolved: {{logs}}. {_ELECTION} "
     f"The new records below the start are in no window. Nothing is published. Forget this window. {FORGET_PAST}"
 )
@@ -79,7 +79,7 @@ class SourceCheck:
         """
         # Checked twice: another topic's logs look truncated, and a topic may be re-created while its logs are checked.
         self._identity(_READ)
-        asked = self._refuse_cut()
+        asked = self._refuse_truncated()
         cluster_id, topic_ids = self._identity(_READ)
         return Source(cluster_id, topic_ids, asked if tells_epochs(topic_ids) else None, now_ms())
 
@@ -121,18 +121,19 @@ class SourceCheck:
                     ) from error
             time.sleep(_PAUSE_S)
 
-    def _refuse_cut(self) -> int:
+    def _refuse_truncated(self) -> int:
         """Refuse logs that were truncated below the window's end, or below its start before the end was resolved.
         Returns the number of logs that weren't: all whose leader epochs are known, if the brokers can tell."""
-        for bounds, cut in ((known_ends(self.manifest), _CUT_SINCE), (known_starts(self.manifest), _CUT_BETWEEN)):
+        ends, starts = known_ends(self.manifest), known_starts(self.manifest)
+        for bounds, message in ((ends, _TRUNCATED_SINCE), (starts, _TRUNCATED_BETWEEN)):
             if bounds:
                 with KafkaClients(self.spark, self.options).consumer() as consumer:
-                    self._validate(consumer, bounds, cut)
+                    self._validate(consumer, bounds, message)
         return len(with_epoch(self.manifest))
 
-    def _validate(self, consumer: Any, bounds: Sequence[SeenOffset], cut: str) -> None:
-        """Have a consumer validate its positions: Kafka's public way to ask where a leader epoch ends. ``cut`` is the
-        message for logs that were truncated below them."""
+    def _validate(self, consumer: Any, bounds: Sequence[SeenOffset], message: str) -> None:
+        """Have a consumer validate its positions: Kafka's public way to ask where a leader epoch ends. ``message`` is
+        the error's for logs that were truncated below them."""
         java: Any = self.spark._jvm
         make, offset_at = java.org.apache.kafka.common.TopicPartition, java.java.util.Optional.of
         position = java.org.apache.kafka.clients.consumer.OffsetAndMetadata
@@ -151,7 +152,7 @@ class SourceCheck:
             if _TRUNCATED not in java_classes(error):
                 raise
             logs = sorted(map(str, error.java_exception.partitions()))
-            raise LogTruncatedError(cut.format(window=self.manifest.window, logs=shorten(logs))) from error
+            raise LogTruncatedError(message.format(window=self.manifest.window, logs=shorten(logs))) from error
 
 
 def _uuid(topic_id: Any) -> str | None:

@@ -20,7 +20,6 @@ from airflow_kafka_offsets.spark.sinks.sink import (
     WINDOW_COLUMN,
     Attempt,
     Sink,
-    Written,
     audited_ddl,
 )
 
@@ -53,13 +52,13 @@ class FileSink(Sink):
         self.kind = file_format
         self.place = hadoop_uri(path)
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
         """Write the attempt's folder; a window without offsets has none (S6).
 
         :raises ConfigurationError: the folder can't be made.
         """
         if not attempt.offsets:
-            return Written(None, attempt.name)
+            return None
         folder = self._folder(attempt)
         if not is_connect(rows.sparkSession):
             HadoopFiles(rows.sparkSession).make_folder(folder.rpartition("/")[0])
@@ -68,7 +67,7 @@ class FileSink(Sink):
             if self.kind == "parquet" and ("value", "binary") in rows.dtypes:
                 writer = writer.options(**_NO_STATISTICS)
             writer.save(folder, partitionBy=[OUTSIDE_COLUMN] if attempt.strict_time else None)
-        return Written(folder, attempt.name)
+        return folder
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
         """The attempt's rows; none if its folder is gone."""

@@ -203,7 +203,7 @@ class IcebergSink(TableSink):
         found = spark.table(f"{self.table}.snapshots").where(F.col("snapshot_id").isin(list(heads.values())))
         told = {row["snapshot_id"]: _marks_in(row["summary"]) for row in found.collect()}
         began = attempt.revision, attempt.started_ms
-        known = {_branch(attempt, other) for other in (attempt.name, *attempt.earlier, *attempt.refused)}
+        known = {_branch(attempt, other) for other in (attempt.name, *attempt.earlier)}
         for name, head in heads.items():
             commit = WindowCommit.read(told.get(head, {}), attempt.ledger_id)
             own = commit is not None and _branch(attempt, commit.attempt) == name

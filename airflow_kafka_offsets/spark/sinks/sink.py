@@ -38,9 +38,7 @@ class Attempt:
     :param started_ms: when the driver began, Unix milliseconds.
     :param offsets: offsets in the window; 0 means that it has no rows and old ones must be removed.
     :param strict_time: the rows have the boolean column ``outside_window``, and the output keeps it.
-    :param earlier: names of the attempts at this same revision that began before, and have proved where they read from.
-    :param refused: names of the other attempts that began before: what they wrote isn't proved, or they died before
-        they had asked Kafka where it came from.
+    :param earlier: names of the attempts at this same revision that began before.
     :param has_note: the ledger has this attempt's note; False for a Spark Connect client, which can't write one.
     :param schema: schema of the rows that the attempt has written; None when published rows are counted again, which
         needs only the audited columns.
@@ -62,7 +60,6 @@ class Attempt:
     offsets: int
     strict_time: bool = False
     earlier: frozenset[str] = frozenset()
-    refused: frozenset[str] = frozenset()
     has_note: bool = True
     manifest_uri: str = ""
     ranges: str = ""
@@ -75,20 +72,6 @@ class Attempt:
     def ledger(self) -> LedgerIdentity:
         """The window's ledger."""
         return LedgerIdentity(self.ledger_id, self.pipeline)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What a sink holds after :meth:`Sink.write`.
-
-    :param output: where the window's rows are, for people and for readers: a folder or a table's name. None if there
-        are no rows and no place.
-    :param attempt: the attempt whose rows are there: this one, or one of its ``earlier``. Derived rows must be this
-        attempt's.
-    """
-
-    output: str | None
-    attempt: str
 
 
 class Sink(ABC):
@@ -106,7 +89,7 @@ class Sink(ABC):
     place: str | None = None
 
     @abstractmethod
-    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
         """Make these the only rows of the window, in one transaction: afterwards either all of them are there, or the
         old ones.
 
@@ -117,6 +100,8 @@ class Sink(ABC):
 
         :param rows: what to write. If it has no rows, the window's old rows must still be removed.
         :param attempt: names the window. Record its name, manifest hash and revision in the transaction itself.
+        :returns: where the window's rows are, for people and for readers: a folder or a table's name. None if there
+            are no rows and no place.
         """
 
     @abstractmethod

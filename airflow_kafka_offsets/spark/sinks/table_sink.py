@@ -29,7 +29,7 @@ from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.windows.ledger_names import LedgerIdentity
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
-from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink, Written, audited_ddl
+from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink, audited_ddl
 from airflow_kafka_offsets.spark.sinks.table_owner import claim, require_owner, sql_name
 from airflow_kafka_offsets.spark.sinks.table_owner import properties as owner_properties
 
@@ -64,7 +64,7 @@ class WindowCommit:
     def refuse_unknown(self, table: str, attempt: Attempt) -> None:
         """Never replace rows that this ledger doesn't know, even if they carry its identity."""
         noted_here = self.revision == attempt.revision and self.has_note
-        known = self._after(attempt) or self.attempt in (attempt.name, *attempt.earlier, *attempt.refused)
+        known = self._after(attempt) or self.attempt in (attempt.name, *attempt.earlier)
         if noted_here and not known and self.attempt not in attempt.noted():
             raise LedgerConflictError(
                 f"{table} holds window {attempt.window} by attempt {self.attempt} of "
@@ -128,7 +128,7 @@ class TableSink(Sink):
     def __init__(self, table: str) -> None:
         self.table = self.place = hadoop_uri(table)
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
         """Replace the window's rows, including those of earlier attempts, which may be other applications'.
 
         :raises ConfigurationError: Spark can't write these rows to this table.
@@ -180,11 +180,11 @@ class TableSink(Sink):
                 f"otherwise check whether this session has what {self.kind} needs."
             ) from error
 
-    def _write(self, spark: SparkSession, rows: DataFrame, attempt: Attempt) -> Written:
+    def _write(self, spark: SparkSession, rows: DataFrame, attempt: Attempt) -> str | None:
         marked = rows.withColumn(WINDOW_COLUMN, F.lit(attempt.window))
         if not self._exists(spark):
             if not attempt.offsets:
-                return Written(None, attempt.name)
+                return None
             self._create(marked, attempt)
         version = self._version(spark)
         claim(spark, sql_name(self.kind, self.table), attempt.ledger)
@@ -194,7 +194,7 @@ class TableSink(Sink):
             before.refuse_unknown(self.table, attempt)
         conflict = self._replace(marked, attempt, version)
         self._require_written(spark, attempt, conflict)
-        return Written(self.table, attempt.name)
+        return self.table
 
     def _require_written(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> None:
         """Make sure that the table holds an attempt's rows after its write, which may have been skipped."""

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally
 from airflow_kafka_offsets.spark.session.files import qualified
 from airflow_kafka_offsets.spark.session.session import held, is_connect
-from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Attempt, Sink, Written
+from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Attempt, Sink
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from airflow_kafka_offsets.spark.window.counts import RowPlan, count_records
 from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
@@ -141,7 +141,7 @@ def _recorded(
         )
     if any(overwritten(window, by_name[name].output, recorded, sink, attempt) for name, sink in sinks.items()):
         return None
-    written = replace(attempt, name=recorded.written_by)
+    written = replace(attempt, name=recorded.attempt)
     found = {name: sink.read(window.spark, written).count() for name, sink in sinks.items()}
     if found == {name: rows.rows for name, rows in by_name.items()}:
         return recorded
@@ -184,16 +184,16 @@ def _load(
         # If the first output can't be hidden, the others must be visible before it is; otherwise all are shown
         # together.
         at_once = not (first.hides_rows or first.keeps_attempts_apart)
-        written: dict[str, Written] = {}
+        places: dict[str, str | None] = {}
         with held(window.spark, _EXCLUDED_RULES, lambda given: ",".join(filter(None, (given, _PROPAGATES_EMPTY)))):
             for each in reversed(made):  # the first one last: whoever sees it finds the others
-                written[each.name] = _write(window, each, replace(attempt, output=each.name, at_once=at_once))
+                places[each.name] = _write(window, each, replace(attempt, output=each.name, at_once=at_once))
         files: tuple[str, ...] | None = None
         rows: list[DerivedRows] = []
         for each in made:
             found = each.sink.read(window.spark, replace(attempt, schema=each.rows.schema))
-            files = files_of_output(first, found, written[each.name]) if files is None else files
-            rows.append(_counted(window, each, written[each.name], found.count()))
+            files = files_of_output(first, found, places[each.name]) if files is None else files
+            rows.append(_counted(window, each, places[each.name], found.count()))
             _require_own_rows(window, each, attempt)
         counts = count_records(window, records, [output.read for output in rows])
     return run_result(
@@ -204,9 +204,8 @@ def _load(
         output=rows[0].output,
         sink=rows[0].sink,
         apart=all(output.apart for output in rows),
-        written_by=attempt.name,
         files=files,
-        source=source_of(folder, window, attempt.name),
+        source=source_of(window),
         derived=tuple(rows),
     )
 
@@ -273,20 +272,12 @@ def _refuse_uncountable(what: str, rows: DataFrame, read: ObservedRows, others: 
         )
 
 
-def _write(window: PinnedRead, output: _Output, attempt: Attempt) -> Written:
+def _write(window: PinnedRead, output: _Output, attempt: Attempt) -> str | None:
     """Write an output, which counts the records that it is made from."""
     if window.manifest.span:
         _refuse_observed(_what(output.name), output.rows, output.read.observation, output.row_count)
     with window.reading():
-        written = output.sink.write(output.rows, attempt)
-    if written.attempt == attempt.name:
-        return written
-    if written.attempt in attempt.earlier:
-        raise ConfigurationError(
-            f"{type(output.sink).__name__} keeps the rows of attempt {written.attempt} in {written.output}, but rows "
-            "that a transform makes are counted as they are written: the sink must write the rows of each attempt."
-        )
-    raise _replaced(written.output, f"attempt {written.attempt}", attempt)
+        return output.sink.write(output.rows, attempt)
 
 
 def _replaced(place: str | None, by: str, attempt: Attempt) -> CommitConflictError:
@@ -296,7 +287,7 @@ def _replaced(place: str | None, by: str, attempt: Attempt) -> CommitConflictErr
     )
 
 
-def _counted(window: PinnedRead, output: _Output, written: Written, held_rows: int) -> DerivedRows:
+def _counted(window: PinnedRead, output: _Output, place: str | None, held_rows: int) -> DerivedRows:
     """What was counted for an output, and how many rows it holds after all outputs are written. An UnprovenError if
     nothing was counted."""
     counted = bool(window.manifest.span)
@@ -312,7 +303,7 @@ def _counted(window: PinnedRead, output: _Output, written: Written, held_rows: i
         )
     return DerivedRows(
         name=output.name,
-        output=written.output,
+        output=place,
         sink=output.sink.kind,
         apart=output.sink.keeps_attempts_apart,
         made=sums[_COUNT],

@@ -9,7 +9,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerConflictError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
@@ -109,40 +109,33 @@ def _rows_gone(published: Publication, attempt: Attempt, held: int) -> LedgerCon
 
 def _held(window: PinnedRead, recorded: RunResult, sink: Sink, attempt: Attempt) -> tuple[PartitionTally, ...]:
     """What the sink holds of the rows that a published attempt wrote."""
-    published = replace(attempt, name=recorded.written_by, strict_time=recorded.strict_time)
+    published = replace(attempt, name=recorded.attempt, strict_time=recorded.strict_time)
     return scan(sink.read(window.spark, published), window.manifest).written
 
 
-def _load(window: PinnedRead, rows: DataFrame, sink: Sink, folder: PinnedFolder, attempt: Attempt) -> RunResult:
+def _load(window: PinnedRead, rows: DataFrame, sink: Sink, _: PinnedFolder, attempt: Attempt) -> RunResult:
     """Write, count what was read and written, and ask Kafka whether the rows came from the window's own topics."""
     started = time.monotonic()
     with window.reading():
-        written = sink.write(rows, attempt)
-    if written.attempt != attempt.name and not folder.source_is_proved(written.attempt):
-        raise CommitConflictError(
-            f"{written.output} holds window {attempt.window} by attempt {written.attempt}, which began at the same "
-            "time as this one and hasn't proved where it read from: it may still be running or may have died. Nothing "
-            "is published. Run the task again."
-        )
-    output = sink.read(window.spark, replace(attempt, name=written.attempt, schema=rows.schema))
+        place = sink.write(rows, attempt)
+    output = sink.read(window.spark, replace(attempt, schema=rows.schema))
     counted = partial(count_run, window, rows, output, sampled=isinstance(sink, FileSink | TableSink))
     if window.may_have_gaps:  # ask about gaps first: the topic check that follows then covers that answer too
-        counts, source = counted(), source_of(folder, window, written.attempt)
+        counts, source = counted(), source_of(window)
     else:
         with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(source_of, folder, window, written.attempt)
+            asked = pool.submit(source_of, window)
             counts, source = counted(), asked.result()
     return run_result(
         window,
         attempt,
         counts,
         started,
-        output=written.output,
+        output=place,
         sink=sink.kind,
         apart=sink.keeps_attempts_apart,
-        written_by=written.attempt,
         strict_time=window.strict_time,
         outside_written=counts.outside if window.strict_time else None,
-        files=files_of_output(sink, output, written),
+        files=files_of_output(sink, output, place),
         source=source,
     )

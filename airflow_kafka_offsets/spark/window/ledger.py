@@ -22,7 +22,6 @@ from airflow_kafka_offsets.offsets.proof.publication import (
     publication_numbers,
 )
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_result
-from airflow_kafka_offsets.offsets.windows.kafka_source import source_problems
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
     APPLICATIONS,
     FAILURES,
@@ -97,24 +96,11 @@ class PinnedFolder:
         """Store an attempt's counts; a Spark Connect client stores nothing."""
         self.files.write(self.result_uri(result.attempt), json.dumps(result.to_json()).encode())
 
-    def source_is_proved(self, attempt: str) -> bool:
-        """Whether an attempt found, after its write, that it had read this window's own topics. Without a result that
-        is unknown: while it read, the address may have led to another cluster."""
-        content = self.files.read(self.result_uri(attempt))
-        try:
-            result = None if content is None else RunResult.from_json(json.loads(content))
-        except (ValueError, LedgerCorruptError):  # half-written by an attempt that died
-            return False
-        if result is None or result.manifest_sha256 != self.manifest.sha256:
-            return False
-        return not any(source_problems(self.manifest, result.source))
-
 
 @dataclass(frozen=True, slots=True)
 class AttemptNotes:
     """The notes of attempts at a window's revision, one for each attempt, in ``applications/``. A note is written
-    before anything is read. It says which Spark application the attempt is, when it began, whether it writes, and later
-    whether what it wrote was refused.
+    before anything is read. It says which Spark application the attempt is, when it began, and whether it writes.
 
     Two attempts that list and write notes at the same moment may miss each other, so an attempt that meets one it
     doesn't know lists them again.
@@ -142,8 +128,7 @@ class AttemptNotes:
         self.files.write(self.uri(attempt), json.dumps(note).encode())
 
     def add(self, attempt: str, **told: Any) -> None:
-        """Add to an attempt's note: ``writes``, whether it writes rows or only counts what was published before;
-        ``refused``, that what it committed was refused, so that the next attempt writes again."""
+        """Add to an attempt's note: ``writes``, whether it writes rows or only counts what was published before."""
         self.write(attempt, self.read(attempt) | told)
 
     @contextmanager

@@ -28,7 +28,7 @@ from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_re
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.session.session import is_connect
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
-from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink, Written
+from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from airflow_kafka_offsets.spark.window.counts import RunCounts
 from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
@@ -126,7 +126,6 @@ def begin(window: PinnedRead, folder: PinnedFolder) -> Attempt:
             "if the cluster restarts drivers by itself, forbid it (spark.yarn.maxAppAttempts=1)."
         )
     manifest = window.manifest
-    trusted = {name for name, note in notes.items() if not note.get("refused") and folder.source_is_proved(name)}
     attempt = Attempt(
         name=window.attempt,
         pipeline=manifest.pipeline,
@@ -138,8 +137,7 @@ def begin(window: PinnedRead, folder: PinnedFolder) -> Attempt:
         started_ms=max([now_ms(), *(int(note.get("started_ms", 0)) + 1 for note in notes.values())]),
         offsets=manifest.span,
         strict_time=window.strict_time,
-        earlier=frozenset(trusted),
-        refused=frozenset(notes.keys() - trusted),
+        earlier=frozenset(notes),
         has_note=folder.files.writable,
         manifest_uri=f"{folder.uri}/manifest.json",
         ranges=_ranges_text(manifest),
@@ -206,26 +204,22 @@ def overwritten(window: PinnedRead, place: str | None, recorded: RunResult, sink
     if not isinstance(sink, TableSink) or sink.table != place:
         return False
     newest = sink.newest(window.spark, attempt.ledger_id, attempt.window)
-    return newest is not None and newest.attempt != recorded.written_by
+    return newest is not None and newest.attempt != recorded.attempt
 
 
-def files_of_output(sink: Sink, output: DataFrame, written: Written) -> tuple[str, ...]:
+def files_of_output(sink: Sink, rows: DataFrame, output: str | None) -> tuple[str, ...]:
     """The files that hold the rows, by their paths within the output; none for a table."""
-    if written.output is None or sink.kind not in FILE_FORMATS:
+    if output is None or sink.kind not in FILE_FORMATS:
         return ()
-    place = f"{WINDOW_COLUMN}={written.output.rpartition(f'/{WINDOW_COLUMN}=')[2]}/"
-    return tuple(sorted(file.rpartition(place)[2] for file in output.inputFiles()))
+    place = f"{WINDOW_COLUMN}={output.rpartition(f'/{WINDOW_COLUMN}=')[2]}/"
+    return tuple(sorted(file.rpartition(place)[2] for file in rows.inputFiles()))
 
 
-def source_of(folder: PinnedFolder, window: PinnedRead, writer: str) -> Source | None:
+def source_of(window: PinnedRead) -> Source | None:
     """Where the rows came from. Kafka is asked after the write: an answer from before the read proves nothing."""
     if not window.manifest.span or is_connect(window.spark):
         return None
-    try:
-        return window.source_check().after()
-    except WindowError:
-        folder.notes.add(writer, refused=True)
-        raise
+    return window.source_check().after()
 
 
 def _judged(window: PinnedRead, result: RunResult) -> Verdict:
@@ -241,9 +235,8 @@ def _judged(window: PinnedRead, result: RunResult) -> Verdict:
 def _unproved(
     folder: PinnedFolder, window: PinnedRead, result: RunResult, verdict: Verdict, places: Sequence[str]
 ) -> UnprovenError:
-    """The error for a result that proves nothing; its rows in ``places`` are noted as refused. A
-    :class:`CountedTwiceError` if another try may prove it."""
-    folder.notes.add(result.written_by, refused=True)
+    """The error for a result that proves nothing, whose rows are in ``places``. A :class:`CountedTwiceError` if another
+    try may prove it."""
     return (CountedTwiceError if verdict.may_pass else UnprovenError)(
         f"Window {window.manifest.window} is not proved, and can't be published: {verdict}. The rows of attempt "
         f"{result.attempt} stay at {', '.join(places)}, its counts at {folder.result_uri(result.attempt)}."

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.spark import Attempt, FileSink, Written, pinned_window
+from airflow_kafka_offsets.spark import Attempt, FileSink, pinned_window
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 
 _PATIENCE_S = 60
@@ -27,7 +27,7 @@ class RemadeTopic(FileSink):
         self._window = window
         self._bootstrap_servers = bootstrap_servers
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
         client: dict[str, str | int] = {"bootstrap.servers": self._bootstrap_servers, "log_level": 0}
         admin, (pinned,) = AdminClient(client), self._window.manifest.ranges
         admin.delete_topics([pinned.topic])[pinned.topic].result(_PATIENCE_S)

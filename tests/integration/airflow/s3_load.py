@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.spark import Attempt, FileSink, Written, pinned_window
+from airflow_kafka_offsets.spark import Attempt, FileSink, pinned_window
 
 
 class Mortal(FileSink):
     """Files whose driver dies once they are written, the first time."""
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
         written = super().write(rows, attempt)
         died = Path(sys.argv[2])
         if not died.exists():

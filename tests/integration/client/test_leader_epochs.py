@@ -122,7 +122,7 @@ class TestCommits:
         self, one: Pieces, end: int, errors: dict[TopicPartition, int], why: str
     ) -> None:
         one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(end, errors=errors))
-        (marked,) = one.client.mark_cut(committed(3), extents())
+        (marked,) = one.client.mark_truncated(committed(3), extents())
         assert [(each.offset, each.truncated_at, each.error) for each in marked.offsets] == [(3, None, None)]
         assert marked.remark().startswith("whether a log was truncated below the commit is unknown on a-0 (")
         assert why in marked.remark()
@@ -130,7 +130,7 @@ class TestCommits:
 
     def test_what_the_leader_tells_is_no_remark(self, one: Pieces) -> None:
         one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4))
-        (marked,) = one.client.mark_cut(committed(3), extents())
+        (marked,) = one.client.mark_truncated(committed(3), extents())
         assert marked.remark() == ""
 
 

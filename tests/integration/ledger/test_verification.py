@@ -176,7 +176,7 @@ class TestATable:
 
 
 def _in_a_table(pinned: PinnedManifest, attempt: str, started_ms: int) -> RunResult:
-    told = {"sink": "delta", "apart": False, "output": "lake.t", "files": (), "written_by": attempt}
+    told = {"sink": "delta", "apart": False, "output": "lake.t", "files": ()}
     return replace(result_of(pinned, attempt), started_ms=started_ms, **told)
 
 

@@ -213,7 +213,7 @@ class TestWriting:
         for _ in range(2):
             window = open_connected(manifest)
             result = window.write(window.read(), sink)
-            assert (result.rows_written, result.written_by) == (205, window.attempt)
+            assert (result.rows_written, result.attempt) == (205, window.attempt)
 
     def test_rows_outside_the_windows_time_are_kept_apart(
         self, connected: Any, open_connected: OpenConnected, flights: str, table: str, ledger: Path

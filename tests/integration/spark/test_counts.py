@@ -21,7 +21,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.stretches import unread_records
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
-from airflow_kafka_offsets.spark.sinks.sink import Attempt, Written
+from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from airflow_kafka_offsets.spark.window.counts import RowPlan
 from airflow_kafka_offsets.spark.window.tally import every_offset
 from dev.kafka import Broker
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.timeout(900)
 class Sorting(FileSink):
     """A place that sorts what it gets, of which the plan of the rows tells nothing."""
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
         return super().write(rows.orderBy("value", "offset"), attempt)
 
 
@@ -112,7 +112,7 @@ class TestAReadThatIsStoppedEarly:
         class Collected(FileSink):
             """Collects the rows of all tasks but the second one, and writes those."""
 
-            def write(self, _: DataFrame, attempt: Attempt) -> Written:
+            def write(self, _: DataFrame, attempt: Attempt) -> str | None:
                 few = rows.where("offset < 16 OR offset >= 32").collect()
                 return super().write(spark.createDataFrame(few, rows.schema), attempt)
 
@@ -138,7 +138,7 @@ class TestAReadThatIsStoppedEarly:
         topic = make_flights({0: 50})
 
         class Slow(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
                 written = super().write(rows, attempt)
                 delete_before(broker, tmp_path, topic, 30)
                 return written

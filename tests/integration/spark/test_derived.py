@@ -6,7 +6,6 @@ import re
 import sys
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from airflow_kafka_offsets.spark import (
     FileSink,
     IcebergSink,
     Sink,
-    Written,
     read_published,
 )
 from dev import ROOT
@@ -330,21 +328,9 @@ class TestRefusals:
             with pytest.raises(ConfigurationError, match=words):
                 window.write_derived(some, make_sink("some"), other=Derived(other, make_sink("other")))
 
-    def test_a_sink_that_keeps_an_earlier_attempts_rows_is_told_to_write(
-        self, open_window: OpenWindow, manifest: Manifest, table: str
-    ) -> None:
-        class Keeping(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
-                written = super().write(rows, attempt)
-                return replace(written, attempt=min(attempt.earlier)) if attempt.earlier else written
-
-        open_window(manifest).write_derived(per_key, Keeping(table))
-        with pytest.raises(ConfigurationError, match="keeps the rows of attempt try-1"):
-            open_window(manifest, "try-2").write_derived(per_key, Keeping(table))
-
     def test_a_sink_that_drops_rows_is_noticed(self, open_window: OpenWindow, manifest: Manifest, table: str) -> None:
         class Dropping(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
                 return super().write(rows.where("key != '3'"), attempt)
 
         with pytest.raises(UnprovenError, match=r"made 7 rows .* holds 6"):

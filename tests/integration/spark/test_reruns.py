@@ -17,7 +17,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
-from airflow_kafka_offsets.spark.sinks.sink import Attempt, Written
+from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from tests.integration.spark.conftest import OpenWindow, window_folder
 from tests.integration.spark.publishing import Loaded, load, load_rows, result_of
 from tests.integration.spark.test_pinned_window import offsets
@@ -29,7 +29,7 @@ def overtaken(window: PinnedWindow, table: str, another: Callable[[], object]) -
     """Load a window, while another attempt does so after this one has begun."""
 
     class Overtaken(FileSink):
-        def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+        def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
             another()
             return super().write(rows, attempt)
 

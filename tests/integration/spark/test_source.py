@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
-from airflow_kafka_offsets.spark.sinks.sink import Attempt, Written
+from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
 from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until, wait_until_known
@@ -90,7 +90,7 @@ class TestOrdinaryLoads:
         assert result.source is not None
         assert result.source.cluster_id == manifest.cluster_id
         assert result.source.topic_ids == {topic: manifest.topics[topic].topic_id}
-        assert result.source.uncut == 1
+        assert result.source.intact == 1
 
     def test_kafka_is_not_asked_for_a_window_without_offsets(
         self, topic: str, resolved: Resolve, pin: Callable[..., RunConf], spark: SparkSession, table: str
@@ -139,7 +139,7 @@ class TestRecreatedTopics:
         of its rows."""
 
         class Late(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
                 recreate(topic, 2 * RECORDS)
                 return super().write(rows, attempt)
 
@@ -159,7 +159,7 @@ class TestRecreatedTopics:
         """The rows are right, and nobody can tell any more."""
 
         class Late(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
                 written = super().write(rows, attempt)
                 recreate(topic, 2 * RECORDS)
                 return written
@@ -294,7 +294,7 @@ class TestWhenKafkaCannotBeAsked:
         """The broker stops answering once all is written."""
 
         class Gone(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
                 written = super().write(rows, attempt)
                 broker.proxy.refuse()
                 broker.proxy.cut()

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.published import read_published
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
-from airflow_kafka_offsets.spark.sinks.sink import Attempt, Sink, Written
+from airflow_kafka_offsets.spark.sinks.sink import Attempt, Sink
 from dev.kafka import Broker
 from tests.integration.conftest import Produce
 from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records
@@ -47,7 +47,7 @@ class TestOneAttempt:
         assert run.output == f"{table}/window={manifest.window}/attempt=try-1"
         result = result_of(ledger, manifest, "try-1")
         assert result == run.result
-        assert (result.sink, result.apart, result.written_by) == ("parquet", True, "try-1")
+        assert (result.sink, result.apart, result.attempt) == ("parquet", True, "try-1")
         assert result.application_id == spark.sparkContext.applicationId
         assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
 
@@ -208,7 +208,7 @@ class TestNotProved:
         self, open_window: OpenWindow, manifest: Manifest
     ) -> None:
         class Nameless(Sink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
                 raise AssertionError
 
             def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:

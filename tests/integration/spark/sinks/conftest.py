@@ -16,7 +16,7 @@ from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, FileSink, IcebergSink, Sink, read_published
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.sinks.sink import Attempt, Written
+from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from dev.postgres import USER, Postgres
 from tests.integration.spark.publishing import load_rows
@@ -96,7 +96,7 @@ def attempt_of(manifest: Manifest, name: str = "try-1", **facts: Any) -> Attempt
     return replace(Attempt(name, *told, 0, manifest.span), **facts)
 
 
-def write_shown(sink: Sink, rows: DataFrame, attempt: Attempt) -> Written:
+def write_shown(sink: Sink, rows: DataFrame, attempt: Attempt) -> str | None:
     """Write rows, and show them without a proof: as a client does that has no branches, or drivers of old."""
     written = sink.write(rows, attempt)
     sink.release(rows.sparkSession, attempt)

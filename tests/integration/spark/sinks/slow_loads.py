@@ -44,9 +44,9 @@ class SlowLoad:
         window = pinned_window(spark, self.manifest_uri, self.sha256)
         if self.kind == DERIVED:
             sink = FileSink(*self.output)
-            return window.write_derived(lambda rows: per_partition(held_up(rows, folder, but_for=0)), sink).written_by
+            return window.write_derived(lambda rows: per_partition(held_up(rows, folder, but_for=0)), sink).attempt
         rows = held_up(window.read(), folder, but_for=0)
-        return window.write(rows, self.sink()).written_by
+        return window.write(rows, self.sink()).attempt
 
     def sink(self) -> Sink:
         return PostgresSink(*self.output) if self.kind == "postgres" else SINKS[self.kind](*self.output)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark import Attempt, FileSink, Sink, Written
+from airflow_kafka_offsets.spark import Attempt, Sink
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.sinks.conftest import (
     EXPECTED,
@@ -22,7 +22,7 @@ from tests.integration.spark.sinks.conftest import (
     publish,
     write_shown,
 )
-from tests.integration.spark.sinks.faults import Died, dying, interrupted
+from tests.integration.spark.sinks.faults import Died, dying
 from tests.integration.spark.stages import read_by_the_newer_interface
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
@@ -69,7 +69,7 @@ class TestEverySink:
         beside = open_window(manifest, "try-2")
         write = sink.write
 
-        def overtaken(rows: DataFrame, attempt: Attempt) -> Written:
+        def overtaken(rows: DataFrame, attempt: Attempt) -> str | None:
             if moment == "after its write":
                 written = write(rows, attempt)
             sink.write = write  # type: ignore[method-assign]
@@ -121,11 +121,11 @@ def test_in_one_table_rows_give_way_to_newer_ones_of_the_same_ledger_alone(
 ) -> None:
     window = open_window(short)
 
-    def write(name: str, **facts: object) -> str:
-        return write_shown(sink, window.read(), attempt_of(short, name, **facts)).attempt
+    def write(name: str, **facts: object) -> None:
+        write_shown(sink, window.read(), attempt_of(short, name, **facts))
 
-    assert write("second", revision=2, started_ms=2) == "second"
-    assert write("third", revision=2, started_ms=3, earlier=frozenset({"second"})) == "third"
+    write("second", revision=2, started_ms=2)
+    write("third", revision=2, started_ms=3, earlier=frozenset({"second"}))
     with pytest.raises(CommitConflictError):
         write("late", revision=2, started_ms=1)
     with pytest.raises(LedgerConflictError, match=rf"of ledger {short.ledger_id} \(pipeline flights\)"):
@@ -138,20 +138,3 @@ def test_in_one_table_rows_give_way_to_newer_ones_of_the_same_ledger_alone(
         with pytest.raises(LedgerConflictError, match="in revision 2, by attempt third"):
             write("older", earlier=earlier, **older)
     assert offsets(sink.read(spark, attempt_of(short))) == {2: list(range(9))}
-
-
-def test_a_rerun_of_a_sink_that_kept_an_earlier_attempts_rows_counts_those(
-    open_window: OpenWindow, short: Manifest, table: str
-) -> None:
-    class Keeping(FileSink):
-        def write(self, rows: DataFrame, attempt: Attempt) -> Written:
-            if not attempt.earlier:
-                return super().write(rows, attempt)
-            rows.write.format("noop").mode("overwrite").save()  # the one action, which counts them
-            (earlier,) = attempt.earlier
-            return Written(self._folder(replace(attempt, name=earlier)), earlier)
-
-    with interrupted("airflow_kafka_offsets.spark.window.proved_write.judge"):
-        publish(open_window(short), Keeping(table))
-    assert publish(open_window(short, "try-2"), Keeping(table)) == "try-2"
-    assert publish(open_window(short, "try-3"), Keeping(table)) == "try-2"

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.errors import (
     LedgerError,
 )
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, Sink, Written, read_published
+from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, Sink, read_published
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.conftest import OpenWindow
@@ -120,7 +120,7 @@ class TestReading:
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
     ) -> None:
         class Own(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> Written:
+            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
                 written = super().write(rows, attempt)
                 self.kind = "own"
                 return written

@@ -36,7 +36,7 @@ def run_result(manifest: Manifest | str, written: Sequence[PartitionTally], **fi
         "source": None if isinstance(manifest, str) else source_of(manifest),
     }
     given = usual | fields
-    return RunResult(**{"written_by": given["attempt"]} | given, manifest_sha256=sha256, written=tuple(written))
+    return RunResult(**given, manifest_sha256=sha256, written=tuple(written))
 
 
 def tallies(manifest: Manifest) -> tuple[PartitionTally, ...]:

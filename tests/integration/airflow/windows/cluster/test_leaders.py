@@ -123,14 +123,14 @@ class TestUncleanElection:
         context: Context,
     ) -> None:
         """S15: its end alone is of the log that was read, and would be proved."""
-        cut_below = rf"{cut.topic}-0 was truncated at 3, below 7"
-        with pytest.raises(LogTruncatedError, match=cut_below):
+        said = rf"{cut.topic}-0 was truncated at 3, below 7"
+        with pytest.raises(LogTruncatedError, match=said):
             readable(client, ledger, ledger.pinned(across["window"]))
         publish(across)
-        with pytest.raises(AirflowFailException, match=cut_below) as failed:
+        with pytest.raises(AirflowFailException, match=said) as failed:
             KafkaVerifyWindowOperator(task_id="v", window=across, on_hole="warn").execute(context)
         assert fails_with(LogTruncatedError, failed)
-        with pytest.raises(AirflowFailException, match=cut_below) as failed:
+        with pytest.raises(AirflowFailException, match=said) as failed:
             KafkaCommitOffsetsOperator(task_id="c", window=across, group="g", on_hole="warn").execute(context)
         assert fails_with(LogTruncatedError, failed)
 
