@@ -220,7 +220,7 @@ class TestKilledCoordinator:
         """E30: by a client that remembers the dead one, for reading and for writing."""
         topic, group = new_topic(cluster, replicas=[[1, 2, 3]]), new_name("group")
         key = TopicPartition(topic, 0)
-        with connected_client(cluster.bootstrap_servers, timeout_s=30) as client:
+        with connected_client(cluster.bootstrap_servers, timeout_s=90) as client:
             commit(client, group, {key: 5})
             dead = cluster.brokers[coordinator_id(cluster, group) - 1]
             dead.kill()
