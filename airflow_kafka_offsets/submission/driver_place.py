@@ -32,12 +32,11 @@ from airflow.sdk.log import mask_secret
 from airflow_kafka_offsets.compat.spark_provider import refuse_unfollowed_driver
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.conf import SECRETS, SECRETS_VARIABLE, secrets_text
-from airflow_kafka_offsets.submission.given_confs import GivenConfs
+from airflow_kafka_offsets.submission.given_confs import DEPLOY_MODE, GivenConfs
 
 KUBERNETES_SECRET = f"spark.kubernetes.driver.secretKeyRef.{SECRETS_VARIABLE}"
 """Conf with which Kubernetes gives the driver a secret: ``<name of the secret>:<key>``."""
 _REST = "spark.master.rest.enabled"
-_DEPLOY_MODE = "spark.submit.deployMode"
 _PRIVATE = 0o600
 
 
@@ -54,12 +53,12 @@ class DriverPlace(Enum):
         """Read a Spark connection, as the provider gives it; refuse a deploy mode that Airflow wouldn't know about, or
         that the master can't do, and a driver that the provider couldn't ask about."""
         master, deploy_mode = connection["master"], connection["deploy_mode"]
-        wanted = given.confs.get(_DEPLOY_MODE, "client")
+        wanted = given.confs.get(DEPLOY_MODE, "client")
         if deploy_mode is None and wanted != "client":
             raise ConfigurationError(
-                f"The conf {_DEPLOY_MODE}={wanted} deploys the driver without Airflow knowing. Use the operator's "
+                f"The conf {DEPLOY_MODE}={wanted} deploys the driver without Airflow knowing. Use the operator's "
                 "deploy_mode= or the Spark connection's extra deploy-mode instead, which override it. It is set in "
-                f"{given.source(_DEPLOY_MODE)}."
+                f"{given.source(DEPLOY_MODE)}."
             )
         if deploy_mode != "cluster":
             return cls.HERE

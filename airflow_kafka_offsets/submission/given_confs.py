@@ -1,4 +1,5 @@
 """The user's own confs: those of the one file that ``spark-submit`` reads, and those of the task, which override them.
+``spark-submit`` also takes the deploy mode from the environment.
 
 Everything that is passed with ``--conf`` overrides the file. So what the user gives is left out of our defaults, and
 guards look here, not at the task alone. The file may hold secrets: its values stay in it, except Java options and
@@ -18,6 +19,8 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
 
+DEPLOY_MODE = "spark.submit.deployMode"
+_MODE_VARIABLE = "DEPLOY_MODE"
 _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t\f]*")
 _CONF = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*(.*)")
 _ESCAPED, _CONTROLS = re.compile(r"\\(.)"), {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -30,11 +33,13 @@ class GivenConfs:
     :param file: the file that ``spark-submit`` reads; None if there is none.
     :param in_file: the file's confs; none if it can't be read, and then ``spark-submit`` says why.
     :param in_task: the task's confs, as text. Those that OpenLineage adds when the load is submitted aren't here.
+    :param in_environment: confs that the environment stands in for, which both others override.
     """
 
     file: Path | None = None
     in_file: Mapping[str, str] = field(default_factory=dict, repr=False)
     in_task: Mapping[str, str] = field(default_factory=dict, repr=False)
+    in_environment: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, task: SparkSubmitOperator, program: SparkProgram) -> Self:
@@ -44,12 +49,13 @@ class GivenConfs:
         """
         file = Path(task.properties_file) if task.properties_file else program.defaults()
         in_task = {name: str(value) for name, value in (task.conf or {}).items()}
-        return cls(file, confs_in(_text(file)), in_task)
+        mode = program.variable(_MODE_VARIABLE)
+        return cls(file, confs_in(_text(file)), in_task, {DEPLOY_MODE: mode} if mode else {})
 
     @property
     def confs(self) -> dict[str, str]:
         """All confs, as Spark sees them."""
-        return {**self.in_file, **self.in_task}
+        return {**self.in_environment, **self.in_file, **self.in_task}
 
     def is_true(self, name: str) -> bool:
         """Whether a conf is set to true."""
@@ -57,7 +63,9 @@ class GivenConfs:
 
     def source(self, name: str) -> str:
         """For messages: where a conf is set."""
-        return "conf=" if name in self.in_task else str(self.file)
+        if name in self.in_task:
+            return "conf="
+        return str(self.file) if name in self.in_file else f"the variable {_MODE_VARIABLE}"
 
 
 def not_given(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

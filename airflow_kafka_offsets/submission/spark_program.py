@@ -39,7 +39,7 @@ class SparkProgram:
 
     def defaults(self) -> Path | None:
         """The ``spark-defaults.conf`` that it would read; None, with a line in the log, if there is none."""
-        chosen = self._variable("SPARK_CONF_DIR")
+        chosen = self.variable("SPARK_CONF_DIR")
         folders = [Path(chosen)] if chosen else [home / "conf" for home in self._homes()]
         for folder in folders:
             if (found := folder / "spark-defaults.conf").is_file():
@@ -101,10 +101,10 @@ class SparkProgram:
             ) from error
 
     def _found(self) -> str | None:
-        return shutil.which(self.binary, path=self._variable("PATH"))
+        return shutil.which(self.binary, path=self.variable("PATH"))
 
     def _missing(self) -> str:
-        where = "there" if "/" in self.binary else f"on this worker's PATH ({self._variable('PATH')})"
+        where = "there" if "/" in self.binary else f"on this worker's PATH ({self.variable('PATH')})"
         packaged = [home / "bin" / "spark-submit" for home in self._packaged()]
         found = [str(program) for program in packaged if program.is_file()]
         way = f"PySpark's is {found[0]}" if found else f"Install Spark, or {_pip()}, which brings it"
@@ -114,8 +114,8 @@ class SparkProgram:
         )
 
     def _explain_missing_java(self, error: Exception) -> None:
-        home = self._variable("JAVA_HOME")
-        if (Path(home) / "bin" / "java").is_file() if home else shutil.which("java", path=self._variable("PATH")):
+        home = self.variable("JAVA_HOME")
+        if (Path(home) / "bin" / "java").is_file() if home else shutil.which("java", path=self.variable("PATH")):
             return
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH and no JAVA_HOME"
         raise ConfigurationError(
@@ -125,7 +125,7 @@ class SparkProgram:
 
     def _homes(self) -> Iterator[Path]:
         """Where Spark is, in the order of its own ``find-spark-home``."""
-        if home := self._variable("SPARK_HOME"):
+        if home := self.variable("SPARK_HOME"):
             yield Path(home)
             return
         program = self._found()
@@ -141,7 +141,8 @@ class SparkProgram:
         if pyspark is not None and pyspark.origin is not None:
             yield Path(pyspark.origin).parent
 
-    def _variable(self, name: str) -> str | None:
+    def variable(self, name: str) -> str | None:
+        """A variable of the environment that ``spark-submit`` gets; None if it isn't set."""
         value = self.env_vars.get(name, os.environ.get(name))
         return None if value is None else str(value)
 

@@ -123,6 +123,14 @@ class TestGuards:
         defaults.write_text("spark.submit.deployMode cluster\n")
         refused(load(window), context, rf"deployMode=cluster .*deploy_mode=.*set in {defaults}")
 
+    def test_a_deploy_mode_in_the_environment_is_refused(
+        self, window: dict[str, Any], context: Context, defaults: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """spark-submit takes it if neither its arguments nor its confs have one."""
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "yarn"}))
+        monkeypatch.setenv("DEPLOY_MODE", "cluster")
+        refused(load(window), context, r"deployMode=cluster .*deploy_mode=.*set in the variable DEPLOY_MODE\.")
+
     def test_classes_of_the_ledger_before_sparks_own_are_refused(
         self, window: dict[str, Any], context: Context, defaults: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
