@@ -331,31 +331,39 @@ def _look_first(pinning: object, ledger: Ledger) -> None:
 RACERS = [(minute, minute + 60) for minute in (0, 10, 20, 30, 40, 50)]
 
 
-def race(folder: Path, minutes: tuple[int, int], ready: Callable[[], object], said: object) -> None:
-    ledger = Ledger(UPath(folder), "loads")
-    window = at(ledger, *minutes)
-    ready()
-    try:
-        pin_window(ledger, *window)
-        said.put((minutes, None))  # type: ignore[attr-defined]
-    except WindowOverlapError as error:
-        said.put((minutes, str(error)))  # type: ignore[attr-defined]
+def race(folders: list[Path], minutes: tuple[int, int], ready: Callable[[], object], said: object) -> None:
+    for folder in folders:
+        ledger = Ledger(UPath(folder), "loads")
+        window = at(ledger, *minutes)
+        ready()
+        try:
+            pin_window(ledger, *window)
+            said.put((folder, minutes, None))  # type: ignore[attr-defined]
+        except WindowOverlapError as error:
+            said.put((folder, minutes, str(error)))  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("_again", range(4))
-def test_of_six_processes_that_pin_overlapping_windows_at_once_no_two_succeed_that_overlap(
-    tmp_path: Path, _again: int
-) -> None:
-    ledger = opened(Ledger(UPath(tmp_path), "loads"))
-    at(ledger, *sorted({each for pair in RACERS for each in pair}))
+def test_of_six_processes_that_pin_overlapping_windows_at_once_no_two_succeed_that_overlap(tmp_path: Path) -> None:
+    """In several ledgers, one after the other."""
+    folders = [tmp_path / str(number) for number in range(8)]
+    for folder in folders:
+        at(opened(Ledger(UPath(folder), "loads")), *sorted({each for pair in RACERS for each in pair}))
     spawn = multiprocessing.get_context("spawn")
     said, gate = spawn.Queue(), spawn.Barrier(len(RACERS))
-    processes = [spawn.Process(target=race, args=(tmp_path, each, gate.wait, said)) for each in RACERS]
+    processes = [spawn.Process(target=race, args=(folders, each, gate.wait, said)) for each in RACERS]
     for each in processes:
         each.start()
-    outcomes = dict(said.get(timeout=120) for _ in RACERS)
+    outcomes: dict[Path, dict[tuple[int, int], str | None]] = {folder: {} for folder in folders}
+    for _ in range(len(folders) * len(RACERS)):
+        folder, minutes, error = said.get(timeout=120)
+        outcomes[folder][minutes] = error
     for each in processes:
         each.join()
+    for folder, found in outcomes.items():
+        check_race(Ledger(UPath(folder), "loads"), found)
+
+
+def check_race(ledger: Ledger, outcomes: dict[tuple[int, int], str | None]) -> None:
     manifests = [ledger.pinned(each).manifest for each in names(ledger)]
     assert manifests, "one of them comes through"
     assert not any(shared(a.ranges, b.ranges) for n, a in enumerate(manifests) for b in manifests[n + 1 :])
