@@ -82,7 +82,7 @@ class TokenSource:
         self._settings = settings
         self._lock = threading.Lock()
         self._requests = TimedRequests()
-        self._calls = TimedCalls(lambda: _call(settings), THREAD)
+        self._calls = TimedCalls(lambda: _call(settings), THREAD, lambda token: token.expires_at <= time.time())
         self._token: OAuthToken | None = None
 
     @property

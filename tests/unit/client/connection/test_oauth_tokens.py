@@ -256,6 +256,23 @@ class TestFromAFunction:
         assert 0.9 < time.monotonic() - started < 2
         go.set()
 
+    def test_one_that_was_too_slow_is_called_again_when_its_token_has_ended(self) -> None:
+        """Nobody asked for so long, as between two polls."""
+        go, given = Event(), []
+
+        def give(_: str) -> tuple[str, float]:
+            given.append(len(given))
+            if len(given) == 1:
+                go.wait(20)
+            return f"token-{len(given)}", time.time() + (0.5 if len(given) == 1 else 100)
+
+        source = TokenSource(OAuthSettings(give))
+        with pytest.raises(ClusterUnreachableError, match="gave no token within 100 ms"):
+            source.token(Deadline.after(0.1))
+        go.set()
+        time.sleep(1)
+        assert source.token().text == "token-2"
+
     def test_one_that_fails_is_named(self) -> None:
         def give(config: str) -> tuple[Any, ...]:
             raise KeyError("region")
