@@ -118,7 +118,10 @@ class SharedPoll:
         """Have a condition checked at the next tick of its interval and all later ones, until the block is left.
 
         Yields the outcomes of polls that begin from now on, one for each interval.
+
+        :raises TypeError: when the condition can't be hashed, which would end the poll of all waits.
         """
+        hash(condition)
         waiting = _Waiting(condition, interval_s)
         waiting.checked = waiting.tick(time.monotonic())
         self._waits.add(waiting)
