@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow.triggers.base import TriggerEvent
 
@@ -30,6 +30,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, refusing_arguments
 
+V = TypeVar("V")
 _SHARED_WATCHER = (
     "Several assets have this same watcher, so its state can't be kept: after a restart it starts over. "
     "Give each asset a watcher of its own, for example with a different poll_interval_s."
@@ -80,11 +81,16 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
         watched = json.dumps([arguments.get(name) for name in _IDENTITY])
         return f"{path.rpartition('.')[2]}.{hashlib.sha256(watched.encode()).hexdigest()[:16]}"
 
-    async def recall(self) -> Any:
-        """The last value that an earlier run of this watch gave to :meth:`keep`; None when there is none."""
+    async def recall(self, read: Callable[[Any], V]) -> V | None:
+        """The last value that an earlier run of this watch gave to :meth:`keep`; None when there is none, or when
+        another version of this package kept it and it can't be read.
+
+        :param read: makes the value of the JSON that was kept.
+        """
         while self.asset_state_store is not None:
             try:
-                return await self.asset_state_store.aget(self._key)
+                kept = await self.asset_state_store.aget(self._key)
+                break
             except Exception as error:
                 if type(error) is ValueError:  # the store doesn't know which asset is meant
                     self.log.warning("%s", _SHARED_WATCHER)
@@ -92,7 +98,13 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
                 else:
                     self.log.warning("The asset's state can't be read; asking again: %s", error)
                     await asyncio.sleep(self.poll_interval_s)
-        return None
+        else:
+            return None
+        try:
+            return None if kept is None else read(kept)
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            self.log.warning("The asset's state is of another version, so the watch starts over: %r", error)
+            return None
 
     async def keep(self, value: Any) -> None:
         """Keep plain JSON for :meth:`recall`."""
@@ -159,7 +171,7 @@ class KafkaLagZeroTrigger(KafkaEdgeTrigger):
         return {"groups": list(watched.groups), "topics": topics, "max_lag": watched.max_lag}
 
     async def events(self) -> AsyncGenerator[TriggerEvent]:
-        was_zero = await self.recall()
+        was_zero = await self.recall(bool)
         async with aclosing(self.outcomes_of(self._condition)) as found:
             async for outcome in found:
                 if isinstance(outcome, Progress) and outcome.done != was_zero:
@@ -210,8 +222,7 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
         return given if age_ms is None else given | {"max_age": age_ms / 1000}
 
     async def events(self) -> AsyncGenerator[TriggerEvent]:
-        kept = await self.recall()
-        since = await self._log_ends() if kept is None else FixedOffsets.from_json(kept)
+        since = await self.recall(FixedOffsets.from_json) or await self._log_ends()
         while True:
             outcome = await self.first_outcome(replace(self._first, since=since), _is_news)
             if isinstance(outcome, Progress):
@@ -293,7 +304,7 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
         }
 
     async def events(self) -> AsyncGenerator[TriggerEvent]:
-        end_ms = await self.recall()
+        end_ms = await self.recall(int)
         if end_ms is None:
             end_ms = (now_ms() // self.window_ms + 1) * self.window_ms
             await self.keep(end_ms)

@@ -17,10 +17,16 @@ from airflow.triggers.base import TriggerEvent
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers import polls
 from airflow_kafka_offsets.triggers.polls import joined_poll
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
-from airflow_kafka_offsets.triggers.watchers import KafkaLagZeroTrigger, KafkaNewDataTrigger, KafkaWindowCompleteTrigger
+from airflow_kafka_offsets.triggers.watchers import (
+    KafkaEdgeTrigger,
+    KafkaLagZeroTrigger,
+    KafkaNewDataTrigger,
+    KafkaWindowCompleteTrigger,
+)
 
 INTERVAL_S = 0.1
 
@@ -42,6 +48,7 @@ class Cluster:
     def __init__(self) -> None:
         self.polls: list[set[Condition]] = []
         self.says: dict[Condition, list[Outcome]] = {}
+        self.default: Outcome = BEHIND
         self.takes_s = 0.0
 
     def check_all(self, client: OffsetsClient, conditions: Iterable[Condition]) -> dict[Condition, Outcome]:
@@ -51,7 +58,7 @@ class Cluster:
         return {each: self._next(each) for each in asked}
 
     def _next(self, condition: Condition) -> Outcome:
-        left = self.says.get(condition) or [BEHIND]
+        left = self.says.get(condition) or [self.default]
         return left.pop(0) if len(left) > 1 else left[0]
 
 
@@ -190,6 +197,22 @@ class SlowStore:
         pass
 
 
+class StoreOf:
+    """The state of an asset.
+
+    :param value: what an earlier run left in it.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    async def aget(self, key: str) -> Any:
+        return self.value
+
+    async def aset(self, key: str, value: Any) -> None:
+        self.value = value
+
+
 class TestTriggers:
     def test_a_wait_fires_once_its_condition_holds(self, cluster: Cluster) -> None:
         condition = GroupsCaughtUp(("g",))
@@ -202,6 +225,27 @@ class TestTriggers:
             return [event.payload async for event in trigger.run()]
 
         assert asyncio.run(work()) == [{"status": "done", "result": DONE.result}]
+
+    @pytest.mark.parametrize("left", ["soon", 4, [], {"source": "s"}, {"source": "s", "offsets": {"t": [[0]]}}])
+    @pytest.mark.parametrize(
+        "watcher",
+        [
+            KafkaNewDataTrigger(topics="t", poll_interval_s=INTERVAL_S),
+            KafkaWindowCompleteTrigger(topics="t", window=1, poll_interval_s=INTERVAL_S),
+        ],
+        ids=lambda watcher: type(watcher).__name__,
+    )
+    def test_a_watcher_starts_over_where_another_version_left_something_else(
+        self, cluster: Cluster, watcher: KafkaEdgeTrigger, left: Any
+    ) -> None:
+        """If it ended, Airflow would start it again, and again."""
+        watcher.asset_state_store = StoreOf(left)  # type: ignore[assignment]  # as much of it as a watcher uses
+        cluster.default = Progress(True, "", {}, ends=FixedOffsets("the log ends"))
+
+        async def work() -> TriggerEvent:
+            return await asyncio.wait_for(anext(watcher.run()), 5)
+
+        asyncio.run(work())
 
     def test_what_nobody_expected_ends_a_watcher_and_not_the_poll(self, cluster: Cluster) -> None:
         """Airflow starts it again then. It read its state while the poll went on without it."""
