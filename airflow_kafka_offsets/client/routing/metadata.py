@@ -220,25 +220,25 @@ class Leaders:
         return node, metadata
 
     def _without_older(self, topic: TopicMetadata) -> TopicMetadata:
-        """The topic, but without leaders that are older than known ones: the broker's metadata lags (KIP-320).
+        """The topic, but with known leaders instead of older ones (KIP-320), and for known partitions that it leaves
+        out, as no topic loses any: the broker's metadata lags.
 
         Before there were topic ids, the leaders of a new topic of the same name look older, too: they are left as they
         are.
         """
-        if topic.topic_id is None:
+        if topic.topic_id is None or topic.error is not None:
             return topic
         known = self._leaders.get(topic.topic, {}) if self._topic_ids.get(topic.topic) == topic.topic_id else {}
         epochs = self._epochs.setdefault(topic.topic_id, {})
-        newest = []
-        for partition in topic.partitions:
-            number, epoch = partition.partition, partition.leader_epoch
-            if epoch is None or epoch >= epochs.get(number, epoch):
-                newest.append(partition)
-            else:
-                newest.append(known.get(number) or _outdated(partition, epochs[number]))
-            if epoch is not None:
-                epochs[number] = max(epoch, epochs.get(number, epoch))
-        return replace(topic, partitions=tuple(newest))
+        partitions = {partition.partition: partition for partition in topic.partitions}
+        for number, newest in epochs.items():
+            answered = partitions.get(number)
+            if answered is None or (answered.leader_epoch is not None and answered.leader_epoch < newest):
+                partitions[number] = known.get(number) or _outdated(number, answered, newest)
+        for number, partition in partitions.items():
+            if partition.leader_epoch is not None:
+                epochs[number] = partition.leader_epoch
+        return replace(topic, partitions=tuple(partitions[number] for number in sorted(partitions)))
 
     async def describe_all(self, topics: Iterable[str], deadline: Deadline) -> TopicsMetadata:
         """Like :meth:`describe`, but retries topics with transient errors for up to half of the time left, because
@@ -303,9 +303,10 @@ class Leaders:
         return self._topic_ids.get(piece.topic), self.epoch(piece)
 
 
-def _outdated(partition: PartitionMetadata, newest: int) -> PartitionMetadata:
-    why = f"the broker's metadata is outdated: it has leader epoch {partition.leader_epoch}, and {newest} is known"
-    return PartitionMetadata(partition.partition, None, error=named_error(Code.LEADER_NOT_AVAILABLE, why))
+def _outdated(number: int, answered: PartitionMetadata | None, newest: int) -> PartitionMetadata:
+    has = "no such partition" if answered is None else f"leader epoch {answered.leader_epoch}"
+    why = f"the broker's metadata is outdated: it has {has}, and epoch {newest} is known"
+    return PartitionMetadata(number, None, error=named_error(Code.LEADER_NOT_AVAILABLE, why))
 
 
 def _why_not(piece: OnPartition, topic: TopicMetadata | None) -> ResponseError:

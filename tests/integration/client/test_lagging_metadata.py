@@ -149,7 +149,16 @@ class TestOutdatedLeaders:
         (listed,) = led.cluster.client(timeout_s=1).list_offsets([A0], OffsetSpec.LATEST)
         assert listed.error is not None
         assert (listed.error.name, listed.error.may_pass) == ("LEADER_NOT_AVAILABLE", True)
-        assert "leader epoch 7, and 8 is known" in listed.error.message
+        assert "leader epoch 7, and epoch 8 is known" in listed.error.message
+
+    def test_keep_the_partitions_that_they_lack(self, led: Led) -> None:
+        """A topic never loses partitions: a broker that names fewer doesn't know yet that some were added. What is
+        complete on the others isn't complete."""
+        led.is_told(Leader(1, 8))
+        led.cluster.leaders["a"] = [0, 0]
+        known = led.client.partitions_of(["a"])
+        led.cluster.leaders["a"] = [0]
+        assert led.client.partitions_of(["a"]) == known
 
     def test_are_those_of_a_new_topic_of_the_same_name(self, led: Led) -> None:
         led.is_told(Leader(1, 8), Leader(0, 0, NEW_ID))
