@@ -21,6 +21,8 @@ _MOST_BYTES = 1 << 20
 """How much of an answer is read, so that the server can't fill a triggerer's memory."""
 _ENDS_S = 2.0
 """Ample time for a thread to end after its connection was cut. The next request waits for it."""
+_ADDRESSES = 3
+"""For how many addresses of one name there is time, if only the last of them answers."""
 
 
 class TimedRequests:
@@ -50,10 +52,12 @@ class TimedRequests:
         def settle() -> None:
             import httpx  # here: it takes a while, and few connections need it
 
+            # The addresses of a name are tried one after the other: one that doesn't answer leaves time for the next.
+            timeout = httpx.Timeout(timeout_s, connect=timeout_s / _ADDRESSES)
             try:
                 with (
                     line,
-                    httpx.Client(verify=context, timeout=timeout_s) as client,
+                    httpx.Client(verify=context, timeout=timeout) as client,
                     client.stream(
                         "POST",
                         url,

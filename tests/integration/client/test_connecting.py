@@ -8,13 +8,17 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ACL, ACLFilter, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 from kafka.protocol.consumer import OffsetFetchRequest
 
+from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings, TokenSource
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -23,6 +27,7 @@ from airflow_kafka_offsets.offsets.answers.logs import LogEpoch, LogExtent, LogE
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev.kafka import Broker
+from dev.token_server import TokenServer
 from tests.integration.client.conftest import sasl_settings
 from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import commits_are
@@ -132,6 +137,14 @@ class TestSeveralAddresses:
         with pytest.raises(ClusterUnreachableError, match=r"kafka.example:9092 did not answer in time"):
             ask({"bootstrap.servers": "kafka.example:9092"})
         assert time.monotonic() - started < 3
+
+    def test_one_of_an_identity_server_that_does_not_answer_leaves_time_for_the_next(
+        self, black_hole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with TokenServer({"me": "s3cret"}, tmp_path) as server:
+            named(monkeypatch, [black_hole, urlsplit(server.endpoint).port or 0])
+            settings = OAuthSettings(endpoint="http://kafka.example/token", client_id="me", client_secret="s3cret")
+            assert TokenSource(settings).token(Deadline.after(6))
 
 
 def named(monkeypatch: pytest.MonkeyPatch, ports: list[int]) -> None:
