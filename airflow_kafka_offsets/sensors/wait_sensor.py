@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -161,7 +162,8 @@ class KafkaWaitSensor(BaseSensorOperator):
         if self._wait is None:
             memory = self._store(context).get(_MEMORY) if self._reschedules else None
             # Each try is a wait of its own.
-            memory = memory if memory and memory["try_number"] == context["ti"].try_number else None
+            own = isinstance(memory, Mapping) and memory.get("try_number") == context["ti"].try_number
+            memory = memory if own else None
             self._wait = Wait(self.poke_interval, stable_polls=self.stable_polls, memory=memory)
         return self._wait
 
@@ -178,13 +180,15 @@ class KafkaWaitSensor(BaseSensorOperator):
         runs none of our code when a task times out or is killed. But clearing a task raises its ``max_tries``, and
         nothing else does, so that number is stored with the offsets.
 
-        :param arguments: what the offsets depend on, as plain JSON: when this changes, they are found again.
+        :param arguments: what the offsets depend on, as plain JSON: when this changes, they are found again; also if
+            another version of this package kept something that can't be read.
         """
         store = self._store(context)
         found_for = [context["ti"].max_tries, self.kafka_conn_id, *arguments]
         kept = store.get(_OFFSETS)
-        if kept is not None and kept["for"] == found_for:
-            return FixedOffsets.from_json(kept["fixed_offsets"])
+        with suppress(AttributeError, KeyError, TypeError, ValueError):  # another version kept something else
+            if kept is not None and kept["for"] == found_for:
+                return FixedOffsets.from_json(kept["fixed_offsets"])
         found = find()
         store.set(_OFFSETS, {"for": found_for, "fixed_offsets": found.to_json()})
         return found

@@ -272,6 +272,10 @@ class TestStablePolls:
         context["ti"].try_number = 2
         assert [self.reschedule(group, context) for _ in range(3)] == [False, False, True]
 
+    def test_are_counted_anew_where_another_version_kept_something_else(self, group: str, context: Context) -> None:
+        context["task_state_store"].set("kafka_offsets.wait", {"polls": 2})
+        assert [self.reschedule(group, context) for _ in range(3)] == [False, False, True]
+
     def test_are_counted_on_the_worker_where_airflow_keeps_nothing_between_pokes(
         self, group: str, context: Context
     ) -> None:

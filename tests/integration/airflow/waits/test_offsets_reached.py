@@ -130,6 +130,17 @@ class TestLogEndTarget:
         commit(name, ten, 15)
         assert self.sensor(name).poke(context)
 
+    def test_is_found_anew_where_another_version_kept_something_else(
+        self, ten: str, commit: Commit, context: Context
+    ) -> None:
+        name = new_name("group")
+        commit(name, ten, 4)
+        assert not self.sensor(name).poke(context)
+        del context["task_state_store"]["kafka_offsets.fixed_offsets"]["fixed_offsets"]["cluster_id"]
+        assert not self.sensor(name).poke(context)
+        commit(name, ten, 10)
+        assert self.sensor(name).poke(context)
+
     def test_of_a_topic_that_was_recreated_is_found_anew_as_the_error_says(
         self, admin: KafkaAdminClient, ten: str, produce: Produce, commit: Commit, context: Context
     ) -> None:
