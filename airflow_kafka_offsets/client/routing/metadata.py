@@ -179,18 +179,21 @@ class Leaders:
         """Fresh metadata of some topics, or of all that may be described. Caches their leaders and the brokers.
 
         That a topic doesn't exist takes a second answer, from another broker if there is one: a broker's metadata may
-        lag, for example right after the topic was created, and callers fail for good on a missing topic.
+        lag, for example right after the topic was created, and callers fail for good on a missing topic. Without one,
+        the topic has an error that may pass.
 
         :raises ClusterUnreachableError: when no broker answers by the deadline.
         """
         node, metadata = await self._ask(None if topics is None else sorted(set(topics)), deadline)
         unknown = [topic.topic for topic in metadata if topic.is_unknown]
-        pause = backoff_s(0)
-        if unknown and deadline.allows(pause):
+        if not unknown:
+            return metadata
+        second, pause = TopicsMetadata(map(_unconfirmed, unknown)), backoff_s(0)
+        if deadline.allows(pause):
             await self._transport.sleep(pause)
-            with suppress(ClusterUnreachableError):  # the first answer stays valid
-                metadata = metadata.updated((await self._ask(unknown, deadline, last=node))[1])
-        return metadata
+            with suppress(ClusterUnreachableError):  # the first answer stays valid for the other topics
+                _, second = await self._ask(unknown, deadline, last=node)
+        return metadata.updated(second)
 
     async def _ask(
         self, names: list[str] | None, deadline: Deadline, *, last: NodeId | None = None
@@ -301,6 +304,11 @@ class Leaders:
     def incarnation(self, piece: TopicPartition) -> tuple[str | None, int | None]:
         """The topic's id and the leader's epoch, one of which changes when the log is replaced or truncated."""
         return self._topic_ids.get(piece.topic), self.epoch(piece)
+
+
+def _unconfirmed(topic: str) -> TopicMetadata:
+    why = "one broker doesn't know the topic, and there was no second answer in time"
+    return TopicMetadata(topic, error=named_error(Code.REQUEST_TIMED_OUT, why))
 
 
 def _outdated(number: int, answered: PartitionMetadata | None, newest: int) -> PartitionMetadata:

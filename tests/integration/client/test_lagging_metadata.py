@@ -126,6 +126,15 @@ class TestUnknownTopics:
         assert [each.error and each.error.name for each in described] == [None, "UNKNOWN_TOPIC_OR_PARTITION"]
         assert len(cluster.requests(MetadataRequest, node=0)) == 2
 
+    def test_are_in_an_error_that_may_pass_where_nobody_answers_again(self, cluster: ScriptedCluster) -> None:
+        """The only broker that answered is restarting, for example."""
+        cluster.brokers[0].on(MetadataRequest, metadata_is(cluster, topics={"b": 3}), silence)
+        cluster.brokers[1].on(MetadataRequest, silence)
+        known, unknown = cluster.client(timeout_s=2).topics(["a", "b"])
+        assert known.error is None
+        assert unknown.error is not None
+        assert (unknown.error.name, unknown.error.may_pass) == ("REQUEST_TIMED_OUT", True)
+
 
 class TestOutdatedLeaders:
     """A leader epoch is never lower than an earlier one of the same topic, so metadata that goes back is outdated
