@@ -25,7 +25,6 @@ from airflow_kafka_offsets.client.requests.list_groups import look_up_listed, un
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import (
     CONSUMER_PROTOCOL,
     DEAD,
@@ -151,19 +150,20 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:
         works = [partial(request, node, groups, attempt) for request in (classic, consumer)]
         ours, theirs = await session.transport.gather(works)
-        return {group: join_descriptions(ours[group], theirs.get(group)) for group in groups if group in ours}
+        joined = {group: join_descriptions(ours[group], theirs.get(group)) for group in groups if group in ours}
+        return {group: believed(found) for group, found in joined.items()}
 
     doubted: set[str] = set()
 
-    def passing(found: GroupDescription) -> ResponseError | None:
-        """The error to retry. The first "unknown" counts as one, because a coordinator that has just taken over may not
+    def believed(found: GroupDescription) -> GroupDescription:
+        """The first "unknown" counts as an error that may pass, because a coordinator that has just taken over may not
         know its own groups yet; the second is believed."""
         if not found.no_such_group or found.group in doubted:
-            return found.error
+            return found
         doubted.add(found.group)
-        return _JUST_TAKEN_OVER
+        return undescribed(found.group, _JUST_TAKEN_OVER)
 
-    found = await FanOut(session, session.coordinators, ask, passing, undescribed).run(groups)
+    found = await FanOut(session, session.coordinators, ask, lambda group: group.error, undescribed).run(groups)
     unknown = [group.group for group in found.values() if group.no_such_group]
     if unknown:
         found |= await look_up_listed(session, unknown)

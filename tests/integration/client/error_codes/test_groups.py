@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
@@ -55,6 +58,20 @@ class TestDescribeGroups:
         one.broker.on(DescribeGroupsRequest, classic_groups_are({"g": "Empty"}), found)
         one.broker.on(ConsumerGroupDescribeRequest, consumer_groups_are({}))
         assert described(one) == {"g": "classic Empty", "h": "classic Empty"}
+
+    def test_a_group_that_is_not_found_once_and_not_asked_for_again_may_exist(self) -> None:
+        """The first answer came when the time was almost over."""
+
+        def late(request: Any) -> Any:
+            time.sleep(1.9)
+            return classic_groups_are({})(request)
+
+        with ScriptedCluster({}) as cluster:
+            cluster.brokers[0].on(DescribeGroupsRequest, late)
+            (found,) = cluster.client(2, **{"socket.timeout.ms": 60_000}).describe_groups(["g"])
+        assert not found.no_such_group
+        assert found.error is not None
+        assert found.error.may_pass
 
     @pytest.mark.parametrize("version", range(6))
     def test_before_version_six_a_dead_group_is_an_unknown_one(self, version: int) -> None:
