@@ -262,8 +262,9 @@ def _share(timeout_at: float | None, addresses: int) -> float | None:
 def _addresses(node: Any) -> list[Any]:
     try:
         return socket.getaddrinfo(node.host, node.port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise kafka_errors.KafkaConnectionError(f"the name can't be resolved ({error.strerror})") from error
+    except (OSError, UnicodeError) as error:  # the latter for one that can't be a name
+        why = error.strerror if isinstance(error, OSError) else error
+        raise kafka_errors.KafkaConnectionError(f"the name can't be resolved ({why})") from error
 
 
 class _MskIam(SaslMechanismAwsMskIam):
