@@ -186,12 +186,12 @@ class LoadTry:
             return publish(client, self.ledger, counted)
 
     def published_over(self, pinned: PinnedManifest, note: SparkApplication | None) -> Publication | None:
-        """The window's publication that counts, if a driver looked at the window and left it as it was.
+        """The window's publication that counts, if a driver has found its rows and left them as they were.
 
-        :param note: the note of a driver that has counted nothing; None if it never reached ``write()``. A driver that
-            was to write has ended too early: in a table, its rows may have replaced those that count.
+        :param note: the note of a driver that has no result; None if it never reached ``write()``. A driver that was to
+            write has ended too early: in a table, other rows may have replaced those that count.
         """
-        if note is None or note.writes:
+        if note is None or not note.recounted:
             return None
         found = self.ledger.window_folders.publication(self.ref.window)
         return found if found is not None and counts_over(found, pinned.manifest) else None

@@ -103,13 +103,12 @@ class SparkApplication:
 
     :param id: Spark's own id for it.
     :param ui: address of its UI while it runs; None when it has none, or the note isn't signed.
-    :param writes: whether it writes the window's rows. If not, the window was already published, and the application
-        looks at what counts.
+    :param recounted: whether it has found the window published, counted the rows again, and left them as they were.
     """
 
     id: str
     ui: str | None
-    writes: bool = True
+    recounted: bool = False
 
     def to_json(self, attempt: str, key: str | None) -> dict[str, Any]:
         """The note as JSON.
@@ -117,7 +116,7 @@ class SparkApplication:
         :param key: the key that signs it; None when no operator submitted the driver.
         """
         signature = None if key is None else _signature(key, attempt, self.id, self.ui)
-        return {"application_id": self.id, "ui": self.ui, "signature": signature, "writes": self.writes}
+        return {"application_id": self.id, "ui": self.ui, "signature": signature}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any], attempt: str, key: str | None) -> SparkApplication:
@@ -133,7 +132,7 @@ class SparkApplication:
         if not _ID.fullmatch(found):
             raise LedgerCorruptError(f"{found!r} is not the id of a Spark application.")
         signed = key is not None and hmac.compare_digest(_signature(key, attempt, found, ui), str(signature))
-        return cls(found, str(ui) if signed and _is_address(ui) else None, fields.get("writes") is not False)
+        return cls(found, str(ui) if signed and _is_address(ui) else None, fields.get("recounted") is True)
 
 
 def _signature(key: str, attempt: str, application_id: str, ui: object) -> str:

@@ -128,7 +128,8 @@ class AttemptNotes:
         self.files.write(self.uri(attempt), json.dumps(note).encode())
 
     def add(self, attempt: str, **told: Any) -> None:
-        """Add to an attempt's note: ``writes``, whether it writes rows or only counts what was published before."""
+        """Add to an attempt's note: ``writes``, False if it leaves all outputs as they were; ``recounted``, whether it
+        has found the published rows in them."""
         self.write(attempt, self.read(attempt) | told)
 
     @contextmanager

@@ -66,6 +66,7 @@ def load_unless_published(
         notes.add(attempt.name, writes=False)
         found = recorded(folder, published, attempt)
         if found is not None:
+            notes.add(attempt.name, recounted=True)
             return found
         notes.add(attempt.name, writes=True)
     if not is_connect(window.spark):

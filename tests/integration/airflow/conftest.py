@@ -235,7 +235,7 @@ told = dict(each.removeprefix(START).split("=", 1) for each in sys.argv if each.
 folder = Path(told["manifest"][7:]).parent
 note = folder / "applications" / f"{told['attempt']}.json"
 note.parent.mkdir(exist_ok=True)
-note.write_text(json.dumps({"application_id": "app-2", "ui": None, "writes": False}))
+note.write_text(json.dumps({"application_id": "app-2", "ui": None, "recounted": True}))
 """
 """In Spark's place: a driver that finds the window published, and counts its rows again."""
 

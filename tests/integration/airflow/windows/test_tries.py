@@ -258,7 +258,11 @@ failed.write_text('{"format": 1, "error": "LedgerConflictError", "message": "the
 class TestAnEndWithoutCounts:
     """A pod that vanishes passes for one that ended well."""
 
-    @pytest.mark.parametrize("note", [{"writes": True}, {}], ids=["it wrote", "it may have written"])
+    @pytest.mark.parametrize(
+        "note",
+        [{"writes": True}, {}, {"writes": False}],
+        ids=["it wrote", "it may have written", "it failed before it wrote"],
+    )
     def test_an_older_publication_leaves_it_unended_as_its_rows_may_be_replaced_in_a_table(
         self, note: dict[str, bool], overtaken: Callable[[dict[str, bool]], dict[str, Any]]
     ) -> None:
@@ -269,7 +273,7 @@ class TestAnEndWithoutCounts:
     def test_it_has_ended_well_where_it_only_looked_at_what_counts(
         self, overtaken: Callable[[dict[str, bool]], dict[str, Any]]
     ) -> None:
-        report = overtaken({"writes": False})
+        report = overtaken({"writes": False, "recounted": True})
         assert (report["published_attempt"], report["revision"], report["rows"]) == ("a-1", 1, 5)
 
     def test_a_failure_that_the_application_has_swallowed_is_the_tasks_own(

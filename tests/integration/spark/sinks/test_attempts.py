@@ -21,10 +21,11 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import read_published
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.conftest import OpenWindow, window_folder
-from tests.integration.spark.publishing import publish
+from tests.integration.spark.publishing import count, publish
 from tests.integration.spark.sinks.conftest import attempt_of, write_shown
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import manifest_of
@@ -144,3 +145,28 @@ def test_rows_that_were_replaced_without_a_note_are_not_read(
     assert result.attempt == "try-2", "the rows that were published are gone, so they are loaded again"
     publish(cleared, result)
     assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(9))}
+
+
+def test_one_that_fails_before_it_replaces_rows_of_others_has_not_counted_the_published_ones_again(
+    open_window: OpenWindow, nine: Manifest, table_sink: TableSink
+) -> None:
+    """They are gone. If its application catches the error, the task takes the driver's note for what came of it."""
+    window = open_window(nine, "try-1")
+    result = window.write(window.read(), table_sink)
+    publish(window, result)
+    recounts = open_window(nine, "try-2")
+    assert recounts.write(recounts.read(), table_sink).attempt == "try-1"
+    other = attempt_of(nine, "client", started_ms=now_ms() + 1, has_note=False, earlier=frozenset({"try-1"}))
+    write_shown(table_sink, window.read().where("offset < 5"), other)
+    fails, lost = open_window(nine, "try-3"), "Job aborted due to stage failure: the executor is lost"  # Spark's words
+    with pytest.raises(JAVA_ERRORS, match=lost):
+        fails.write(fails.read().where(F.raise_error(F.lit(lost)).isNull()), table_sink)
+
+    ledger, counted = count(window, result)
+    folder = ledger.window_folders.of(counted.pinned)
+    assert list(folder.writers()) == ["try-1"]
+    notes = {attempt: folder.application(attempt) for attempt in ("try-2", "try-3")}
+    assert {attempt: note is not None and note.recounted for attempt, note in notes.items()} == {
+        "try-2": True,
+        "try-3": False,
+    }
