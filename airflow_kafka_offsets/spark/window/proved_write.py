@@ -61,16 +61,16 @@ def load_unless_published(
     notes = folder.notes
     # Begin first: a publisher of another attempt reads the notes, and a writer reads the publications.
     attempt = begin(window, folder)
-    published = folder.publication()
-    if published is not None and counts_over(published, window.manifest):
-        notes.add(attempt.name, writes=False)
-        found = recorded(folder, published, attempt)
-        if found is not None:
-            notes.add(attempt.name, recounted=True)
-            return found
-        notes.add(attempt.name, writes=True)
-    if not is_connect(window.spark):
-        with notes.unwritten(attempt.name):
+    with notes.unwritten(attempt.name):
+        published = folder.publication()
+        if published is not None and counts_over(published, window.manifest):
+            notes.add(attempt.name, writes=False)
+            found = recorded(folder, published, attempt)
+            if found is not None:
+                notes.add(attempt.name, recounted=True)
+                return found
+            notes.add(attempt.name, writes=True)
+        if not is_connect(window.spark):
             window.source_check().before()
     try:
         result = load(folder, attempt)

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
     LedgerConflictError,
+    LedgerCorruptError,
     UncheckedSourceError,
     UnprovenError,
 )
@@ -90,6 +91,21 @@ def test_an_attempt_that_failed_before_it_wrote_has_written_over_nothing(
     second = PinnedWindow.open(spark, replace(pin(nine, "try-2"), kafka=dead))
     with pytest.raises(UncheckedSourceError):
         second.write(second.read(**{"kafka.request.timeout.ms": "1000"}), table_sink)
+    assert publish(first, result).attempt == "try-1"
+
+
+def test_neither_has_one_that_could_not_read_what_is_published(
+    open_window: OpenWindow, nine: Manifest, ledger: Path, table_sink: TableSink
+) -> None:
+    first = open_window(nine, "try-1")
+    result = first.write(first.read(), table_sink)
+    damaged = window_folder(ledger, nine) / "publications" / "00000001.json"
+    damaged.parent.mkdir()
+    damaged.touch()
+    second = open_window(nine, "try-2")
+    with pytest.raises(LedgerCorruptError):
+        second.write(second.read(), table_sink)
+    damaged.unlink()
     assert publish(first, result).attempt == "try-1"
 
 
