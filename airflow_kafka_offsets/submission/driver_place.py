@@ -172,11 +172,11 @@ def _variable(text: str) -> Iterator[None]:
 
 @contextmanager
 def _private_properties(added: Mapping[str, str], base: Path | None) -> Iterator[str]:
-    """A properties file that includes the lines of ``base``, because Spark reads no other file with
+    """A properties file that includes the lines of ``base``, byte for byte, because Spark reads no other file with
     ``--properties-file``."""
-    lines = [base.read_text(encoding="utf-8") if base else "", *(f"{name} {value}" for name, value in added.items())]
+    lines = [base.read_bytes() if base else b"", *(f"{name} {value}".encode() for name, value in added.items())]
     with tempfile.TemporaryDirectory(prefix="airflow_kafka_offsets_") as folder:
         path = Path(folder) / "spark.properties"
         path.touch(_PRIVATE)
-        path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        path.write_bytes(b"\n".join([*lines, b""]))
         yield str(path)

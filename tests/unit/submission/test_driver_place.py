@@ -110,5 +110,12 @@ class TestPropertiesFile:
         assert lines == ["spark.executor.cores 4", f"spark.kafkaOffsets.secrets {TEXT}"]
         assert not Path(way.properties_file).exists()
 
+    def test_what_isnt_text_is_left_to_spark(self, tmp_path: Path) -> None:
+        own = tmp_path / "own.conf"
+        own.write_bytes(b"# f\xfcr alle\n")
+        with secrets_on_their_way(DriverPlace.YARN, SECRET, GivenConfs(own)) as way:
+            assert way.properties_file is not None
+            assert Path(way.properties_file).read_bytes().startswith(b"# f\xfcr alle\n")
+
     def test_nothing_in_it_means_something_to_a_shell_or_a_properties_file(self) -> None:
         assert not set(TEXT) & set("$`\"'\\!#: \n")
