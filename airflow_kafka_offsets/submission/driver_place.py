@@ -174,7 +174,9 @@ def _variable(text: str) -> Iterator[None]:
 def _private_properties(added: Mapping[str, str], base: Path | None) -> Iterator[str]:
     """A properties file that includes the lines of ``base``, byte for byte, because Spark reads no other file with
     ``--properties-file``."""
-    lines = [base.read_bytes() if base else b"", *(f"{name} {value}".encode() for name, value in added.items())]
+    own = base.read_bytes().removesuffix(b"\n") if base else b""
+    # The empty line ends a value that the last line continues with a backslash: what is added isn't a part of it.
+    lines = [own, b"", *(f"{name} {value}".encode() for name, value in added.items())]
     with tempfile.TemporaryDirectory(prefix="airflow_kafka_offsets_") as folder:
         path = Path(folder) / "spark.properties"
         path.touch(_PRIVATE)

@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.conf import SECRETS_VARIABLE, RunConf, secrets_text
 from airflow_kafka_offsets.submission.driver_place import DriverPlace, secrets_on_their_way
-from airflow_kafka_offsets.submission.given_confs import GivenConfs
+from airflow_kafka_offsets.submission.given_confs import GivenConfs, confs_in
 
 SECRET = {"kafka.sasl.jaas.config": 'required username="u" password="$HOME `id` \\" hunter2";'}
 TEXT = secrets_text(SECRET)
@@ -107,7 +107,7 @@ class TestPropertiesFile:
         with secrets_on_their_way(DriverPlace.YARN, SECRET, GivenConfs(own)) as way:
             assert way.properties_file is not None
             lines = Path(way.properties_file).read_text().splitlines()
-        assert lines == ["spark.executor.cores 4", f"spark.kafkaOffsets.secrets {TEXT}"]
+        assert lines == ["spark.executor.cores 4", "", f"spark.kafkaOffsets.secrets {TEXT}"]
         assert not Path(way.properties_file).exists()
 
     def test_what_isnt_text_is_left_to_spark(self, tmp_path: Path) -> None:
@@ -116,6 +116,15 @@ class TestPropertiesFile:
         with secrets_on_their_way(DriverPlace.YARN, SECRET, GivenConfs(own)) as way:
             assert way.properties_file is not None
             assert Path(way.properties_file).read_bytes().startswith(b"# f\xfcr alle\n")
+
+    def test_they_continue_no_line_of_the_users(self, tmp_path: Path) -> None:
+        """Else they would be a part of its value, which processes and Spark's UI show."""
+        own = tmp_path / "own.conf"
+        own.write_text("spark.executor.extraJavaOptions -Xss4m \\")
+        with secrets_on_their_way(DriverPlace.YARN, SECRET, GivenConfs(own)) as way:
+            assert way.properties_file is not None
+            found = confs_in(Path(way.properties_file).read_text())
+        assert found == {"spark.executor.extraJavaOptions": "-Xss4m", "spark.kafkaOffsets.secrets": TEXT}
 
     def test_nothing_in_it_means_something_to_a_shell_or_a_properties_file(self) -> None:
         assert not set(TEXT) & set("$`\"'\\!#: \n")
