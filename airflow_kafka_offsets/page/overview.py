@@ -32,7 +32,6 @@ class Overview:
     :param topics: the newest window's topics; before the first window, the topics that the ledger was opened with.
     :param windows: how many windows there are, published or not.
     :param published: the published window that ends last; None if there is none.
-    :param published_until_ms: when that window ends, Unix milliseconds.
     :param proved: the verified window that ends last; None if there is none.
     :param states: how many windows are in each state.
     :param losses: what windows have lost, in words: gone when they were pinned, or deleted before they were loaded.
@@ -53,7 +52,6 @@ class Overview:
     topics: tuple[str, ...]
     windows: int
     published: str | None
-    published_until_ms: int | None
     proved: str | None
     states: dict[str, int]
     losses: tuple[str, ...]
@@ -94,7 +92,6 @@ def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
         topics=tuple(sorted(facts)) if summaries else tuple((ledger.read_pipeline() or {}).get("topics", ())),
         windows=len({summary.window for summary in summaries}),
         published=published[-1].window if published else None,
-        published_until_ms=until_ms,
         proved=proved[-1] if proved else None,
         states=dict(Counter(in_parallel(lambda summary: state_of(ledger, summary), summaries))),
         losses=tuple(f"{number_of(lost, 'offset')} of window {summary.window}" for summary, lost in losses.items()),

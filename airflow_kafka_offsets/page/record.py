@@ -76,11 +76,8 @@ def _key(key: KeyPartitions) -> Json:
 
 
 def _window(ledger: Ledger, window: WindowAt) -> Json:
-    summary = window.summary
     return asdict(window.place) | {
-        "state": state_of(ledger, summary),
-        "start": iso_instant(summary.start_ms),
-        "end": iso_instant(summary.end_ms),
+        "state": state_of(ledger, window.summary),
         "remarks": window.remarks,
         "ranges": [range_fields(each) for each in window.ranges],
     }

@@ -66,12 +66,9 @@ def timeline(
     last = max(whole, key=lambda number: found[number].resolved_at_ms)
     newest = max(found.values(), key=lambda snapshot: (topic in snapshot.topics, snapshot.resolved_at_ms))
     return {
-        "topic": topic,
         "partition": partition,
         "partitions": newest.topics[topic].partition_count,
         "retention_ms": newest.topics[topic].retention_ms,
-        "cleanup_policy": newest.topics[topic].cleanup_policy,
-        "snapshots": len(numbers),
         "spread_over": len(numbers[-of:]),
         "lag": _lag(ledger, summaries, found[last], parts[last]),
         "points": sorted(points, key=lambda point: point["resolved_at_ms"]),

@@ -35,7 +35,6 @@ _NO_MORE = (
         TaskInstance.run_id,
         TaskInstance.task_id,
         TaskInstance.map_index,
-        TaskInstance.try_number,
         TaskInstance.state,
         TaskInstance.operator,
         TaskInstance.trigger_timeout,
@@ -93,7 +92,6 @@ def _wait(task: TaskInstance, trigger: Trigger | None, rendered: Any, since: dat
         "run_id": task.run_id,
         "task_id": task.task_id,
         "map_index": task.map_index,
-        "try_number": task.try_number,
         "since_ms": None if since is None else instant_ms(since),
     }
     if trigger is not None and task.state == TaskInstanceState.DEFERRED:

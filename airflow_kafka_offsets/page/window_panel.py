@@ -15,7 +15,6 @@ from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.publication import Publication
-from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
 from airflow_kafka_offsets.page.answer import Answer, encoded
@@ -61,11 +60,8 @@ def window_panel(ledger: Ledger, window: str) -> Answer:
     ]
     if not revisions:
         return Answer(b"")
-    start_ms, end_ms = window_extent(window)
     shown = {
         "window": window,
-        "start": iso_instant(start_ms),
-        "end": iso_instant(end_ms),
         "revisions": revisions,
         "publications": [_publication(each, counting) for each in folders[0].publications.all()],
         "states": _STATES,
@@ -88,7 +84,6 @@ def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, coun
         "manifest": pinned.uri,
         "sha256": pinned.sha256,
         "isolation_level": str(manifest.isolation_level),
-        "snapshots": list(manifest.snapshots),
         "offsets": manifest.span,
         "lost": manifest.lost_offsets,
         "noted_losses": [str(loss) for loss in folder.losses()],
@@ -131,7 +126,7 @@ def _attempt(folder: WindowFolder, attempt: str) -> Json:
     return {
         "attempt": attempt,
         "started_at": noted.get("started_at"),
-        **{name: run.get(name) for name in ("dag_id", "run_id", "task_id", "map_index", "try_number")},
+        **{name: run.get(name) for name in ("dag_id", "run_id", "task_id")},
         "application_id": None if application is None else application.id,
         "failed": None if failure is None else failure.error,
         "read": None if result is None else result.read.count,
@@ -147,7 +142,6 @@ def _publication(publication: Publication, counting: Publication | None) -> Json
         "attempt": publication.attempt,
         "published_at": iso_instant(publication.published_ms),
         "rows": publication.rows,
-        "output": publication.output,
         "sink": publication.sink,
         "counts": counting is not None and counting.number == publication.number,
     }

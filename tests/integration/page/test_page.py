@@ -160,7 +160,6 @@ class TestSaysWhatTheCommandsSay:
         assert row["holes"] == [claim.found for claim in claims if claim.claim == "hole"] != []
         assert row["problems"] == []
         assert row["published"] == row["proved"] == window(4)
-        assert row["published_until_ms"] == T0 + 5 * HOUR_MS
         assert row["windows"] == 7
         assert row["rows"] == [OFFSETS] * 4
         assert row["dag_ids"] == ["loads"]

@@ -119,7 +119,6 @@ def test_a_deferred_sensor_says_what_its_trigger_was_given(
             "run_id": "r",
             "task_id": "wait",
             "map_index": -1,
-            "try_number": 1,
             "since_ms": T0,
             "on": "triggerer",
             "until_ms": T0 + 900 * 24 * HOUR_MS,
