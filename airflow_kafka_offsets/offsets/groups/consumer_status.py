@@ -42,19 +42,18 @@ class ConsumerStatus(IntEnum):
     """Its commit went back, and hasn't returned to where it was (Burrow's REWIND)."""
 
 
-def judge_partition(samples: Sequence[Sample], allowed_lag: int = 0) -> ConsumerStatus:
+def judge_partition(samples: Sequence[Sample]) -> ConsumerStatus:
     """How a group is doing on one partition.
 
     :param samples: a recent period, oldest first; a single sample is OK.
-    :param allowed_lag: a lag of up to this many offsets counts as none.
     """
-    if len(samples) < 2 or samples[-1].lag <= allowed_lag:
+    if len(samples) < 2 or not samples[-1].lag:
         return ConsumerStatus.OK
     commits = [sample.committed_offset for sample in samples]
     if commits[-1] < max(commits):
         return ConsumerStatus.REWOUND
     lags = [sample.lag for sample in samples]
-    if min(lags) <= allowed_lag:
+    if not all(lags):
         return ConsumerStatus.OK
     if commits[0] == commits[-1]:
         return ConsumerStatus.STUCK

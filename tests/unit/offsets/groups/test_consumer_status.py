@@ -9,10 +9,6 @@ from airflow_kafka_offsets.offsets.groups.consumer_status import ConsumerStatus,
 OK, BEHIND, STUCK, REWOUND = ConsumerStatus
 
 
-def judge(*samples: tuple[int, int], allowed_lag: int = 0) -> ConsumerStatus:
-    return judge_partition([Sample(*each) for each in samples], allowed_lag)
-
-
 class TestBurrowsRules:
     @pytest.mark.parametrize(
         ("samples", "status"),
@@ -29,10 +25,7 @@ class TestBurrowsRules:
         ],
     )
     def test_a_while_of_samples_is_judged(self, samples: list[tuple[int, int]], status: ConsumerStatus) -> None:
-        assert judge(*samples) is status
-
-    def test_a_lag_that_is_allowed_is_none(self) -> None:
-        assert judge((0, 10), (0, 10), allowed_lag=10) is OK
+        assert judge_partition([Sample(*each) for each in samples]) is status
 
     def test_a_group_is_as_bad_as_its_worst_partition(self) -> None:
         assert max(OK, STUCK, BEHIND) is STUCK
