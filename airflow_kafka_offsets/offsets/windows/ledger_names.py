@@ -195,10 +195,6 @@ class LedgerIdentity:
             )
         return found
 
-    def to_bytes(self) -> bytes:
-        """JSON for a file that says which ledger owns a place."""
-        return json.dumps({"ledger_id": self.ledger_id, "pipeline": self.pipeline}).encode()
-
     def __str__(self) -> str:
         return f"ledger {self.ledger_id}" + (f" (pipeline {self.pipeline})" if self.pipeline else "")
 

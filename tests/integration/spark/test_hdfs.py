@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.proof.publication import publication_file
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.offsets.windows.ledger_names import PUBLICATIONS, LedgerIdentity
+from airflow_kafka_offsets.offsets.windows.ledger_names import PUBLICATIONS
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt
 from airflow_kafka_offsets.spark import FileSink
@@ -43,8 +43,8 @@ class TestLoad:
         """The ledger's files are put there as Airflow would."""
         pipeline = f"{hdfs.uri}/ledger/flights"
         folder = f"{pipeline}/windows/{manifest.window[:6]}/{manifest.window}"
-        identity = LedgerIdentity(manifest.ledger_id, manifest.pipeline)
-        files.write(f"{pipeline}/pipeline.json", identity.to_bytes())
+        identity = {"ledger_id": manifest.ledger_id, "pipeline": manifest.pipeline}
+        files.write(f"{pipeline}/pipeline.json", json.dumps(identity).encode())
         files.write(f"{folder}/manifest.json", manifest.to_bytes())
         told = RunConf(
             f"{folder}/manifest.json", manifest.sha256, "try-1", {"kafka.bootstrap.servers": broker.bootstrap_servers}
