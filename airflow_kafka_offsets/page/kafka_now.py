@@ -7,7 +7,7 @@ connects to. No records are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,7 +23,7 @@ from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.page.overview import gone_of, unloaded_ranges
+from airflow_kafka_offsets.page.overview import gone_of, topic_facts, unloaded_ranges
 
 Json = dict[str, Any]
 _MOST_S = 10.0
@@ -55,7 +55,7 @@ def kafka_now(ledger: Ledger, summaries: Sequence[WindowSummary], topics: Iterab
     """
     stored = ledger.read_pipeline() or {}
     isolation_level = IsolationLevel.of(stored["isolation_level"])
-    not_loaded, known = unloaded_ranges(ledger, summaries), _facts(ledger, summaries)
+    not_loaded, known = unloaded_ranges(ledger, summaries), topic_facts(ledger, summaries)
     with KafkaOffsetsHook(page_kafka_conn_id()).get_conn(_MOST_S) as client:
         asked_ms = now_ms()
         try:
@@ -84,11 +84,6 @@ def _require_cluster(found: str, own: str) -> None:
             f"The page's connection reaches cluster {found}, but this pipeline's topics are in cluster {own}. Name "
             "another connection in [kafka_offsets] page_kafka_conn_id."
         )
-
-
-def _facts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[str, TopicFacts]:
-    """What was known of the topics when the newest window was pinned."""
-    return ledger.pinned(summaries[-1].window, summaries[-1].revision).manifest.topics if summaries else {}
 
 
 def _topic(extents: Sequence[LogExtent], facts: TopicFacts, known: TopicFacts | None, level: IsolationLevel) -> Json:

@@ -83,7 +83,7 @@ def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
     tiling = tiling_of(ledger, summaries, {})
     gaps = _with_gaps(tiling)
     until_ms = published[-1].end_ms if published else None
-    facts = _topic_facts(ledger, summaries)
+    facts = topic_facts(ledger, summaries)
     loaded = {summary.window for summary in published}
     counting = (summary for summary in by_end if summary.attempt is not None or summary.window not in loaded)
     losses = {summary: lost for summary in counting if (lost := _lost(ledger, summary))}
@@ -168,7 +168,7 @@ def _log_starts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[T
     return starts
 
 
-def _topic_facts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[str, TopicFacts]:
+def topic_facts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[str, TopicFacts]:
     """The topics, as they were when the newest window was pinned."""
     if not summaries:
         return {}
