@@ -93,3 +93,23 @@ def test_a_leader_that_hangs_leaves_time_to_ask_the_others_why() -> None:
         assert (idle.outcome, idle.error) == (ListOutcome.ALL_OLDER, None)
         assert hung.error is not None
         assert hung.error.name == "REQUEST_TIMED_OUT"
+
+
+def test_a_leader_that_hangs_over_why_leaves_time_to_look_again_at_what_is_contradicted() -> None:
+    """Its newest record is late enough, so that "no record" can't be true (E29)."""
+    late = offsets_are(4, timestamp=T0)
+    left = [offsets_are(-1), late]
+
+    def contradicted(asked: int) -> Answer | None:
+        if asked == T0:
+            return left.pop(0)
+        return late if asked == MAX_TIMESTAMP else None
+
+    with ScriptedCluster({"a": [0], "b": [1]}, brokers=2) as cluster:
+        cluster.brokers[0].on(ListOffsetsRequest, nothing_at_the_instant(contradicted))
+        cluster.brokers[1].on(ListOffsetsRequest, offsets_are(-1), silence)
+        client = cluster.client(timeout_s=4)
+        found, hung = client.list_offsets(client.partitions_of(["a", "b"]), INSTANT)
+        assert (found.outcome, found.offset) == (ListOutcome.FOUND, 4)
+        assert hung.error is not None
+        assert hung.error.name == "REQUEST_TIMED_OUT"
