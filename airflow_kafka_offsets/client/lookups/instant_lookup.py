@@ -68,7 +68,7 @@ async def look_up(
     async def explain(spec: OffsetSpec, listed: ListedOffsets) -> ListedOffsets:
         doubtful = contradicted(listed, extents, newest, isolation_level)
         if doubtful:
-            again = await fetch_list_offsets(session, doubtful, spec, isolation_level)
+            again = await fetch_list_offsets(session.half(), doubtful, spec, isolation_level)
             listed = ListedOffsets([*listed, *again])  # usually a record has just arrived
             starts = extents.of_keys(again.unmatched())
             read = [ReadPosition(extent.topic, extent.partition, extent.log_start_offset or 0) for extent in starts]

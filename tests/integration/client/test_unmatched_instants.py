@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk import ObjectStoragePath
 from kafka.protocol.admin import DescribeConfigsRequest
-from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -20,7 +21,7 @@ from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from tests.integration.client.error_codes.codes import UNSUPPORTED_VERSION, Code, each_of
 from tests.integration.client.pieces import A0, Pieces
 from tests.integration.client.scripted import Answer, ScriptedCluster
-from tests.integration.client.scripted_answers import configs_are, offsets_are, silence
+from tests.integration.client.scripted_answers import batches_are, configs_are, offsets_are, silence
 
 T0 = 1_795_240_800_000
 INSTANT = OffsetSpec.at(T0)
@@ -111,5 +112,23 @@ def test_a_leader_that_hangs_over_why_leaves_time_to_look_again_at_what_is_contr
         client = cluster.client(timeout_s=4)
         found, hung = client.list_offsets(client.partitions_of(["a", "b"]), INSTANT)
         assert (found.outcome, found.offset) == (ListOutcome.FOUND, 4)
+        assert hung.error is not None
+        assert hung.error.name == "REQUEST_TIMED_OUT"
+
+
+def test_a_leader_that_hangs_over_what_is_contradicted_leaves_time_to_read_the_other_logs() -> None:
+    """E29"""
+    late = offsets_are(4, timestamp=T0)
+    instants = itertools.chain([offsets_are(-1)], itertools.repeat(silence))
+    with ScriptedCluster({"a": [0], "b": [1]}, brokers=2) as cluster:
+        cluster.brokers[0].on(ListOffsetsRequest, nothing_at_the_instant({MAX_TIMESTAMP: late}.get))
+        cluster.brokers[0].on(FetchRequest, batches_are({}, end=5))
+        cluster.brokers[1].on(
+            ListOffsetsRequest,
+            nothing_at_the_instant(lambda asked: next(instants) if asked == T0 else {MAX_TIMESTAMP: late}.get(asked)),
+        )
+        client = cluster.client(timeout_s=4)
+        read, hung = client.list_offsets(client.partitions_of(["a", "b"]), INSTANT)
+        assert (read.outcome, read.error) == (ListOutcome.ALL_OLDER, None)
         assert hung.error is not None
         assert hung.error.name == "REQUEST_TIMED_OUT"
