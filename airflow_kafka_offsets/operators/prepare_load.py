@@ -81,10 +81,10 @@ class KafkaPrepareLoadOperator(BaseOperator):
     :param allow_gaps: the topics may have offsets without a record, such as transactions leave.
 
     XCom: ``{"window", "ref", "load", "conf", "application", "py_files", "packages", "arguments", "conf_args",
-    "options", "options_text", "submit"}``. ``ref`` is the reference to the window, in the revision to load.
-    ``conf_args`` holds the confs as words (``--conf``, ``name=value``), ``options`` all words before the application,
-    ``options_text`` the same as one string, and ``submit`` everything after ``spark-submit``. ``conf`` includes the
-    packages, as ``spark.jars.packages``.
+    "options_text", "submit"}``. ``ref`` is the reference to the window, in the revision to load. ``conf_args`` holds
+    the confs as words (``--conf``, ``name=value``), ``submit`` everything after ``spark-submit``, and ``options_text``
+    what of that comes before the application, as one string. ``conf`` includes the packages, as
+    ``spark.jars.packages``.
     """
 
     template_fields: Sequence[str] = (

@@ -56,7 +56,6 @@ class PreparedLoad:
         options = [*conf_args, "--py-files", ",".join(self.program.py_files)]
         forms = {
             "conf_args": conf_args,
-            "options": options,
             "options_text": shlex.join(options),
             "submit": [*options, self.program.application, *self.program.arguments],
         }

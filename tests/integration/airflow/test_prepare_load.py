@@ -102,9 +102,9 @@ class TestSubmittedByAnybody:
         assert prepared["conf_args"] == words
         assert prepared["packages"] == ["io.delta:delta-spark_2.13:4.0.0", CONNECTOR]
         assert prepared["conf"]["spark.jars.packages"] == ",".join(prepared["packages"])
-        assert prepared["options"] == [*words, "--py-files", ",".join(prepared["py_files"])]
-        assert shlex.split(prepared["options_text"]) == prepared["options"]
-        assert prepared["submit"] == [*prepared["options"], prepared["application"], *prepared["arguments"]]
+        options = [*words, "--py-files", ",".join(prepared["py_files"])]
+        assert shlex.split(prepared["options_text"]) == options
+        assert prepared["submit"] == [*options, prepared["application"], *prepared["arguments"]]
         assert prepared["arguments"] == ["--output", (tmp_path / "a folder").as_uri()]
         assert prepared["conf"]["spark.executor.memory"] == "2g"
 
