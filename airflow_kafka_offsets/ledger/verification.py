@@ -277,22 +277,20 @@ def _tiling(
 def _late(ledger: Ledger, misfit: Misfit, waiting: Sequence[WindowSummary]) -> Claim:
     """The claim about windows that cover all offsets between two published ones. It holds while they may still be
     loaded."""
-    failed = {summary for summary in waiting if has_failed(ledger, summary)}
-    nobodys = failed | {summary for summary in waiting if summary.state is WindowState.LOST}
+    states = {summary: _state_now(ledger, summary) for summary in waiting}
+    nobodys = {summary for summary in waiting if states[summary] in (WindowState.LOST, WindowState.FAILED)}
     # Name first the ones that need attention: only some are named.
     ordered = sorted(waiting, key=lambda summary: summary not in nobodys)
-    states = (f"{summary.window} ({'failed' if summary in failed else summary.state})" for summary in ordered)
+    named = shorten(f"{summary.window} ({states[summary]})" for summary in ordered)
     start, end = iso_instant(window_extent(misfit.earlier)[1]), iso_instant(window_extent(misfit.later)[0])
-    return Claim("late", None, not nobodys, f"not published yet, from {start} to {end}: {shorten(states)}")
+    return Claim("late", None, not nobodys, f"not published yet, from {start} to {end}: {named}")
 
 
-def has_failed(ledger: Ledger, summary: WindowSummary) -> bool:
-    """Whether every attempt to load a window is known to have failed, so that nobody is loading it. Lists the window
-    again: it may have been published since its summary was made."""
-    if summary.state is not WindowState.SUBMITTED:
-        return False
-    listing = ledger.window_folders.folder(summary.window, summary.revision).listing()
-    return listing.state is WindowState.SUBMITTED and not listing.unended
+def _state_now(ledger: Ledger, summary: WindowSummary) -> WindowState:
+    """A window's state. One that has failed is looked at again: it may have been published since."""
+    if summary.state is not WindowState.FAILED:
+        return summary.state
+    return ledger.window_folders.folder(summary.window, summary.revision).listing().state
 
 
 def _keep(ledger: Ledger, proved: Iterable[WindowSummary]) -> None:

@@ -160,7 +160,7 @@ class WindowFolders:
 
         :returns: False when another task has settled it meanwhile, or is loading it.
         """
-        if folder.listing().state is not WindowState.RESOLVED or not folder.take_back(why):
+        if folder.listing().state is not WindowState.PINNED or not folder.take_back(why):
             return False
         self._mark_forgotten(folder, why)
         return True

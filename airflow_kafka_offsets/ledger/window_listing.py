@@ -19,8 +19,9 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import (
 class WindowState(StrEnum):
     """The state of a window, in order of its life."""
 
-    RESOLVED = "resolved"
-    SUBMITTED = "submitted"
+    PINNED = "pinned"
+    LOADING = "loading"
+    FAILED = "failed"
     COUNTED = "counted"
     LOST = "lost"
     PUBLISHED = "published"
@@ -60,7 +61,9 @@ class WindowListing:
             return WindowState.LOST
         if self.counted:
             return WindowState.COUNTED
-        return WindowState.SUBMITTED if self.attempts else WindowState.RESOLVED
+        if not self.attempts:
+            return WindowState.PINNED
+        return WindowState.LOADING if self.unended else WindowState.FAILED
 
     @property
     def attempts(self) -> list[str]:

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 
 from airflow_kafka_offsets.errors import LedgerError, number_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.ledger.verification import tiling_of
 from airflow_kafka_offsets.ledger.window_listing import WindowState
@@ -18,7 +17,6 @@ from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.tiling import Misfit, Tiling
 from airflow_kafka_offsets.page.answer import Answer, encoded
-from airflow_kafka_offsets.page.windows_table import state_of
 from airflow_kafka_offsets.page.writers import dags_of_pipeline
 
 _DRAWN = 48
@@ -93,7 +91,7 @@ def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
         windows=len({summary.window for summary in summaries}),
         published=published[-1].window if published else None,
         proved=proved[-1] if proved else None,
-        states=dict(Counter(in_parallel(lambda summary: state_of(ledger, summary), summaries))),
+        states=dict(Counter(summary.state for summary in summaries)),
         losses=tuple(f"{number_of(lost, 'offset')} of window {summary.window}" for summary, lost in losses.items()),
         holes=tiling.holes,
         problems=tiling.problems,

@@ -13,7 +13,6 @@ from airflow_kafka_offsets.ledger.windows_at import WindowAt
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 from airflow_kafka_offsets.page.answer import Answer, encoded
 from airflow_kafka_offsets.page.window_panel import range_fields
-from airflow_kafka_offsets.page.windows_table import state_of
 from airflow_kafka_offsets.page.writers import dags_of_window
 
 Json = dict[str, Any]
@@ -48,7 +47,7 @@ def record(ledger: Ledger, query: RecordQuery) -> Answer:
         "key": None if found.key is None else _key(found.key),
         "at": None if found.at is None else iso_instant(found.at.at_ms),
         "places": [{"partition": partition} | asdict(place) for partition, place in found.places.items()],
-        "windows": [] if found.at is None else [_window(ledger, window) for window in found.at.windows],
+        "windows": [] if found.at is None else [_window(window) for window in found.at.windows],
         "nowhere": None if found.at is None else found.at.nowhere,
     }
     return Answer(encoded(shown), frozenset().union(*(_dags(ledger, window) for window in found.windows())))
@@ -75,9 +74,9 @@ def _key(key: KeyPartitions) -> Json:
     }
 
 
-def _window(ledger: Ledger, window: WindowAt) -> Json:
+def _window(window: WindowAt) -> Json:
     return asdict(window.place) | {
-        "state": state_of(ledger, window.summary),
+        "state": window.summary.state,
         "remarks": window.remarks,
         "ranges": [range_fields(each) for each in window.ranges],
     }

@@ -19,7 +19,6 @@ from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Boundary, OffsetSnapshot
-from airflow_kafka_offsets.page.windows_table import state_of
 
 Json = dict[str, Any]
 _Boundaries = Mapping[TopicPartition, Boundary]
@@ -72,24 +71,23 @@ def timeline(
         "spread_over": len(numbers[-of:]),
         "lag": _lag(ledger, summaries, found[last], parts[last]),
         "points": sorted(points, key=lambda point: point["resolved_at_ms"]),
-        "windows": _bands(ledger, shown, parts),
+        "windows": _bands(shown, parts),
     }
 
 
-def _bands(ledger: Ledger, shown: Sequence[WindowSummary], parts: _Parts) -> list[Json]:
+def _bands(shown: Sequence[WindowSummary], parts: _Parts) -> list[Json]:
     """The windows, as bands of the chart.
 
     Windows whose snapshots weren't read have no offsets. They are merged if they meet in time and are in the same
     state, because there may be a hundred thousand of them; ``window`` is then the name of the last.
     """
     bands: list[Json] = []
-    states = in_parallel(lambda summary: state_of(ledger, summary), shown)
-    for each, state in zip(shown, states, strict=True):
+    for each in shown:
         start_offset, end_offset = _sum_at(parts.get(each.start_snapshot)), _sum_at(parts.get(each.end_snapshot))
         known = start_offset is not None and end_offset is not None
         band = {
             "window": each.window,
-            "state": state,
+            "state": each.state,
             "start_ms": each.start_ms,
             "end_ms": each.end_ms,
             "start_offset": start_offset if known else None,

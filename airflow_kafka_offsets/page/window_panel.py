@@ -18,7 +18,7 @@ from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
 from airflow_kafka_offsets.page.answer import Answer, encoded
-from airflow_kafka_offsets.page.windows_table import rows_by_partition, state_of
+from airflow_kafka_offsets.page.windows_table import rows_by_partition
 from airflow_kafka_offsets.page.writers import dags_of_window
 
 Json = dict[str, Any]
@@ -80,7 +80,7 @@ def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, coun
     return {
         "revision": folder.revision,
         "counts": counting is not None and counting.revision == folder.revision,
-        "state": state_of(ledger, summary),
+        "state": summary.state,
         "manifest": pinned.uri,
         "sha256": pinned.sha256,
         "isolation_level": str(manifest.isolation_level),

@@ -13,7 +13,7 @@ from typing import Any
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
-from airflow_kafka_offsets.ledger.verification import has_failed, tiling_of
+from airflow_kafka_offsets.ledger.verification import tiling_of
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -71,16 +71,6 @@ def _neighbours(earlier: Sequence[WindowSummary], shown: Sequence[WindowSummary]
     return [summary for summary in earlier if summary is furthest or summary.end_ms > since_ms]
 
 
-def state_of(ledger: Ledger, summary: WindowSummary) -> str:
-    """A window's state in the ledger. "Submitted" is split into "loading" (may be running) and "failed" (all attempts
-    are known to have failed)."""
-    if summary.state is WindowState.RESOLVED:
-        return "pinned"
-    if summary.state is not WindowState.SUBMITTED:
-        return str(summary.state)
-    return "failed" if has_failed(ledger, summary) else "loading"
-
-
 def _window(
     ledger: Ledger, summary: WindowSummary, ranges: Iterable[OffsetRange], places: Mapping[TopicPartition, int]
 ) -> Json:
@@ -93,7 +83,7 @@ def _window(
         "kind": "window",
         "window": summary.window,
         "revision": summary.revision,
-        "state": state_of(ledger, summary),
+        "state": summary.state,
         "start": iso_instant(summary.start_ms),
         "end": iso_instant(summary.end_ms),
         "offsets": [by_place[place].span if place in by_place else None for place in range(len(places))],

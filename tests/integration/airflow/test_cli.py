@@ -252,8 +252,8 @@ class TestLedger:
     def test_list_shows_windows_in_order_with_state_and_totals(self, run: Run, windows: list[dict[str, Any]]) -> None:
         rows = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
         assert [(row["window"], row["state"], row["offsets"], row["rows"]) for row in rows] == [
-            (windows[0]["window"], "resolved", 9, None),
-            (windows[1]["window"], "resolved", 0, None),
+            (windows[0]["window"], "pinned", 9, None),
+            (windows[1]["window"], "pinned", 0, None),
         ]
 
     def test_show_names_ranges_and_evidence(self, run: Run, windows: list[dict[str, Any]]) -> None:

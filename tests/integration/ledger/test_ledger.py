@@ -278,7 +278,7 @@ class TestWindows:
         assert again == pinned
         assert pinned.uri.endswith(f"windows/202611/{manifest.window}/manifest.json")
         assert "@" not in pinned.uri  # Spark knows no Airflow connections
-        assert ledger.window_folders.newest(manifest.window).listing().state is WindowState.RESOLVED
+        assert ledger.window_folders.newest(manifest.window).listing().state is WindowState.PINNED
 
     def test_a_manifest_changed_after_it_was_hashed_is_refused(self, ledger: Ledger, pinned, path: PathOf) -> None:  # type: ignore[no-untyped-def]
         file = path("loads") / "windows" / "202611" / pinned.manifest.window / "manifest.json"
@@ -294,7 +294,7 @@ class TestWindows:
     def test_its_state_is_which_files_exist(self, ledger: Ledger, pinned) -> None:  # type: ignore[no-untyped-def]
         folder = ledger.window_folders.newest(pinned.manifest.window)
         folder.record_attempt("a-1", {})
-        assert folder.listing().state is WindowState.SUBMITTED
+        assert folder.listing().state is WindowState.LOADING
         assert folder.listing().attempts == ["a-1"]
         with pytest.raises(LedgerConflictError, match="name of its own"):
             folder.record_attempt("a-1", {"again": True})
@@ -302,7 +302,7 @@ class TestWindows:
         folder.record_result(result)
         assert folder.listing().state is WindowState.COUNTED
         folder.record_failure(result.attempt, FailureNote("UnprovenError", "no"))
-        assert folder.listing().state is WindowState.SUBMITTED, "nothing waits for publish"
+        assert folder.listing().state is WindowState.FAILED, "nothing waits for publish"
         publish_result(ledger, pinned, run_result(pinned.manifest, tallies(pinned.manifest), attempt="a-2"))
         assert folder.listing().state is WindowState.PUBLISHED
         folder.record_verified("a-2", Verdict((), (), 0))

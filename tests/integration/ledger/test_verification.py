@@ -68,7 +68,7 @@ class TestVerify:
         claims = verify(ledger)
         assert all(each.holds for each in claims)
         assert [each.found for each in claims[:2]] == ["read = written = log, 10 rows"] * 2
-        assert [each.found for each in claims[3:5]] == ["resolved", "counted"]
+        assert [each.found for each in claims[3:5]] == ["pinned", "counted"]
         assert claims[-1].found == "3 published windows tile, 30 offsets; 2 windows not published, 1 of them counted"
 
     def test_one_is_singular(self, local: Ledger) -> None:

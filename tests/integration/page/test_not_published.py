@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from starlette.testclient import TestClient
 
+from airflow_kafka_offsets.ledger import verification
 from airflow_kafka_offsets.ledger.pinning import pin_window
-from airflow_kafka_offsets.ledger.verification import has_failed, verify
+from airflow_kafka_offsets.ledger.verification import tiling_of, verify
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
+from airflow_kafka_offsets.offsets.windows.tiling import Tiling
 from airflow_kafka_offsets.page.app import make_app
 from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish, resolve, window
 from tests.integration.page.conftest import As, MakePipeline
@@ -36,7 +39,7 @@ class TestNotPublished:
         assert [(claim.claim, claim.holds) for claim in claims] == [("tiling", True), ("late", True)]
         assert claims[1].found == (
             "not published yet, from 2026-11-21T07:00:00.000Z to 2026-11-21T09:00:00.000Z: "
-            f"{window(1)} (resolved), {window(2)} (submitted)"
+            f"{window(1)} (pinned), {window(2)} (loading)"
         )
         assert [each["state"] for each in answer["entries"]] == ["verified", "pinned", "loading", "verified"][-most:]
         assert answer["overview"]["holes"] == []
@@ -86,7 +89,7 @@ class TestNotPublished:
         claims = {claim.claim: claim for claim in verify(late)}
         entries = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/late").json()["entries"]
         assert "hole" not in claims
-        assert (claims["late"].holds, claims["late"].found[-len(window(0)) - 11 :]) == (True, f"{window(0)} (resolved)")
+        assert (claims["late"].holds, claims["late"].found[-len(window(0)) - 9 :]) == (True, f"{window(0)} (pinned)")
         assert "but for what isn't published yet in 1 place" in claims["tiling"].found
         assert [each["kind"] for each in entries] == ["window"] * 3
 
@@ -103,7 +106,7 @@ class TestNotPublished:
         late.window_folders.of(empty).record_failure("a-1", FailureNote("ProofError", "why"))
         load(late, 2)
         (claim,) = [claim for claim in verify(late) if claim.claim == "late"]
-        assert (claim.holds, claim.found.partition(": ")[2]) == (True, f"{window(1)} (resolved)")
+        assert (claim.holds, claim.found.partition(": ")[2]) == (True, f"{window(1)} (pinned)")
 
     @pytest.mark.parametrize("most", [100, 1])
     def test_the_window_that_ends_last_is_the_neighbour_of_what_is_shown(
@@ -149,13 +152,23 @@ class TestNotPublished:
         row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/kept").json()["overview"]
         assert (row["lost_offsets"], row["losses"]) == (0, [])
 
-    def test_a_window_that_was_published_meanwhile_has_not_failed(self, make_pipeline: MakePipeline) -> None:
+    def test_a_window_that_is_published_while_the_ledger_is_verified_has_not_failed(
+        self, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         quick = make_pipeline("quick")
-        pinned = resolve(quick, 0)
-        quick.window_folders.of(pinned).record_attempt("a-1", {"airflow": {"dag_id": "loads"}})
-        (before,) = quick.summaries()
-        publish(quick, pinned)
-        assert not has_failed(quick, before)
+        load(quick, 0)
+        pinned = resolve(quick, 1)
+        quick.window_folders.of(pinned).record_attempt("a-1", {})
+        quick.window_folders.of(pinned).record_failure("a-1", FailureNote("ProofError", "why"))
+        load(quick, 2)
+
+        def published_first(*arguments: Any) -> Tiling:
+            publish(quick, pinned)
+            return tiling_of(*arguments)
+
+        monkeypatch.setattr(verification, "tiling_of", published_first)
+        (claim,) = [claim for claim in verification.verify(quick) if claim.claim == "late"]
+        assert (claim.holds, claim.found.partition(f"{window(1)} ")[2]) == (True, "(published)")
 
     def test_an_overlap_is_shown_in_both_windows(self, log_in: As, make_pipeline: MakePipeline) -> None:
         twice = make_pipeline("twice")

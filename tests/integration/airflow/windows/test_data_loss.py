@@ -223,7 +223,7 @@ class TestWhileSparkReads:
         with pytest.raises(Exception, match="spark-submit ended with status 1") as failed:
             load(window).execute(context)
         assert not isinstance(failed.value, AirflowFailException)
-        assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.SUBMITTED
+        assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.FAILED
         in_sparks_place(COUNT)
         load(window).execute(context)
         assert ledger.pinned(window["window"]).sha256 == window["sha256"]

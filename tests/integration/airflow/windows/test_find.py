@@ -171,7 +171,7 @@ class TestByTime:
         assert (row["window"], row["found"], row["state"]) == (
             windows[1]["window"],
             "pinned, not published",
-            "resolved",
+            "pinned",
         )
         (row,) = find(name, "--key", "a", "--at", at(2.5 * HOUR_S))[1]
         assert row["partition"] == find(name, "--key", "a")[1][0]["partition"]
