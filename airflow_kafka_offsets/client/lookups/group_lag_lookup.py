@@ -176,9 +176,10 @@ async def _ends(
     isolation_level: IsolationLevel,
     both_ends: bool,
 ) -> LogExtents:
-    """Where logs start and end. If a commit is past the last stable offset, the high watermark is asked for too."""
+    """Where logs start and end. If a commit is past the last stable offset, the high watermark is asked for too. Leaves
+    time for the round that may follow."""
     levels = BOTH_ENDS if both_ends else (isolation_level,)
-    extents = await fetch_extents(session, partitions, levels)
+    extents = await fetch_extents(session.half(), partitions, levels)
     if _HIGH_WATERMARK in levels:
         return extents
     past = {
@@ -189,7 +190,7 @@ async def _ends(
     }
     if not past:
         return extents
-    found = await fetch_list_offsets(session, past, OffsetSpec.LATEST, _HIGH_WATERMARK)
+    found = await fetch_list_offsets(session.half(), past, OffsetSpec.LATEST, _HIGH_WATERMARK)
     complete = (
         LogExtent(*key, error=end.error or left_out("the leader"))
         if end.offset is None
