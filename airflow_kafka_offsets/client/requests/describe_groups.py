@@ -163,7 +163,8 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
         doubted.add(found.group)
         return undescribed(found.group, _JUST_TAKEN_OVER)
 
-    found = await FanOut(session, session.coordinators, ask, lambda group: group.error, undescribed).run(groups)
+    first = session.half()  # groups that come back unknown take another round
+    found = await FanOut(first, session.coordinators, ask, lambda group: group.error, undescribed).run(groups)
     unknown = [group.group for group in found.values() if group.no_such_group]
     if unknown:
         found |= await look_up_listed(session, unknown)
