@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.arguments import as_milliseconds, as_names
+from airflow_kafka_offsets.compat.airflow_versions import needs_airflow
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.new_data import NewData
@@ -48,6 +49,9 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
     :param isolation_level: which records count.
     :param poll_interval_s: seconds between polls.
     """
+
+    asset_state_store: Any = None
+    """The asset's state; set by Airflow 3.3 and later."""
 
     def __init__(
         self,
@@ -87,6 +91,8 @@ class KafkaEdgeTrigger(KafkaPollTrigger):
 
         :param read: makes the value of the JSON that was kept.
         """
+        if "asset_state_store" not in vars(self):
+            self.log.warning("%s", needs_airflow("Keeping a watcher's state", "3.3", "a restart makes it start over."))
         while self.asset_state_store is not None:
             try:
                 kept = await self.asset_state_store.aget(self._key)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NoReturn
 
 import pytest
 from airflow.triggers.base import TriggerEvent
+from structlog.testing import capture_logs
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
@@ -152,7 +153,7 @@ class TestWaits:
         async def work() -> None:
             async with joined_poll("kafka_default") as shared:
                 with shared.joined(ONE, INTERVAL_S) as heard:
-                    with pytest.raises(TypeError, match="unhashable"), shared.joined(Named([]), INTERVAL_S):  # type: ignore[arg-type]
+                    with pytest.raises(TypeError, match="unhashable"), shared.joined(Named([]), INTERVAL_S):
                         await asyncio.sleep(3 * INTERVAL_S)
                     while not heard.empty():
                         heard.get_nowait()
@@ -241,13 +242,27 @@ class TestTriggers:
         self, cluster: Cluster, watcher: KafkaEdgeTrigger, left: Any
     ) -> None:
         """If it ended, Airflow would start it again, and again."""
-        watcher.asset_state_store = StoreOf(left)  # type: ignore[assignment]  # as much of it as a watcher uses
+        watcher.asset_state_store = StoreOf(left)
         cluster.default = Progress(True, "", {}, ends=FixedOffsets("the log ends"))
 
         async def work() -> TriggerEvent:
             return await asyncio.wait_for(anext(watcher.run()), 5)
 
         asyncio.run(work())
+
+    def test_a_watcher_watches_where_airflow_keeps_no_state_of_assets(self, cluster: Cluster) -> None:
+        """Airflow 3.1 and 3.2: its triggers don't have the attribute."""
+        watched = GroupsCaughtUp(("g",), max_lag=0, unknown_group="wait")
+        cluster.says[watched] = [BEHIND, DONE]
+        watcher = KafkaLagZeroTrigger(groups="g", poll_interval_s=INTERVAL_S)
+        vars(watcher).pop("asset_state_store", None)
+
+        async def work() -> TriggerEvent:
+            return await asyncio.wait_for(anext(watcher.run()), 5)
+
+        with capture_logs() as said:
+            assert asyncio.run(work()).payload == DONE.result
+        assert any("needs Airflow 3.3" in str(line) for line in said), said
 
     def test_what_nobody_expected_ends_a_watcher_and_not_the_poll(self, cluster: Cluster) -> None:
         """Airflow starts it again then. It read its state while the poll went on without it."""
