@@ -8,10 +8,11 @@ from __future__ import annotations
 import base64
 import json
 import math
+import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -156,7 +157,8 @@ def _call(settings: OAuthSettings) -> OAuthToken:
     try:
         found = settings.token_function(settings.config)
     except Exception as error:  # whatever a user's own code raises
-        raise AuthenticationError(f"oauth_cb {name} gave no token: {type(error).__name__}: {error}") from error
+        kind = ClusterUnreachableError if any(map(_is_of_network, _chain(error))) else AuthenticationError
+        raise kind(f"oauth_cb {name} gave no token: {type(error).__name__}: {error}") from error
     try:
         text, expires_at, *more = found
         return _token(str(text), now, float(expires_at), dict(more[1] if len(more) > 1 else {}))
@@ -165,6 +167,18 @@ def _call(settings: OAuthSettings) -> OAuthToken:
             f"oauth_cb {name} returned an invalid {type(found).__name__}. It must return (token, expiry in Unix "
             "seconds), optionally followed by a principal and a dictionary of extensions."
         ) from None
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and those that it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _is_of_network(error: BaseException) -> bool:
+    """Whether nobody has answered. HTTP libraries raise errors of their own from these."""
+    return isinstance(error, ConnectionError | TimeoutError | socket.gaierror)
 
 
 def _token(text: str, now: float, expires_at: float, extensions: Mapping[str, str]) -> OAuthToken:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Semaphore, Thread
 from threading import enumerate as threads
 from typing import Any
+from urllib.request import urlopen
 
+import httpx
 import pytest
+import requests
 
 from airflow_kafka_offsets.client.connection import oauth_tokens
 from airflow_kafka_offsets.client.connection.deadline import Deadline
@@ -279,6 +282,19 @@ class TestFromAFunction:
 
         with pytest.raises(AuthenticationError, match=r"oauth_cb .*give gave no token: KeyError: 'region'"):
             TokenSource(OAuthSettings(give)).token()
+
+    @pytest.mark.parametrize("get", [httpx.get, requests.get, urlopen], ids=["httpx", "requests", "urllib"])
+    def test_one_that_reaches_nobody_may_do_better_later(self, get: Callable[[str], Any]) -> None:
+        """An error that isn't transient ends a task for good, without a retry."""
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{nobody.getsockname()[1]}/token"
+            with pytest.raises(ClusterUnreachableError, match=r"oauth_cb .* gave no token: \w+: .*refused"):
+                TokenSource(OAuthSettings(lambda _: get(url))).token()
+
+    def test_one_that_is_refused_by_somebody_is_not_called_again(self, server: TokenServer) -> None:
+        with pytest.raises(AuthenticationError, match=r"gave no token: HTTPError: 4\d\d Client Error"):
+            TokenSource(OAuthSettings(lambda _: requests.post(server.endpoint).raise_for_status())).token()  # type: ignore[arg-type, return-value]
 
     @pytest.mark.parametrize("found", [None, "token", ("token",), ("token", "soon"), ("token", math.nan)])
     def test_one_that_returns_something_else_is_named(self, found: Any) -> None:
