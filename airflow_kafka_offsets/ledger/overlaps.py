@@ -8,7 +8,7 @@ snapshots of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, takewhile
 
@@ -34,7 +34,7 @@ class Overlap:
     :param window: its name.
     :param state: its state.
     :param loading: the attempt that may be loading it, in words; None when there is none.
-    :param settled: False while a task is pinning it, or after a task died doing so.
+    :param settled: False while a task is pinning it, or its next revision, or after a task died doing so.
     :param shared: the offsets that both windows have.
     :param apart: whether they don't overlap in time: an instant between them was resolved again, for one of them alone.
     """
@@ -65,14 +65,20 @@ class Look:
         :param manifest: the given window's manifest.
         :param revising: windows that are being resolved again together with it: their old boundaries aren't compared.
         """
-        return self._overlap_in_time(manifest) or self._overlap_beside(manifest, revising)
+        return self._overlap_in_time(manifest) or self._overlap_beside(manifest, dict.fromkeys(revising, 0))
 
-    def overlap_of(self, folder: WindowFolder) -> Overlap | None:
+    def overlap_of(self, folder: WindowFolder, revised: Collection[str] = ()) -> Overlap | None:
         """A window that shares offsets with a pinned one; None when there is none. No manifest is read if the chain of
-        snapshots rules that out."""
+        snapshots rules that out.
+
+        :param revised: windows that were pinned again together with it: only their newest revisions are compared.
+        """
         possible = self._possible(folder.id) or any(self._beside(folder.id))
         pinned = folder.pinned() if possible else None
-        return None if pinned is None else self.overlap(pinned.manifest)
+        if pinned is None:
+            return None
+        manifest = pinned.manifest
+        return self._overlap_in_time(manifest) or self._overlap_beside(manifest, dict.fromkeys(revised, 1))
 
     def _overlap_in_time(self, manifest: Manifest) -> Overlap | None:
         possible = self._possible(manifest.window)
@@ -106,20 +112,34 @@ class Look:
             if other != window and not self._surely_before(other, window) and not self._surely_before(window, other)
         ]
 
-    def _overlap_beside(self, manifest: Manifest, revising: Collection[str]) -> Overlap | None:
+    def _overlap_beside(self, manifest: Manifest, most: Mapping[str, int]) -> Overlap | None:
+        """
+        :param most: how many revisions are compared at most, newest first, of some of the windows.
+        """
         for windows in self._beside(manifest.window):
             for window in windows:
-                # Its newest revision alone: what it had before goes away when that is loaded.
-                folder = self._folders.newest(window, self._index.live[window])
-                pinned = None if window in revising else folder.pinned()
-                if pinned is None:
-                    continue
-                found = _overlap(manifest, folder, pinned)
-                if found is not None:
-                    return replace(found, apart=True)
-                if _has_all_partitions(pinned.manifest, manifest):
+                standing = list(islice(self._standing(window), most.get(window)))
+                for folder, pinned in standing:
+                    found = _overlap(manifest, folder, pinned)
+                    if found is not None:
+                        return replace(found, apart=True)
+                if standing and all(_has_all_partitions(pinned.manifest, manifest) for _, pinned in standing):
                     break  # those behind it are behind its offsets
         return None
+
+    def _standing(self, window: str) -> Iterator[tuple[WindowFolder, PinnedManifest]]:
+        """The newest revision of a window. Until it is settled it may be taken back, so what the window had before
+        follows, also as not settled, back to the newest that is. What it had before that goes away once that is
+        loaded."""
+        being_pinned = False
+        for number in reversed(self._index.live[window]):
+            folder = self._folders.folder(window, number)
+            pinned = folder.pinned()
+            if pinned is not None:
+                being_pinned = being_pinned or not pinned.settled
+                yield folder, replace(pinned, settled=not being_pinned)
+                if pinned.settled:
+                    return
 
     def _beside(self, window: str) -> tuple[list[str], list[str]]:
         """The windows after a given one and those before it, nearest first, that start or end at instants which were
@@ -143,8 +163,9 @@ class Look:
         return end_ms <= start_ms and self._unchained.isdisjoint((end_ms, start_ms))
 
     def _current(self, window: str) -> list[tuple[WindowFolder, PinnedManifest]]:
-        found = self._folders.current_of(window, self._index.live[window])
-        return [(folder, pinned) for folder in found if (pinned := folder.pinned()) is not None]
+        *published, _ = self._folders.current_of(window, self._index.live[window])
+        found = [(folder, pinned) for folder in published if (pinned := folder.pinned()) is not None]
+        return [*self._standing(window), *found]
 
 
 def _end_ms(window: str) -> int:

@@ -148,7 +148,7 @@ class Pinning:
         look = Look(self._ledger) if self._unsettled and self._on_overlap == "fail" else None
         for key, sha256 in self._unsettled.items():
             folder = self._folders.folder(*key)
-            yield folder, sha256, None if look is None else look.overlap_of(folder)
+            yield folder, sha256, None if look is None else look.overlap_of(folder, self.revising)
 
     def _manifest(
         self,

@@ -58,6 +58,26 @@ class TestResolvedAgain:
         pin_window(local, start, middle)
         assert all(each.holds for each in verify(local))
 
+    def test_what_one_had_before_counts_until_what_it_gets_is_settled(self, local: Ledger, three: list[str]) -> None:
+        """The task that resolved it again has died, or is about to settle it: so a retry may succeed."""
+        start, middle, end, _ = self.resolve_again(local, three, 1000, 1070, 1120, 1180)
+        assert Pinning(local, "fail").pin(middle, end).manifest.revision == 2
+        with pytest.raises(WindowOverlapError, match="10 of its offsets") as refused:
+            Pinning(local, "fail").pin(start, middle)
+        assert refused.value.retriable
+        pin_window(local, middle, end)
+        pin_window(local, start, middle)
+        assert [each.revision for each in windows_of(local)] == [2, 2, 1]
+
+    def test_so_it_does_for_one_that_overlaps_it_in_time(self, local: Ledger) -> None:
+        only = pin_window(local, *at(local, 60, 120)).manifest.window
+        forget_instants(local, [only])
+        fresh = [snapshot({0: 1040 + minute}, at_ms=T0 + minute * 60_000, resolved_at_ms=LATER) for minute in (60, 120)]
+        assert Pinning(local, "fail").pin(*local.snapshots.append(fresh, revising=[only])).manifest.revision == 2
+        with pytest.raises(WindowOverlapError, match="40 of its offsets") as refused:
+            Pinning(local, "fail").pin(*at(local, 30, 90))
+        assert refused.value.retriable
+
     def test_all_together_count_afterwards_or_none_does(self, local: Ledger, three: list[str]) -> None:
         """Another task's window has offsets of the last one."""
         stored = self.resolve_again(local, three[:2], 1000, 1070, 1120)
