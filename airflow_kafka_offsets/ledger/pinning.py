@@ -186,9 +186,11 @@ class Pinning:
         )
 
     def _way_on(self, *windows: str) -> str:
+        known = [window for window in sorted(windows) if self._folders.live_numbers(window)]
         return (
-            "An instant between the two was resolved again, for one of them alone. Resolve both again: kafka-offsets "
-            f"ledger re-resolve {self._ledger.pipeline} {' '.join(sorted(windows))}."
+            "An instant between the two was resolved again, for one of them alone. Resolve "
+            f"{'both' if len(known) > 1 else 'the pinned one'} again: kafka-offsets ledger re-resolve "
+            f"{self._ledger.pipeline} {' '.join(known)}."
         )
 
     def _ways(self, overlap: Overlap) -> str:

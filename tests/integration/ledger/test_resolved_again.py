@@ -78,6 +78,14 @@ class TestResolvedAgain:
             Pinning(local, "fail").pin(*at(local, 30, 90))
         assert refused.value.retriable
 
+    def test_the_command_names_none_that_the_ledger_lacks(self, local: Ledger) -> None:
+        """Or it would refuse them all. The task that resolved the later one again has died before it was pinned."""
+        later = pin_window(local, *at(local, 60, 120)).manifest.window
+        forget_instants(local, [later])
+        local.snapshots.append([snapshot({0: 1070}, at_ms=T0 + HOUR_MS, resolved_at_ms=LATER)], revising=[later])
+        with pytest.raises(WindowOverlapError, match=f"again: kafka-offsets ledger re-resolve loads {later}\\."):
+            pin_window(local, *at(local, 0, 60))
+
     def test_all_together_count_afterwards_or_none_does(self, local: Ledger, three: list[str]) -> None:
         """Another task's window has offsets of the last one."""
         stored = self.resolve_again(local, three[:2], 1000, 1070, 1120)
