@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -21,7 +21,7 @@ from airflow_kafka_offsets.submission.spark_program import SparkProgram
 
 DEPLOY_MODE = "spark.submit.deployMode"
 _MODE_VARIABLE = "DEPLOY_MODE"
-_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t\f]*")
+_ENDS_OPEN = re.compile(r"(?<!\\)(?:\\\\)*\\$")
 _CONF = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*(.*)")
 _ESCAPED, _CONTROLS = re.compile(r"\\(.)"), {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -76,9 +76,22 @@ def not_given(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str
 def confs_in(properties: str) -> dict[str, str]:
     """The confs in the text of a ``spark-defaults.conf``, which Spark reads as ``java.util.Properties``: on each line a
     name and a value, separated by blanks, ``=`` or ``:``. A backslash continues a line, or escapes a character."""
-    lines = (line.strip() for line in _CONTINUED.sub(r"\1", properties).splitlines())
-    pairs = (_CONF.fullmatch(line) for line in lines if line and line[0] not in "#!")
+    pairs = (_CONF.fullmatch(line.strip()) for line in _lines(properties))
     return {_unescaped(pair[1]): _unescaped(pair[2]) for pair in pairs if pair is not None and pair[2]}
+
+
+def _lines(properties: str) -> Iterator[str]:
+    """The lines with what continues them, without comments, which nothing continues."""
+    begun = ""
+    for line in map(str.lstrip, properties.splitlines()):
+        if begun or not line.startswith(("#", "!")):
+            begun += line
+            if _ENDS_OPEN.search(line):
+                begun = begun[:-1]
+            else:
+                yield begun
+                begun = ""
+    yield begun
 
 
 def _unescaped(text: str) -> str:

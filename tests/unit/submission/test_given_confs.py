@@ -61,3 +61,5 @@ def test_a_properties_file_is_read_as_spark_submit_reads_it() -> None:
     text = "spark.a -Xss4m \\\n    -Dfoo=bar\nspark.b:2\nspark\\:c = C\\:\\\\d\nspark.d 4\\\\\nspark.e 5"
     found = {"spark.a": "-Xss4m -Dfoo=bar", "spark.b": "2", "spark:c": "C:\\d", "spark.d": "4\\", "spark.e": "5"}
     assert confs_in(text) == found
+    text = "# spark.a -Xss4m \\\nspark.b 2\nspark.c 3 \\\n  # 4\n"  # a comment isn't continued
+    assert confs_in(text) == {"spark.b": "2", "spark.c": "3 # 4"}
