@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 from typing import TypeVar
 
 from airflow_kafka_offsets.errors import InstantForgottenError, WindowOverlapError, shorten
@@ -132,16 +133,17 @@ class Pinning:
             if overlap is not None and not folder.is_settled:
                 raise self._error(folder.id, overlap)
         # From the first one that is settled there is no way back: whoever comes next settles the others.
-        self._unsettled.clear()
+        self.revising = ()
         for folder, sha256, _ in seen:
             if not folder.settle(sha256):
                 raise taken_back(folder)
 
     def take_back(self, why: str) -> None:
-        """Take back the windows that aren't settled."""
-        for key in self._unsettled:
-            self._folders.take_back(self._folders.folder(*key), why)
-        self._unsettled.clear()
+        """Take back what isn't settled of the windows that it resolves again, also what an earlier try has left: or it
+        would keep their instants from getting back the offsets that count."""
+        for folder in chain.from_iterable(map(self._folders.live, self.revising)):
+            if not folder.is_settled:
+                self._folders.take_back(folder, why)
 
     def _look_again(self) -> Iterator[tuple[WindowFolder, str, Overlap | None]]:
         """The windows to settle, with their hashes, and windows that share offsets with them."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets.errors import WindowOverlapError
+from airflow_kafka_offsets.errors import DataLossError, WindowOverlapError
 from airflow_kafka_offsets.ledger.forgetting import forget_instants
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import Pinning, pin_together, pin_window
@@ -96,9 +96,16 @@ class TestResolvedAgain:
                 pinning.pin(*each)
             pin_window(local, *crossing, on_overlap="allow")
 
+        def refuse(_: Pinning) -> None:
+            raise DataLossError("records are gone")
+
         with pytest.raises(WindowOverlapError, match="10 of its offsets"):
             pin_together(local, "fail", three[:2], pin)
         assert [each.revision for each in windows_of(local) if each.id in three] == [1, 1, 1]
+        Pinning(local, "allow").pin(*stored[:2])  # its task has died
+        with pytest.raises(DataLossError):
+            pin_together(local, "fail", three[:2], refuse)
+        assert [each.revision for each in windows_of(local) if each.id in three] == [1, 1, 1]
         pin_together(local, "allow", three[:2], pin)
-        assert [each.revision for each in windows_of(local) if each.id in three] == [3, 3, 1]
+        assert [each.revision for each in windows_of(local) if each.id in three] == [4, 3, 1]
         assert all(each.is_settled for each in windows_of(local))
