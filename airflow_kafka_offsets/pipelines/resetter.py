@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.errors import (
     CommitRefusedError,
     ConfigurationError,
@@ -118,8 +119,8 @@ class Resetter:
 
     def _ids_of(self, topics: Collection[str]) -> dict[str, str]:
         """The topics' ids; topics that are gone, or whose brokers don't support topic ids, are left out."""
-        found = self._client.topics(sorted(topics))
-        return {topic.topic: topic.topic_id for topic in found if topic.error is None and topic.topic_id is not None}
+        found = TopicsMetadata(topic for topic in self._client.topics(sorted(topics)) if not topic.is_unknown)
+        return {topic.topic: topic.topic_id for topic in found.raise_for_errors() if topic.topic_id is not None}
 
     def _partitions(self, destination: Destination) -> list[TopicPartition]:
         if self._topics is not None or destination.snapshot is not None:

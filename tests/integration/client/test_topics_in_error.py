@@ -21,6 +21,7 @@ from airflow_kafka_offsets.offsets.groups.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
 from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from tests.integration.client.error_codes.codes import Code, each_of
 from tests.integration.client.pieces import A0, B0, Pieces
@@ -297,3 +298,18 @@ class TestAllGroups:
         one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"__consumer_offsets": code.code}))
         one.broker.on(ListGroupsRequest, groups_are_listed("g"))
         assert one.client.all_groups() == ["g"]
+
+
+class TestReset:
+    def test_a_topic_whose_id_is_unknown_just_now_is_not_written_by_its_name(self, one: Pieces) -> None:
+        """Brokers check ids: without one, commits would go to a topic that was made anew since the plan."""
+        group_of(one, {A0: 3, B0: 3})
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 5}), one.cluster.metadata)
+        with pytest.raises(OffsetsError, match="LEADER_NOT_AVAILABLE"):
+            Resetter(one.client, "g").plan(Destination(shift_by=-1))
+
+    def test_the_commits_on_a_topic_that_is_gone_can_be_deleted(self, one: Pieces) -> None:
+        """E25"""
+        group_of(one, {A0: 3, B0: 3})
+        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 3}))
+        assert Resetter(one.client, "g").plan(Destination(nothing=True)).deletions() == [A0, B0]
