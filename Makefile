@@ -36,7 +36,7 @@ lint: setup ## lint, format, types, layers
 	@$(BIN)/lint-imports
 
 check: lint ## lint and the unit tests
-	@$(BIN)/python -m pytest -q tests/unit
+	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder tests/unit
 
 test: lint $(ARCHIVE) ## lint and every test, on real services too
 	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder tests
