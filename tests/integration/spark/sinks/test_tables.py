@@ -26,13 +26,12 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.pipelines.publisher import publish_next
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, IcebergSink, Sink, read_published
 from airflow_kafka_offsets.spark.session.files import HadoopFiles
-from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
 from airflow_kafka_offsets.spark.window.proved_write import begin
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import count, load_rows
-from tests.integration.spark.sinks.conftest import EXPECTED, OTHER, attempt_of, publish, write_shown
+from tests.integration.spark.sinks.conftest import EXPECTED, attempt_of, publish, write_shown
 from tests.integration.spark.sinks.faults import held_up, interrupted, wait_for
 from tests.integration.spark.test_pinned_window import offsets
 from tests.integration.spark.test_strict_time import window_of
@@ -302,24 +301,18 @@ class TestColumns:
             changed.write(changed.read().withColumn("timestampType", F.lit("text")), table_sink)
 
 
-class TestOwner:
-    def test_a_table_that_the_user_has_made_becomes_the_ledgers_that_loads_it_first(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
+class TestCreation:
+    def test_a_table_that_delta_has_only_begun_to_make_is_none_yet(
+        self, open_window: OpenWindow, manifest: Manifest, tmp_path: Path
     ) -> None:
-        manifest = manifest_of([(flights, 0, 0, 9)])
-        rows = open_window(manifest).read()
-        made = (
-            rows.limit(0)
-            .withColumn("window", F.lit(""))
-            .writeTo(sql_name(table_sink.kind, table_sink.table))
-            .using(table_sink.kind)
-        )
-        made.partitionedBy(F.col("window")).create()
-        table_sink.write(rows, attempt_of(manifest))
+        """A driver was killed between the log's folder and its first commit."""
+        table = tmp_path / "begun"
+        (table / "_delta_log").mkdir(parents=True)
 
-        with pytest.raises(LedgerConflictError, match=rf"is a table of ledger {manifest.ledger_id}"):
-            table_sink.write(rows, attempt_of(manifest, ledger_id=OTHER))
+        assert publish(open_window(manifest), DeltaSink(str(table))) == "try-1"
 
+
+class TestRefusals:
     def test_an_iceberg_table_that_is_not_partitioned_by_the_window_is_no_race(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, make_sink: MakeSink
     ) -> None:
@@ -335,48 +328,6 @@ class TestOwner:
         with pytest.raises(ConfigurationError, match="isn't partitioned by window"):
             sink.write(rows, attempt_of(manifest))
 
-    def test_a_copy_of_a_ledger_replaces_nothing_that_the_ledger_has_loaded(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
-    ) -> None:
-        """It has the same identity, and knows nothing of the attempt."""
-        manifest = manifest_of([(flights, 0, 0, 10)])
-        publish(open_window(manifest), table_sink)
-        with pytest.raises(LedgerConflictError, match=r"by attempt try-1 .* there is a copy of the ledger"):
-            table_sink.write(open_window(manifest, "try-2").read(), attempt_of(manifest, "copy", started_ms=2**42))
-        assert offsets(table_sink.read(spark, attempt_of(manifest))) == {0: list(range(10))}
-
-    def test_no_name_of_a_pipeline_is_taken_for_another_ones_because_spark_redacts_it(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
-    ) -> None:
-        name = "orders_hourly-tokens-secret_x-accesskey-password"  # each of them is redacted for a reason of its own
-        manifest = replace(manifest_of([(flights, 0, 0, 10)]), pipeline=name)
-        assert publish(open_window(manifest), table_sink) == "try-1"
-        assert publish(open_window(manifest, "try-2"), table_sink) == "try-1"
-        with pytest.raises(LedgerConflictError, match=rf"is a table of ledger {manifest.ledger_id} .*according to"):
-            table_sink.read(spark, attempt_of(manifest, ledger_id=OTHER))
-
-    def test_an_identity_that_a_sites_own_pattern_redacts_is_named(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
-    ) -> None:
-        manifest = manifest_of([(flights, 0, 0, 10)])
-        spark.conf.set("spark.sql.redaction.options.regex", "[0-9a-f]{32}")
-        try:
-            with pytest.raises(LedgerConflictError, match=r"redacted.*spark\.sql\.redaction\.options\.regex"):
-                publish(open_window(manifest), table_sink)
-        finally:
-            spark.conf.unset("spark.sql.redaction.options.regex")
-
-    def test_a_table_that_delta_has_only_begun_to_make_is_none_yet(
-        self, open_window: OpenWindow, manifest: Manifest, tmp_path: Path
-    ) -> None:
-        """A driver was killed between the log's folder and its first commit."""
-        table = tmp_path / "begun"
-        (table / "_delta_log").mkdir(parents=True)
-
-        assert publish(open_window(manifest), DeltaSink(str(table))) == "try-1"
-
-
-class TestRefusals:
     def test_an_iceberg_table_has_a_name(self) -> None:
         with pytest.raises(ConfigurationError, match=r"catalog\.database\.table"):
             IcebergSink("file:///data/flights")
