@@ -7,7 +7,8 @@ the other's. A task that sees an overlap takes its own pin back; otherwise it se
 next task that pins that window. If two tasks pin the same window, one may settle it while the other takes it back: both
 create ``manifest.sha256`` exclusively, and the second one finds out.
 
-Windows that are resolved again together are settled together, or not at all: one alone would have offsets of another.
+Windows that are resolved again together are settled together, or not at all (:mod:`.settlement`): one alone would have
+offsets of another.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TypeVar
 from airflow_kafka_offsets.errors import InstantForgottenError, WindowOverlapError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.overlaps import Look, Overlap
+from airflow_kafka_offsets.ledger.settlement import Settlement
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.ledger.window_folders import taken_back
 from airflow_kafka_offsets.ledger.window_listing import WindowState
@@ -115,7 +117,7 @@ class Pinning:
         refused = {}
         for folder, sha256, overlap in self._look_again():
             if overlap is None:
-                if not folder.settle(sha256):
+                if not folder.settlement.settle(sha256):
                     refused[folder.id] = taken_back(folder)
             # If another try has settled it, it stays.
             elif self._folders.take_back(folder, f"shares offsets with {overlap.window}") or not folder.is_settled:
@@ -132,11 +134,8 @@ class Pinning:
         for folder, _, overlap in seen:
             if overlap is not None and not folder.is_settled:
                 raise self._error(folder.id, overlap)
-        # From the first one that is settled there is no way back: whoever comes next settles the others.
-        self.revising = ()
-        for folder, sha256, _ in seen:
-            if not folder.settle(sha256):
-                raise taken_back(folder)
+        if seen and not Settlement.settle_together([(folder.settlement, sha256) for folder, sha256, _ in seen]):
+            raise taken_back(seen[0][0])
 
     def take_back(self, why: str) -> None:
         """Take back what isn't settled of the windows that it resolves again, also what an earlier try has left: or it

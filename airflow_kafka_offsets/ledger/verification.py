@@ -143,8 +143,8 @@ def _lists(ledger: Ledger, read: Sequence[tuple[str, list[str]]], published: Col
 def _misfits(folder: WindowFolder, pinned: PinnedManifest, listing: WindowListing, last_snapshot: int) -> Iterator[str]:
     """Files that contradict each other, and files whose predecessors are missing."""
     manifest, published = pinned.manifest, listing.publication
-    if "manifest.sha256" not in listing.files:
-        yield "manifest.sha256 is missing: resolve the window again to write it"
+    if not pinned.settled and not folder.is_settled:
+        yield "it was never settled, because a task that pinned it died: resolve the window again"
     missing = [number for number in (manifest.start_snapshot, manifest.end_snapshot) if number > last_snapshot]
     if missing:
         yield f"snapshot {missing[0]} is missing"

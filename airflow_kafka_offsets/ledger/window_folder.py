@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError, SparkFailedError
 from airflow_kafka_offsets.ledger.publications import Publications
+from airflow_kafka_offsets.ledger.settlement import Settlement
 from airflow_kafka_offsets.ledger.storage import (
     StoragePath,
     create_exclusive,
@@ -41,8 +42,6 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import (
 )
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 
-_TAKEN_BACK = b"taken back"
-"""How ``manifest.sha256`` begins, instead of with a hash, if the window was taken back before it was settled."""
 UNKNOWN_MS = sys.maxsize
 """Start time of an attempt whose note doesn't tell it: it counts as later than all others."""
 
@@ -91,13 +90,17 @@ class WindowFolder:
     :param window: the window's name.
     :param revision: the revision's number, from 1.
     :param publications: the window's publications, of all revisions.
+    :param settlement: whether the revision counts.
     """
 
-    def __init__(self, folder: StoragePath, window: str, revision: int, publications: Publications) -> None:
+    def __init__(
+        self, folder: StoragePath, window: str, revision: int, publications: Publications, settlement: Settlement
+    ) -> None:
         self._folder = folder
         self.id = window
         self.revision = revision
         self.publications = publications
+        self.settlement = settlement
 
     def listing(self) -> WindowListing:
         """A listing of its files.
@@ -134,29 +137,13 @@ class WindowFolder:
 
     @property
     def is_settled(self) -> bool:
-        """Whether its hash was written: no other window shares its offsets, or the user allowed it."""
-        recorded = read(self._sha256)
-        return recorded is not None and not recorded.startswith(_TAKEN_BACK)
+        """Whether it counts: no other window shares its offsets, or the user allowed it."""
+        return self.settlement.recorded().settled
 
     @property
     def is_taken_back(self) -> bool:
         """Whether it was taken back before it was settled."""
-        return (read(self._sha256) or b"").startswith(_TAKEN_BACK)
-
-    def settle(self, sha256: str) -> bool:
-        """Write the hash of the stored manifest, unless it has one.
-
-        :returns: False when it was taken back before.
-        """
-        return create_exclusive(self._sha256, sha256.encode()) or not self.is_taken_back
-
-    def take_back(self, why: str) -> bool:
-        """Mark it as taken back, in the file for the hash: so either settling or taking back wins.
-
-        :returns: False when it is settled.
-        """
-        create_exclusive(self._sha256, _TAKEN_BACK + f": {why}".encode())
-        return self.is_taken_back
+        return self.settlement.recorded().taken_back
 
     @property
     def manifest_uri(self) -> str:
@@ -166,10 +153,6 @@ class WindowFolder:
     @property
     def _manifest(self) -> StoragePath:
         return self._folder / "manifest.json"
-
-    @property
-    def _sha256(self) -> StoragePath:
-        return self._folder / "manifest.sha256"
 
     def pinned(self) -> PinnedManifest | None:
         """The stored manifest, checked against the hash beside it; None when the window was never resolved, or was
@@ -181,13 +164,13 @@ class WindowFolder:
         content = read(self._manifest)
         if content is None:
             return None
-        recorded = read(self._sha256)
-        if recorded is not None and recorded.startswith(_TAKEN_BACK):
+        recorded = self.settlement.recorded()
+        if recorded.taken_back:
             return None
-        sha256 = digest(content) if recorded is None else recorded.decode()
+        sha256 = recorded.sha256 or digest(content)
         with _naming(self._manifest):
             manifest = Manifest.from_bytes(content, sha256)
-        return PinnedManifest(self.manifest_uri, sha256, manifest, settled=recorded is not None)
+        return PinnedManifest(self.manifest_uri, sha256, manifest, recorded.settled)
 
     def record_attempt(self, attempt: str, fields: dict[str, Any]) -> None:
         """Record an attempt before it is submitted.

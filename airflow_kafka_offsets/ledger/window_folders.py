@@ -8,6 +8,7 @@ from itertools import accumulate, chain, islice
 
 from airflow_kafka_offsets.errors import LedgerError, WindowOverlapError
 from airflow_kafka_offsets.ledger.publications import Publications
+from airflow_kafka_offsets.ledger.settlement import Settlement
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, in_parallel, names, names_below
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.ledger.window_listing import WindowState
@@ -47,9 +48,10 @@ class WindowFolders:
 
     def folder(self, window: str, number: int) -> WindowFolder:
         """One revision's folder; it need not exist."""
-        month = self._folder / month_of(window)
-        publications = Publications(month / revision_folder(window, _FIRST))
-        return WindowFolder(month / revision_folder(window, number), window, number, publications)
+        month, name = month_of(window), revision_folder(window, number)
+        publications = Publications(self._folder / month / revision_folder(window, _FIRST))
+        settlement = Settlement(self._folder, f"{month}/{name}")
+        return WindowFolder(self._folder / month / name, window, number, publications, settlement)
 
     def of(self, pinned: PinnedManifest) -> WindowFolder:
         """The folder of a pinned revision."""
@@ -133,7 +135,7 @@ class WindowFolders:
         """
         pinned = self.pin_next(manifest)
         folder = self.of(pinned)
-        if not folder.settle(pinned.sha256):
+        if not folder.settlement.settle(pinned.sha256):
             raise taken_back(folder)
         return pinned
 
@@ -160,7 +162,7 @@ class WindowFolders:
 
         :returns: False when another task has settled it meanwhile, or is loading it.
         """
-        if folder.listing().state is not WindowState.PINNED or not folder.take_back(why):
+        if folder.listing().state is not WindowState.PINNED or not folder.settlement.take_back(why):
             return False
         self._mark_forgotten(folder, why)
         return True

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import combinations, count, pairwise
 from pathlib import Path
 
 import pytest
+from upath import UPath
 
 from airflow_kafka_offsets.errors import DataLossError, WindowOverlapError
+from airflow_kafka_offsets.ledger import pinning, storage
 from airflow_kafka_offsets.ledger.forgetting import forget_instants
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import Pinning, pin_together, pin_window
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.tiling import shared
+from tests.integration.airflow.windows.test_every_moment import before_look
 from tests.integration.ledger.loads import new_ledger, windows_of
 from tests.integration.ledger.test_overlap import at
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
@@ -22,7 +31,7 @@ LATER = T0 + 12 * HOUR_MS
 
 @pytest.fixture
 def local(tmp_path: Path) -> Ledger:
-    return new_ledger(tmp_path)
+    return new_ledger(tmp_path / "ledger")
 
 
 class TestResolvedAgain:
@@ -86,6 +95,49 @@ class TestResolvedAgain:
         with pytest.raises(WindowOverlapError, match=f"again: kafka-offsets ledger re-resolve loads {later}\\."):
             pin_window(local, *at(local, 0, 60))
 
+    @pytest.mark.parametrize("dies", [False, True], ids=["goes on", "dies"])
+    @pytest.mark.parametrize(
+        "happens",
+        [
+            lambda ledger, stored: pin_window(ledger, *stored[:2]),
+            lambda ledger, stored: pin_again(ledger, stored[1:]),
+            lambda ledger, stored: pin_again(ledger, stored[::-1]),
+            lambda ledger, _: pin_window(ledger, *at(ledger, 45, 75)),
+        ],
+        ids=["the first", "two of them", "all backwards", "one across them"],
+    )
+    def test_whatever_somebody_pins_meanwhile_no_two_that_count_share_offsets(
+        self,
+        local: Ledger,
+        three: list[str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        happens: Callable[[Ledger, list[OffsetSnapshot]], object],
+        dies: bool,
+    ) -> None:
+        """Before each look at the store of the one who resolves three again, in turn; who then goes on, or has died."""
+        monkeypatch.setattr(pinning, "_WAITS_S", (0.0,) * 5)
+        stored = self.resolve_again(local, three, 1000, 1050, 1130, 1180)
+        for moment in count():
+            copy = shutil.copytree(tmp_path / "ledger", tmp_path / f"{moment}")
+            ledger = Ledger(UPath(copy), local.pipeline)
+            with pytest.MonkeyPatch.context() as patch:
+                meanwhile = partial(_try, happens, ledger, stored, patch if dies else None)
+                with suppress(WindowOverlapError, OSError), before_look(moment, meanwhile) as happened:
+                    pin_again(ledger, stored)
+            settled = [found for window in three if (found := ledger.settled(window)) is not None]
+            assert len(settled) == 3
+            for one, other in combinations(settled, 2):
+                assert not shared(one.manifest.ranges, other.manifest.ranges), moment
+            with suppress(WindowOverlapError):  # one across them may stay
+                pin_again(ledger, stored)
+                settled = [found for window in three if (found := ledger.settled(window)) is not None]
+                assert [each.manifest.ranges[0].end_offset for each in settled] == [1050, 1130, 1180], moment
+            assert [claim.found for claim in verify(ledger) if not claim.holds] == [], moment
+            if not happened:
+                break
+        assert moment > 20
+
     def test_all_together_count_afterwards_or_none_does(self, local: Ledger, three: list[str]) -> None:
         """Another task's window has offsets of the last one."""
         stored = self.resolve_again(local, three[:2], 1000, 1070, 1120)
@@ -109,3 +161,30 @@ class TestResolvedAgain:
         pin_together(local, "allow", three[:2], pin)
         assert [each.revision for each in windows_of(local) if each.id in three] == [4, 3, 1]
         assert all(each.is_settled for each in windows_of(local))
+
+
+def pin_again(ledger: Ledger, stored: list[OffsetSnapshot]) -> None:
+    """Pin the windows between the snapshots, which have been resolved again, together."""
+    pairs = [(min(pair, key=_time), max(pair, key=_time)) for pair in pairwise(stored)]
+    windows = [window_id(start.timestamp_ms, end.timestamp_ms) for start, end in pairs]
+    pin_together(ledger, "fail", windows, lambda together: [together.pin(*pair) for pair in pairs])
+
+
+def _time(stored: OffsetSnapshot) -> int:
+    return stored.timestamp_ms
+
+
+def _try(
+    happens: Callable[[Ledger, list[OffsetSnapshot]], object],
+    ledger: Ledger,
+    stored: list[OffsetSnapshot],
+    dies: pytest.MonkeyPatch | None,
+) -> None:
+    with suppress(WindowOverlapError):
+        happens(ledger, stored)
+    if dies is not None:
+        dies.setattr(storage, "_create", _fail)
+
+
+def _fail(*_: object) -> None:
+    raise OSError("whoever writes is dead")

@@ -29,7 +29,7 @@ def test_keeps_no_older_one_from_being_published(ledger: Ledger) -> None:
     assert ledger.settled(pinned.manifest.window) == pinned
     assert publish_result(ledger, pinned, result).attempt == "a-1"
 
-    assert ledger.window_folders.of(newer).settle(newer.sha256)
+    assert ledger.window_folders.of(newer).settlement.settle(newer.sha256)
     later = replace(result, attempt="a-2", started_ms=result.started_ms + 1)
     with pytest.raises(LedgerConflictError, match=r"Revision 2 of window .* has been resolved since"):
         publish_result(ledger, pinned, later)

@@ -19,6 +19,7 @@ from upath import UPath
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.publications import Publications
+from airflow_kafka_offsets.ledger.settlement import Settlement
 from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.submission import spark_progress
@@ -99,7 +100,7 @@ class TestLines:
 @pytest.fixture
 def folder(tmp_path: Path) -> WindowFolder:
     (tmp_path / "applications").mkdir()
-    return WindowFolder(UPath(tmp_path), "w", 1, Publications(UPath(tmp_path)))
+    return WindowFolder(UPath(tmp_path), "w", 1, Publications(UPath(tmp_path)), Settlement(UPath(tmp_path), "m/w"))
 
 
 @pytest.fixture

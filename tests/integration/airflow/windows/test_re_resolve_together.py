@@ -25,7 +25,6 @@ from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from tests.integration.airflow.conftest import T0_MS, Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import DeleteBefore, XCom, ranges, stamped
 from tests.integration.conftest import Produce
-from tests.integration.ledger.loads import windows_of
 
 FIRST, SECOND, THIRD = ((T0_MS + start * 1000, T0_MS + start * 1000 + 20_000) for start in (0, 20, 40))
 OLD, NEW = [(0, 10), (10, 12), (12, 12)], [(0, 11), (11, 12), (12, 12)]
@@ -87,6 +86,7 @@ class TestInterrupted:
         for step, ledger in enumerate(copies):
             with suppress(OSError), failing_at(step, for_good) as failed:
                 pinner(ledger).re_resolve(FIRST, SECOND)
+            assert not any(shared(*pair) for pair in combinations(_settled(ledger), 2)), step
             for window in (*order, *order):
                 with suppress(WindowOverlapError):
                     pinner(ledger).pin(*window)
@@ -131,6 +131,6 @@ def failing_at(step: int, for_good: bool) -> Iterator[list[int]]:
 
 
 def _settled(ledger: Ledger) -> list[Any]:
-    """Ranges of the newest revisions that are settled."""
-    pinned = [folder.pinned() for folder in windows_of(ledger)]
-    return [each.manifest.ranges for each in pinned if each is not None and each.settled]
+    """Ranges of each window's newest revision that is settled: the one that is loaded, if it is loaded now."""
+    pinned = [ledger.settled(window) for window in ledger.window_folders.index().live]
+    return [each.manifest.ranges for each in pinned if each is not None]
