@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from airflow_kafka_offsets.errors import LedgerError, TopicChangedError, shorten
+from airflow_kafka_offsets.errors import TopicChangedError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -29,22 +29,24 @@ def telling_leftovers(
     try:
         yield
     except TopicChangedError as error:
-        if error.topic is None or not ledger.exists():
+        told = None if error.topic is None else _told(ledger, error.topic)
+        if told is None:
             raise
         raise TopicChangedError(
-            f"{error} The pipeline {ledger.pipeline!r} belongs to the old topic; to load the new one, "
-            f"{way}. {_told(ledger, error.topic)}",
+            f"{error} The pipeline {ledger.pipeline!r} belongs to the old topic; to load the new one, {way}. {told}",
             topic=error.topic,
         ) from error
 
 
-def _told(ledger: Ledger, topic: str) -> str:
-    """What was left unloaded, in words. A damaged file of the ledger doesn't replace the error about the topic."""
+def _told(ledger: Ledger, topic: str) -> str | None:
+    """What was left unloaded, in words; None without a ledger. One that can't be read, as it is damaged or its store
+    fails, doesn't replace the error about the topic: stores raise errors of their own, without a common class."""
     try:
-        return _left_unloaded(ledger, topic)
-    except LedgerError as error:
-        log.warning("Which offsets of the old %s were never loaded is unknown: %s", topic, error)
-        return f"Which offsets of the old {topic} were never loaded is unknown, as the ledger is damaged: {error}"
+        return _left_unloaded(ledger, topic) if ledger.exists() else None
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        log.warning("Which offsets of the old %s were never loaded is unknown: %s", topic, why)
+        return f"Which offsets of the old {topic} were never loaded is unknown, as the ledger can't be read: {why}"
 
 
 def _left_unloaded(ledger: Ledger, topic: str) -> str:

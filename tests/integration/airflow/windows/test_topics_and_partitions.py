@@ -269,18 +269,23 @@ class TestMadeAgain:
         assert f"6 more offsets ({ten}-0: 6 from 4 on), which were never loaded" in said
         assert resolve(ten, at(4), at(8), pipeline="loads_2")["offsets"] == 0
 
-    def test_damage_to_the_ledger_does_not_hide_that_it_was_made_again(
-        self, ten: str, resolve: Resolve, publish: Publish, admin: KafkaAdminClient
+    @pytest.mark.parametrize("fails", [False, True], ids=["damage", "its store"])
+    def test_a_ledger_that_cannot_be_read_does_not_hide_that_it_was_made_again(
+        self, ten: str, resolve: Resolve, publish: Publish, admin: KafkaAdminClient, fails: bool
     ) -> None:
         window = resolve(ten, at(0), at(4))
         publish(window)
         (path,) = Path(window["manifest"].removeprefix("file://")).parent.glob("publications/*.json")
         path.write_text("{}")
+        if fails:
+            path.unlink()
+            path.mkdir()
         recreate(admin, ten)
         with pytest.raises(AirflowFailException, match=f"Topic {ten} was re-created") as failed:
             resolve(ten, at(4), at(8))
         assert fails_with(TopicChangedError, failed)
-        assert f"Which offsets of the old {ten} were never loaded is unknown, as the ledger" in str(failed.value)
+        said = f"Which offsets of the old {ten} were never loaded is unknown, as the ledger can't be read: "
+        assert said + ("IsADirectoryError" if fails else "LedgerCorruptError") in str(failed.value)
 
     def test_and_so_is_the_command_that_pins_ahead(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, run: Run
