@@ -34,7 +34,7 @@ _RANGES = (
     Column("start_evidence", "start is"),
     Column("end_evidence", "end is"),
 )
-_CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds"), Column("found", folds=True))
+_CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds", "in order"), Column("found", folds=True))
 _FILES = (Column("window"), Column("file", folds=True))
 _FORGOTTEN = (Column("forgotten"), Column("instants", folds=True))
 _SNAPSHOTS = (Column("forgotten"), Column("at"), Column("as_of", "as of"))
@@ -81,7 +81,7 @@ def verify_ledger(args: Any) -> int:
     """Print one row per claim."""
     claims = verify(stored_ledger(args), full=args.full)
     print_rows([asdict(claim) for claim in claims], args, _CLAIMS)
-    told = ("hole", "late") if args.on_hole == "warn" else ()
+    told = ("hole", "unpublished") if args.on_hole == "warn" else ()
     return 0 if all(claim.holds or claim.claim in told for claim in claims) else 1
 
 

@@ -26,19 +26,21 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, revisions_of, window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
-from airflow_kafka_offsets.offsets.windows.tiling import Beginning, Misfit, Tiling, check_tiling
+from airflow_kafka_offsets.offsets.windows.tiling import Beginning, Tiling, check_tiling
 
 _RECENT_MS = 7 * 86_400_000
 """How far back to look for crashes; older ones are looked for only with ``full``."""
+_STUCK = (WindowState.LOST, WindowState.FAILED)
+"""States of windows that nobody is loading, and that somebody was to load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One claim about the ledger, and whether it holds.
 
-    :param claim: its subject: ``checkpoints``, ``window``, ``files``, ``tiling``, ``hole``, ``late`` or ``orphans``.
-        ``hole`` is about offsets between published windows that no window covers; ``late`` about windows that cover
-        them but aren't published.
+    :param claim: its subject: ``checkpoints``, ``window``, ``files``, ``tiling``, ``hole``, ``unpublished`` or
+        ``orphans``. ``hole`` is about offsets between published windows that no window covers; ``unpublished`` about
+        windows that cover them but aren't published, and about others that have failed or lost records.
     :param window: the window; None for claims about all windows.
     :param holds: whether the claim holds.
     :param found: what was found, in words.
@@ -255,35 +257,40 @@ def _tiling(
     tiling = tiling_of(ledger, kept, read)
     offsets = sum(summary.offsets for summary in published)
     lost = sum(summary.lost_offsets for summary in published)
-    tile = "tiles" if tiling.windows == 1 else "tile"
-    found = f"{number_of(tiling.windows, 'published window')} {tile}, {offsets} offsets"
-    found += f", {lost} lost" if lost else ""
     waiting = [summary for summary in read if summary.attempt is None]
+    between = [misfit for misfit in tiling.misfits if misfit.waiting and not misfit.missing and not misfit.meets]
+    exceptions = [number_of(len(tiling.holes), "hole")] if tiling.holes else []
+    exceptions += [f"{number_of(len(between), 'place')} not published yet"] if between else []
+    tile = "tiles" if tiling.windows == 1 else "tile"
+    found = f"{number_of(tiling.windows, 'published window')} {tile}"
+    found += f", except for {' and '.join(exceptions)}; " if exceptions else ", "
+    found += f"{offsets} offsets" + (f", {lost} lost" if lost else "")
     if waiting:
         counted = sum(summary.state is WindowState.COUNTED for summary in waiting)
         found += f"; {number_of(len(waiting), 'window')} not published"
         found += f", {counted} of them counted" if counted else ""
-    late = [misfit for misfit in tiling.misfits if misfit.waiting and not misfit.missing and not misfit.meets]
-    left_out = [number_of(len(tiling.holes), "hole")] if tiling.holes else []
-    left_out += [f"what isn't published yet in {number_of(len(late), 'place')}"] if late else []
-    found += f", but for {' and '.join(left_out)}" if left_out else ""
     yield Claim("tiling", None, not tiling.problems, "; ".join(tiling.problems) or found)
     yield from (Claim("hole", None, False, hole) for hole in tiling.holes)
     by_name = {summary.window: summary for summary in waiting}
-    for misfit in late:
-        yield _late(ledger, misfit, [by_name[window] for window in misfit.waiting])
+    for misfit in between:
+        start, end = iso_instant(window_extent(misfit.earlier)[1]), iso_instant(window_extent(misfit.later)[0])
+        yield _unpublished(ledger, f", from {start} to {end}", [by_name[window] for window in misfit.waiting])
+    # Of the others, only those that need attention. Where an older revision is published, that one counts.
+    told = {window for misfit in between for window in misfit.waiting} | {summary.window for summary in published}
+    others = [summary for summary in waiting if summary.offsets and summary.window not in told]
+    stuck = [summary for summary in others if _state_now(ledger, summary) in _STUCK]
+    if stuck:
+        yield _unpublished(ledger, "", stuck)
 
 
-def _late(ledger: Ledger, misfit: Misfit, waiting: Sequence[WindowSummary]) -> Claim:
-    """The claim about windows that cover all offsets between two published ones. It holds while they may still be
-    loaded."""
+def _unpublished(ledger: Ledger, where: str, waiting: Sequence[WindowSummary]) -> Claim:
+    """The claim about windows that aren't published yet. It holds while all of them may still be loaded."""
     states = {summary: _state_now(ledger, summary) for summary in waiting}
-    nobodys = {summary for summary in waiting if states[summary] in (WindowState.LOST, WindowState.FAILED)}
+    stuck = {summary for summary in waiting if states[summary] in _STUCK}
     # Name first the ones that need attention: only some are named.
-    ordered = sorted(waiting, key=lambda summary: summary not in nobodys)
+    ordered = sorted(waiting, key=lambda summary: summary not in stuck)
     named = shorten(f"{summary.window} ({states[summary]})" for summary in ordered)
-    start, end = iso_instant(window_extent(misfit.earlier)[1]), iso_instant(window_extent(misfit.later)[0])
-    return Claim("late", None, not nobodys, f"not published yet, from {start} to {end}: {named}")
+    return Claim("unpublished", None, not stuck, f"not published yet{where}: {named}")
 
 
 def _state_now(ledger: Ledger, summary: WindowSummary) -> WindowState:

@@ -23,9 +23,15 @@ def listed(claims: list[Claim]) -> list[Times]:
 
     :raises AssertionError: the words have an unknown form.
     """
-    found = [(each, _BETWEEN.match(each.found)) for each in claims if each.claim in ("hole", "late")]
+    between = [each for each in claims if each.claim == "hole" or (each.claim == "unpublished" and not _beside(each))]
+    found = [(each, _BETWEEN.match(each.found)) for each in between]
     assert all(match for _, match in found), found
     return [(parse_instant(match[1]), parse_instant(match[2])) for _, match in found if match]
+
+
+def _beside(claim: Claim) -> bool:
+    """Whether it is about windows that aren't between published ones."""
+    return claim.found.startswith("not published yet: ")
 
 
 def complaints(claims: list[Claim]) -> list[str]:
