@@ -57,13 +57,19 @@ def asks_airflow(args: Any) -> bool:
 
 
 def kafka_client(args: Any) -> OffsetsClient:
-    """A client for ``--bootstrap-servers``, else for ``--conn-id``; use it as a context manager.
+    """A client for ``--bootstrap-servers`` and ``--config``, else for ``--conn-id``; use it as a context manager.
 
     :raises ConfigurationError: when there is no such connection, or it can't be read.
     """
     if args.bootstrap_servers or args.config:
         config = _config(args.config or ())
-        return _client(config | ({"bootstrap.servers": args.bootstrap_servers} if args.bootstrap_servers else {}))
+        config |= {"bootstrap.servers": args.bootstrap_servers} if args.bootstrap_servers else {}
+        if "bootstrap.servers" not in config:
+            raise ConfigurationError(
+                "--config replaces the connection, and has no bootstrap.servers: add them to its file, or give "
+                "--bootstrap-servers too."
+            )
+        return _client(config)
     variable = _variable(args)
     keys = {} if variable is None else connection_in(variable, os.environ[variable]).keys()
     if variable is not None and not isinstance(keys.get("oauth_cb"), str):  # Airflow's settings allow callbacks

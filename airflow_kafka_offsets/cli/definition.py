@@ -76,8 +76,8 @@ _CONN_ID = (
     _arg("--bootstrap-servers", help="Bootstrap brokers, host:port,host:port, instead of a connection"),
     _arg(
         "--config",
-        help="With --bootstrap-servers: a librdkafka key and its value, or a file with one such pair per line (put "
-        "passwords there)",
+        help="A librdkafka key and its value, or a file with one such pair per line (put passwords there), instead of "
+        "a connection",
         action="append",
         metavar="KEY=VALUE|FILE",
     ),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import LedgerPath, in_parallel, names, read
+from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE, PIPELINE_NAME
 
 
 def ledger_root(root: str | None) -> str:
@@ -49,8 +53,34 @@ def existing_ledger(root: str | None, pipeline: str) -> Ledger:
     """
     ledger = ledger_of(root, pipeline)
     if not ledger.exists():
-        raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
+        raise ConfigurationError(f"There is no ledger at {ledger.uri}.{_others(root)}")
     return ledger
+
+
+def pipelines(root: str | None) -> list[str]:
+    """Names of all pipelines that have a ledger in a root, also a damaged one."""
+    folder = LedgerPath.of(ObjectStoragePath(ledger_root(root)))
+    found = [name for name in names(folder) if PIPELINE_NAME.fullmatch(name)]
+    there = in_parallel(lambda name: _is_there(folder / name / PIPELINE), found)
+    return [name for name, is_there in zip(found, there, strict=True) if is_there]
+
+
+def _is_there(file: LedgerPath) -> bool:
+    """Whether there is a file. True even if it is damaged or can't be read: the pipeline's own answer then says what is
+    wrong, to users who may see it."""
+    try:
+        return read(file, limit_bytes=1) is not None
+    except NotADirectoryError:  # a file beside the pipelines
+        return False
+    except Exception:  # each store has its own exceptions
+        return True
+
+
+def _others(root: str | None) -> str:
+    with suppress(Exception):  # who may read a ledger may not be allowed to list them all
+        found = pipelines(root)
+        return f" Pipelines there: {shorten(found)}." if found else " There is no pipeline there."
+    return ""
 
 
 def ledger_at(uri: str) -> Ledger:

@@ -131,7 +131,8 @@ class _WindowsOnPartition:
 
 def _in_window(folder: WindowFolder, offset_range: OffsetRange, offset: int) -> Whereabouts:
     if offset < offset_range.start_offset:
-        return Whereabouts("lost: deleted from the log before the window was pinned", folder.id, folder.revision)
+        pinned = "the window" if folder.revision == 1 else f"revision {folder.revision} of the window"
+        return Whereabouts(f"lost: deleted from the log before {pinned} was pinned", folder.id, folder.revision)
     found = place_of(folder, folder.publication())
     if found.attempt is None:
         partition = TopicPartition.of(offset_range)

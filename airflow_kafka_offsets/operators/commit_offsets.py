@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_kafka_offsets.arguments import check_choice
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import HoleError
+from airflow_kafka_offsets.errors import HoleError, number_of
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.holes import Surroundings
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
@@ -101,7 +101,8 @@ class KafkaCommitOffsetsOperator(BaseOperator):
             }
             client.commit_offsets(self.group, CommittedOffsets(ahead), topic_ids=topic_ids).raise_for_errors()
         kept = len(manifest.ranges) - len(ahead)
-        self.log.info("Group %s: committed %s partitions, %s were already ahead", self.group, len(ahead), kept)
+        committed = number_of(len(ahead), "partition")
+        self.log.info("Group %s: committed %s; %s already there or further", self.group, committed, kept)
         return {"group": self.group, "committed": len(ahead), "kept": kept}
 
     def _commits(self, client: OffsetsClient, manifest: Manifest) -> dict[TopicPartition, int]:

@@ -236,7 +236,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
             try:
                 super().execute(load.context)
             except Exception as error:
-                load.program.explain(error, self._printed())
+                load.program.explain(error, self._printed(), self._conn_id)
                 raise
             finally:
                 self._arguments = None

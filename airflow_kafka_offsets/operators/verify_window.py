@@ -233,10 +233,11 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         self._keep_day(ledger, folder.id, around)
         report = _report(manifest, result, verdict) | {"source": source or "unchanged", "tiling": _describe(holes)}
         self.log.info(
-            "Window %s: %s%s; %s; rows with a timestamp outside it: %s",
+            "Window %s: %s%s%s; %s; rows with a timestamp outside it: %s",
             ref.window,
             verdict,
             "" if result.derived else f", {result.rows_written} rows",  # for a job, the verdict has them
+            f", {manifest.lost_offsets} offsets lost before it was loaded" if manifest.lost_offsets else "",
             report["tiling"],
             _outside(manifest.timed, report["outside_window"]),
         )

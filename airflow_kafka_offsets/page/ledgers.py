@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable
 
-from airflow.sdk import ObjectStoragePath
-
-from airflow_kafka_offsets.hooks.ledger import ledger_of, ledger_root
+from airflow_kafka_offsets.hooks.ledger import ledger_of, pipelines
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import LedgerPath, in_parallel, names, read
-from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE, PIPELINE_NAME
 from airflow_kafka_offsets.page.answer import Answer, encoded
 from airflow_kafka_offsets.page.cache import Cache, Dated
 from airflow_kafka_offsets.page.overview import overview
@@ -44,7 +40,7 @@ class Ledgers:
         return pipeline in self._listed("all") or pipeline in self._listed("anew", _LISTED_ANEW_MS)
 
     def _listed(self, question: str, at_most_ms: int | None = None) -> list[str]:
-        kept = self._cache.get(_ROOT, question, lambda: Answer(encoded(_pipelines())), at_most_ms)
+        kept = self._cache.get(_ROOT, question, lambda: Answer(encoded(pipelines(None))), at_most_ms)
         found: list[str] = json.loads(kept.answer.shown)
         return found
 
@@ -61,21 +57,3 @@ class Ledgers:
         :param question: the cache's key: differs from those of other questions.
         """
         return self._cache.get(pipeline, question, lambda: read(ledger_of(None, pipeline)))
-
-
-def _pipelines() -> list[str]:
-    root = LedgerPath.of(ObjectStoragePath(ledger_root(None)))
-    found = [name for name in names(root) if PIPELINE_NAME.fullmatch(name)]
-    there = in_parallel(lambda name: _is_there(root / name / PIPELINE), found)
-    return [name for name, is_there in zip(found, there, strict=True) if is_there]
-
-
-def _is_there(file: LedgerPath) -> bool:
-    """Whether there is a file. True even if it is damaged or can't be read: the pipeline's own answer then says what is
-    wrong, to users who may see it."""
-    try:
-        return read(file, limit_bytes=1) is not None
-    except NotADirectoryError:  # a file beside the pipelines
-        return False
-    except Exception:  # each store has its own exceptions
-        return True

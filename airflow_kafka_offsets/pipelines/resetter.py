@@ -226,5 +226,6 @@ class Resetter:
 
     def _refuse_unknown(self, described: GroupDescription) -> None:
         if described.no_such_group:
-            error = ResponseError("GROUP_ID_NOT_FOUND", 69, False, "no such group; is it misspelt, or a new one")
+            why = "no such group: check its name, or create it with new_group (--new-group)"
+            error = ResponseError("GROUP_ID_NOT_FOUND", 69, False, why)
             raise OffsetsError("Resetting offsets", [(f"group {self._group}", error)])

@@ -178,7 +178,9 @@ def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[in
         ) from error
     wrong = start_ms if not starts_at_tick else end_ms if found[-1] != end_ms else None
     if wrong is not None:
-        raise IntervalError(f"{iso_instant(wrong)} is not a tick of {expression!r} in {timezone}.")
+        following = _tick_after_or_none(expression, timezone, to_datetime(wrong))
+        way = "" if following is None else f" The next one is {iso_instant(instant_ms(following))}."
+        raise IntervalError(f"{iso_instant(wrong)} is not a tick of {expression!r} in {timezone}.{way}")
     return found
 
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +24,7 @@ _CORE = re.compile(r"spark-core_(?P<scala>\d+\.\d+)-(?P<version>\d+\.\d+\.\d+).*
 _TOLD = re.compile(r"version (?P<version>\d+\.\d+\.\d+)\S*\s.*Using Scala version (?P<scala>\d+\.\d+)", re.DOTALL)
 _TELLS_WITHIN_S = 60
 _OLDER_JAVA = "UnsupportedClassVersionError"
+_NO_HADOOP = "either HADOOP_CONF_DIR or YARN_CONF_DIR must be set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,13 @@ class SparkProgram:
                     f"pyspark-client=={client}."
                 )
 
-    def explain(self, error: Exception, output: Iterable[str]) -> None:
+    def explain(self, error: Exception, output: Collection[str], conn_id: str | None) -> None:
         """Explain why it can't have started: it isn't on this worker, or Java isn't, which it needs for every master.
 
         :param error: the error from running it: the operating system's, or the provider's.
         :param output: what it printed.
-        :raises ConfigurationError: when it or Java is missing here, or Java is too old.
+        :param conn_id: the Spark connection that the task names.
+        :raises ConfigurationError: when it, Java, or YARN's settings are missing here, or Java is too old.
         """
         if isinstance(error, OSError) and not self._found():
             raise ConfigurationError(self._missing()) from error
@@ -98,6 +100,12 @@ class SparkProgram:
             raise ConfigurationError(
                 f"The Java that {self.binary} found on this worker is too old for it. Spark 4 needs Java 17 or newer, "
                 "Spark 3.5 takes 8, 11 and 17: set JAVA_HOME."
+            ) from error
+        if any(_NO_HADOOP in line for line in output):
+            raise ConfigurationError(
+                f"The Spark master is YARN, but this worker has neither HADOOP_CONF_DIR nor YARN_CONF_DIR. Is there a "
+                f"Spark connection {conn_id!r}? Without it, Airflow's Spark provider takes YARN: create it with your "
+                "master as its host, for example spark://spark:7077 or local[*]."
             ) from error
 
     def _found(self) -> str | None:

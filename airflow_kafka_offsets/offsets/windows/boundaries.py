@@ -98,7 +98,9 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Bo
     refuse_truncated_commits(commits, group, ", or make the snapshot as of something else")
     offsets = {key: commit.offset for key, commit in by_partition(commits).items()}
     refused = [
-        (str(key), error) for key, log in by_partition(extents).items() if (error := _refuse(log, offsets.get(key)))
+        (str(key), error)
+        for key, log in by_partition(extents).items()
+        if (error := _refuse(group, log, offsets.get(key)))
     ]
     if refused:
         raise OffsetsError(f"A snapshot of the commits of group {group}", refused)
@@ -112,12 +114,13 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Bo
     return _by_partition(extents, resolve)
 
 
-def _refuse(extent: LogExtent, offset: int | None) -> ResponseError | None:
+def _refuse(group: str, extent: LogExtent, offset: int | None) -> ResponseError | None:
     assert extent.log_start_offset is not None and extent.high_watermark is not None
     if offset is None:
+        command = f"reset {group} --topics {extent.topic} --partitions {extent.partition} --to earliest --execute"
         why = (
-            "the group has no committed offset here. Check its name; if it is right, set an offset with kafka-offsets "
-            "reset"
+            "the group has no committed offset here. Check its name; if it is right, set one, for example with "
+            f"kafka-offsets {command}"
         )
         return ResponseError("NO_COMMIT", -1, False, why)
     if not extent.log_start_offset <= offset <= extent.high_watermark:

@@ -123,8 +123,8 @@ def connector_required(spark: SparkSession) -> Iterator[None]:
         if _NO_SOURCE not in str(error):
             raise
         raise ConfigurationError(
-            f"Spark's Kafka connector is missing: add {release_of(spark).connector} to packages= (--packages of "
-            "spark-submit)."
+            f"Spark's Kafka connector is missing: give KafkaSparkSubmitOperator connector='auto', or add "
+            f"{release_of(spark).connector} to packages= (--packages of spark-submit)."
         ) from error
 
 

@@ -81,7 +81,10 @@ class TestBootstrapServers:
 
     def test_keys_alone_name_no_broker(self, script: Script) -> None:
         code, _, err = script("list", "t", "--config", "client.id=me")
-        assert (code, "kafka-offsets: The Kafka connection has no bootstrap.servers. " in err) == (2, True)
+        assert (code, "kafka-offsets: --config replaces the connection, and has no bootstrap.servers" in err) == (
+            2,
+            True,
+        )
 
 
 class TestVariables:

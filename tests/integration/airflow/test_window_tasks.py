@@ -155,6 +155,20 @@ class TestPreflight:
             self.load(window).execute(context)
         assert fails_with(ConfigurationError, failed)
 
+    def test_yarn_without_its_settings_asks_for_the_connection(
+        self, ten: str, resolve: Resolve, context: Context, in_sparks_place: InSparksPlace
+    ) -> None:
+        """What Spark says of the master that Airflow's provider takes without a connection."""
+        window = resolve(ten, at(2), at(7))
+        in_sparks_place(
+            "print('Exception in thread \"main\" org.apache.spark.SparkException: When running with master \\'yarn\\' "
+            "either HADOOP_CONF_DIR or YARN_CONF_DIR must be set in the environment.')\n"
+            "raise SystemExit(1)"
+        )
+        with pytest.raises(AirflowFailException, match="Is there a Spark connection 'spark_default'") as failed:
+            self.load(window).execute(context)
+        assert fails_with(ConfigurationError, failed)
+
     def test_the_connector_of_another_spark_is_refused_before_spark_starts(
         self, ten: str, resolve: Resolve, context: Context
     ) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerCorruptError
+from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -27,6 +28,12 @@ class TestIdentity:
         with ThreadPoolExecutor(8) as pool:
             found = set(pool.map(lambda _: opened(root).id, range(8)))
         assert found == {opened(root).id}
+
+    def test_one_that_is_missing_names_those_beside_it(self, tmp_path: Path) -> None:
+        opened(tmp_path.as_uri())
+        (tmp_path / "a file").touch()
+        with pytest.raises(ConfigurationError, match=r"no ledger at .*/laods\. Pipelines there: loads\.$"):
+            existing_ledger(tmp_path.as_uri(), "laods")
 
     def test_every_manifest_carries_it(self, root: str) -> None:
         ledger = opened(root)

@@ -21,12 +21,12 @@ REQUESTS = 60
 def test_other_routes_answer_beside_many_requests_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     hanging, goes_on = Event(), Event()
 
-    def hang() -> list[str]:
+    def hang(_: object) -> list[str]:
         hanging.set()
         assert goes_on.wait(60)
         raise OSError("read timed out")
 
-    monkeypatch.setattr(ledgers, "_pipelines", hang)
+    monkeypatch.setattr(ledgers, "pipelines", hang)
     page = page_app.make_app()
     page.dependency_overrides[permissions.ASKS.dependency] = lambda: None
     page.dependency_overrides[get_user] = lambda: SimpleNamespace()  # FastAPI reads its signature

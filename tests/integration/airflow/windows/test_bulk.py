@@ -92,7 +92,7 @@ class TestResolve:
         between = ("--start", HOURS[0], "--end", "2026-11-20T08:30:00Z", "--cron", "0 * * * *")
         code, _, err = run("ledger", "resolve", "loads", "--topics", hourly, *between)
         assert code == 2
-        assert "2026-11-20T08:30:00.000Z is not a tick of '0 * * * *' in UTC" in err
+        assert "2026-11-20T08:30:00.000Z is not a tick of '0 * * * *' in UTC. The next one is 2026-11-20T09:00" in err
 
     @pytest.mark.parametrize(
         ("topics", "said"),

@@ -147,6 +147,10 @@ class TestBetweenPinAndLoad:
         (row,) = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
         assert (row["state"], row["revision"], row["offsets"], row["lost"]) == ("published", 2, 2, 3)
         assert load(window, on_data_loss="load_rest").execute(context)["published_attempt"] == result["attempt"]
+        assert (
+            "lost: deleted from the log before revision 2 of the window was pinned"
+            in run("ledger", "find", "loads", ten, "0", "3")[1]
+        )
 
     def test_the_rest_is_that_of_a_revision_that_counts(
         self, ten: str, window: XCom, context: Context, ledger: Ledger, in_sparks_place: InSparksPlace
