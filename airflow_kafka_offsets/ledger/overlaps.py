@@ -82,10 +82,12 @@ class Look:
 
     def _overlap_in_time(self, manifest: Manifest) -> Overlap | None:
         possible = self._possible(manifest.window)
-        found = self._first_overlap(manifest, [window for window in possible if _end_ms(window) in self._unchained])
+        # Revisions of windows that end together, at an instant which was resolved again, may end at several offsets.
+        anywhere = self._unchained | self._forgotten
+        found = self._first_overlap(manifest, [window for window in possible if _end_ms(window) in anywhere])
         if found is not None:
             return found
-        in_order = (window for window in possible if _end_ms(window) not in self._unchained)
+        in_order = (window for window in possible if _end_ms(window) not in anywhere)
         latest_first = sorted(in_order, key=_end_ms, reverse=True)
         for first in range(0, len(latest_first), _AT_A_TIME):
             part = latest_first[first : first + _AT_A_TIME]

@@ -22,11 +22,11 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import shared
 from tests.integration.airflow.windows.test_every_moment import before_look
-from tests.integration.ledger.loads import new_ledger, windows_of
+from tests.integration.ledger.loads import new_ledger, publish, windows_of
 from tests.integration.ledger.test_overlap import at
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
-LATER = T0 + 12 * HOUR_MS
+LATER = T0 + 24 * HOUR_MS
 
 
 @pytest.fixture
@@ -44,10 +44,7 @@ class TestResolvedAgain:
 
     def resolve_again(self, ledger: Ledger, windows: list[str], *offsets: int) -> list[OffsetSnapshot]:
         forget_instants(ledger, windows)
-        fresh = [
-            snapshot({0: each}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER) for hour, each in enumerate(offsets)
-        ]
-        return ledger.snapshots.append(fresh, revising=windows)
+        return ledger.snapshots.append(hourly(*offsets), revising=windows)
 
     def test_one_alone_is_refused_until_the_other_has_it_too(self, local: Ledger, three: list[str]) -> None:
         start, middle, end, _ = self.resolve_again(local, three, 1000, 1070, 1120, 1180)
@@ -66,6 +63,21 @@ class TestResolvedAgain:
         pin_window(local, end, last)
         pin_window(local, start, middle)
         assert all(each.holds for each in verify(local))
+
+    def test_idle_ones_that_had_ended_below_it_before_hide_nothing(self, local: Ledger) -> None:
+        """All records came late, after each window was published; the one across them begins among these records."""
+        windows = self.pinned(local, 0, *[10] * 20)
+        for each in windows:
+            publish(local, local.pinned(each))
+        pin_again(local, self.resolve_again(local, windows, 0, *[20] * 20))
+        start, end = snapshot({0: 12}, at_ms=T0 + HOUR_MS // 2, resolved_at_ms=LATER), hourly(*[20] * 21)[-1]
+        with pytest.raises(WindowOverlapError, match=f"8 of its offsets are in window {windows[0]}"):
+            pin_window(local, *local.snapshots.append([start, end]))
+
+    def pinned(self, ledger: Ledger, *offsets: int) -> list[str]:
+        """Windows of an hour each."""
+        stored = ledger.snapshots.append(hourly(*offsets))
+        return [pin_window(ledger, *pair).manifest.window for pair in pairwise(stored)]
 
     def test_what_one_had_before_counts_until_what_it_gets_is_settled(self, local: Ledger, three: list[str]) -> None:
         """The task that resolved it again has died, or is about to settle it: so a retry may succeed."""
@@ -161,6 +173,11 @@ class TestResolvedAgain:
         pin_together(local, "allow", three[:2], pin)
         assert [each.revision for each in windows_of(local) if each.id in three] == [4, 3, 1]
         assert all(each.is_settled for each in windows_of(local))
+
+
+def hourly(*offsets: int) -> list[OffsetSnapshot]:
+    """Snapshots from T0 on."""
+    return [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER) for hour, each in enumerate(offsets)]
 
 
 def pin_again(ledger: Ledger, stored: list[OffsetSnapshot]) -> None:
