@@ -2,8 +2,9 @@
 
 Snapshots of the chain never run backwards, so windows between them that don't overlap in time share no offsets, and
 needn't be read. There are two exceptions. A window that starts or ends at a group's commits or at log start offsets may
-reach anywhere. And windows that meet at an instant that was forgotten, and resolved again, may be made from different
-snapshots of it.
+reach anywhere. And a window that starts or ends at an instant which was forgotten, and resolved again, may be made from
+a snapshot that doesn't count any more, unlike those beside it. No two of these may have offsets in another order than
+their times: so the nearest window with offsets of a partition tells where all those behind it lie.
 """
 
 from __future__ import annotations
@@ -20,11 +21,10 @@ from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.tiling import ends_before, shared
 
 _AT_A_TIME = 16
-_MOST_BESIDE = 16
-"""Most windows on each side of one whose boundary was resolved again that are compared with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Overlap:
     :param state: its state.
     :param loading: the attempt that may be loading it, in words; None when there is none.
     :param settled: False while a task is pinning it, or its next revision, or after a task died doing so.
-    :param shared: the offsets that both windows have.
+    :param shared: the offsets that both windows have; empty when they are only out of order.
     :param apart: whether they don't overlap in time: an instant between them was resolved again, for one of them alone.
     """
 
@@ -73,7 +73,7 @@ class Look:
 
         :param revised: windows that were pinned again together with it: only their newest revisions are compared.
         """
-        possible = self._possible(folder.id) or any(self._beside(folder.id))
+        possible = self._possible(folder.id) or any(chain.from_iterable(self._beside(folder.id)))
         pinned = folder.pinned() if possible else None
         if pinned is None:
             return None
@@ -115,18 +115,23 @@ class Look:
         ]
 
     def _overlap_beside(self, manifest: Manifest, most: Mapping[str, int]) -> Overlap | None:
-        """
+        """A window beside a given one that shares offsets with it, or has offsets in another order than the times of
+        the two: those behind such a one couldn't be told from its offsets.
+
         :param most: how many revisions are compared at most, newest first, of some of the windows.
         """
-        for windows in self._beside(manifest.window):
+        for windows, in_order in zip(self._beside(manifest.window), (_comes_before, _comes_after), strict=True):
+            alone = _partitions_with_offsets(manifest)  # where no window between them and those behind is known
             for window in windows:
+                if not alone:
+                    break
                 standing = list(islice(self._standing(window), most.get(window)))
                 for folder, pinned in standing:
-                    found = _overlap(manifest, folder, pinned)
-                    if found is not None:
-                        return replace(found, apart=True)
-                if standing and all(_has_all_partitions(pinned.manifest, manifest) for _, pinned in standing):
-                    break  # those behind it are behind its offsets
+                    if not in_order(manifest, pinned.manifest):
+                        return replace(_compared(manifest, folder, pinned), apart=True)
+                # One that may be taken back hides nothing.
+                if standing and (standing[0][1].settled or window in most):
+                    alone -= _partitions_with_offsets(standing[0][1].manifest)
         return None
 
     def _standing(self, window: str) -> Iterator[tuple[WindowFolder, PinnedManifest]]:
@@ -143,17 +148,15 @@ class Look:
                 if pinned.settled:
                     return
 
-    def _beside(self, window: str) -> tuple[list[str], list[str]]:
+    def _beside(self, window: str) -> tuple[Iterator[str], Iterator[str]]:
         """The windows after a given one and those before it, nearest first, that start or end at instants which were
-        forgotten. They may be made from other snapshots of these than it is."""
+        forgotten. They may be made from other snapshots of these than those that count."""
         start_ms, end_ms = window_extent(window)
-        extents, forgotten = self._index.extents, self._forgotten
+        extents, forgotten = self._index.extents, self._forgotten - self._unchained
         later = takewhile(lambda other: extents[other][0] in forgotten, self._index.starting_from(end_ms))
         earlier = takewhile(lambda other: extents[other][1] in forgotten, self._index.ending_by(start_ms))
-        return (
-            list(islice(later, _MOST_BESIDE)) if end_ms in forgotten else [],
-            list(islice(earlier, _MOST_BESIDE)) if start_ms in forgotten else [],
-        )
+        # A window that reaches anywhere at one end is compared with all others at that end.
+        return iter(() if end_ms in self._unchained else later), iter(() if start_ms in self._unchained else earlier)
 
     def _in_order(self, window: str) -> bool:
         return self._unchained.isdisjoint(window_extent(window))
@@ -175,16 +178,26 @@ def _end_ms(window: str) -> int:
 
 
 def _overlap(manifest: Manifest, folder: WindowFolder, pinned: PinnedManifest) -> Overlap | None:
-    both = shared(manifest.ranges, pinned.manifest.ranges)
-    if not both:
-        return None
-    return Overlap(folder.id, folder.listing().state, folder.loading(), pinned.settled, tuple(both))
+    return _compared(manifest, folder, pinned) if shared(manifest.ranges, pinned.manifest.ranges) else None
 
 
-def _has_all_partitions(one: Manifest, other: Manifest) -> bool:
-    """Whether a window has offsets on each partition on which another one has."""
-    return _partitions_with_offsets(one) >= _partitions_with_offsets(other)
+def _compared(manifest: Manifest, folder: WindowFolder, pinned: PinnedManifest) -> Overlap:
+    both = tuple(shared(manifest.ranges, pinned.manifest.ranges))
+    return Overlap(folder.id, folder.listing().state, folder.loading(), pinned.settled, both)
+
+
+def _comes_before(manifest: Manifest, other: Manifest) -> bool:
+    """Whether all offsets of a window are below the other's."""
+    return ends_before(_with_offsets(manifest), _with_offsets(other))
+
+
+def _comes_after(manifest: Manifest, other: Manifest) -> bool:
+    return _comes_before(other, manifest)
 
 
 def _partitions_with_offsets(manifest: Manifest) -> set[TopicPartition]:
-    return {TopicPartition.of(each) for each in manifest.ranges if each.window_start < each.end_offset}
+    return set(map(TopicPartition.of, _with_offsets(manifest)))
+
+
+def _with_offsets(manifest: Manifest) -> list[OffsetRange]:
+    return [each for each in manifest.ranges if each.window_start < each.end_offset]

@@ -177,12 +177,10 @@ class Pinning:
             )
 
     def _error(self, window: str, overlap: Overlap) -> WindowOverlapError:
-        offsets = sum(part.span for part in overlap.shared)
         way = self._way_on(window, overlap.window) if overlap.apart else self._ways(overlap)
         return WindowOverlapError(
-            f"Window {window} is not pinned: {offsets} of its offsets are in window {overlap.window} too, which is "
-            f"{_state(overlap)} ({shorten(map(str, overlap.shared))}). If both windows were loaded, these records "
-            f"would be there twice. {way} on_overlap='allow' (--on-overlap allow) pins it anyway.",
+            f"Window {window} is not pinned: {_why(overlap)} {way} on_overlap='allow' (--on-overlap allow) pins it "
+            "anyway.",
             passes=not overlap.settled,
         )
 
@@ -229,7 +227,8 @@ def pin_window(
     :param on_overlap: see :class:`Pinning`.
     :raises IntervalError: when the end isn't after the start.
     :raises DataLossError: when records are deleted and ``on_data_loss`` is ``fail``.
-    :raises WindowOverlapError: when another window has some of its offsets, and ``on_overlap`` is ``fail``.
+    :raises WindowOverlapError: when another window has some of its offsets, or has offsets in another order than its
+        time after an instant was resolved again, and ``on_overlap`` is ``fail``.
     :raises LedgerCorruptError: when the stored manifest was changed.
     :raises InstantForgottenError: when one of the snapshots was forgotten meanwhile.
     """
@@ -281,6 +280,19 @@ def _retried(pin: Callable[[], T]) -> T:
                 raise
         time.sleep(random.uniform(0, wait_s))
     return pin()
+
+
+def _why(overlap: Overlap) -> str:
+    if not overlap.shared:
+        return (
+            f"its offsets and those of window {overlap.window}, which is {_state(overlap)}, wouldn't be in the order "
+            "of the two windows' times."
+        )
+    return (
+        f"{sum(part.span for part in overlap.shared)} of its offsets are in window {overlap.window} too, which is "
+        f"{_state(overlap)} ({shorten(map(str, overlap.shared))}). If both windows were loaded, these records would be "
+        "there twice."
+    )
 
 
 def _state(overlap: Overlap) -> str:

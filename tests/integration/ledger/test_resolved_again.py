@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import combinations, count, pairwise
@@ -44,7 +44,7 @@ class TestResolvedAgain:
 
     def resolve_again(self, ledger: Ledger, windows: list[str], *offsets: int) -> list[OffsetSnapshot]:
         forget_instants(ledger, windows)
-        return ledger.snapshots.append(hourly(*offsets), revising=windows)
+        return ledger.snapshots.append(hourly(offsets), revising=windows)
 
     def test_one_alone_is_refused_until_the_other_has_it_too(self, local: Ledger, three: list[str]) -> None:
         start, middle, end, _ = self.resolve_again(local, three, 1000, 1070, 1120, 1180)
@@ -64,19 +64,63 @@ class TestResolvedAgain:
         pin_window(local, start, middle)
         assert all(each.holds for each in verify(local))
 
+    def test_however_many_empty_ones_there_are_between_them(self, local: Ledger) -> None:
+        windows = self.pinned(local, 0, *[10] * 20, 12)
+        again = self.resolve_again(local, windows, 0, *[12] * 21)
+        with pytest.raises(WindowOverlapError, match=f"2 of its offsets are in window {windows[-1]}"):
+            pin_window(local, *again[:2])
+
+    def test_one_of_which_some_partition_is_empty_hides_nothing_there(self, local: Ledger) -> None:
+        """Partition 1 as above, beside a busy one."""
+        old, new = ([0, 10, 20, 30], [0, 10, 10, 12]), ([0, 10, 20, 30], [0, 12, 12, 12])
+        windows = [pin_window(local, *each).manifest.window for each in pairwise(local.snapshots.append(hourly(*old)))]
+        forget_instants(local, windows)
+        again = local.snapshots.append(hourly(*new), revising=windows)
+        with pytest.raises(WindowOverlapError, match=f"2 of its offsets are in window {windows[-1]}"):
+            pin_window(local, *again[:2])
+
+    def test_one_out_of_order_is_refused_too_or_it_would_hide_what_is_behind_it(self, local: Ledger) -> None:
+        """Each of the three had records of the one before it, since they came late."""
+        first, second, third = self.pinned(local, 0, 10, 10, 12)
+        again = self.resolve_again(local, [first, second, third], 0, 12, 14, 14)
+        command = f"kafka-offsets ledger re-resolve loads {second} {third}"
+        with pytest.raises(WindowOverlapError, match=f"of window {third}, .* order of the two .*{command}"):
+            pin_window(local, *again[1:3])
+        with pytest.raises(WindowOverlapError, match=f"2 of its offsets are in window {third}"):
+            pin_window(local, *again[:2])
+        for each in (again[2:], again[1:3], again[:2]):
+            pin_window(local, *each)
+        assert all(each.holds for each in verify(local))
+
+    def test_one_that_is_being_pinned_hides_nothing(self, local: Ledger) -> None:
+        """It may be taken back."""
+        windows = self.pinned(local, 0, 10, 10, 12)
+        again = self.resolve_again(local, windows, 0, 12, 14, 14)
+        Pinning(local, "allow").pin(*again[1:3])
+        with pytest.raises(WindowOverlapError, match=f"2 of its offsets are in window {windows[-1]}"):
+            pin_window(local, *again[:2])
+
+    def test_one_that_ends_before_it_begins_may_have_its_offsets_too(self, local: Ledger) -> None:
+        """The task that resolved the later one again has died; nobody has resolved the time between the two."""
+        late = pin_window(local, *local.snapshots.append(hourly([0, 5, 5, 10, 12])[3:])).manifest.window
+        forget_instants(local, [late])
+        local.snapshots.append(hourly([0, 5, 5, 12, 12])[3:], revising=[late])
+        with pytest.raises(WindowOverlapError, match=f"2 of its .*re-resolve loads {late}\\."):
+            pin_window(local, *local.snapshots.append(hourly([5, 12])))
+
     def test_idle_ones_that_had_ended_below_it_before_hide_nothing(self, local: Ledger) -> None:
         """All records came late, after each window was published; the one across them begins among these records."""
         windows = self.pinned(local, 0, *[10] * 20)
         for each in windows:
             publish(local, local.pinned(each))
         pin_again(local, self.resolve_again(local, windows, 0, *[20] * 20))
-        start, end = snapshot({0: 12}, at_ms=T0 + HOUR_MS // 2, resolved_at_ms=LATER), hourly(*[20] * 21)[-1]
+        start, end = snapshot({0: 12}, at_ms=T0 + HOUR_MS // 2, resolved_at_ms=LATER), hourly([20] * 21)[-1]
         with pytest.raises(WindowOverlapError, match=f"8 of its offsets are in window {windows[0]}"):
             pin_window(local, *local.snapshots.append([start, end]))
 
     def pinned(self, ledger: Ledger, *offsets: int) -> list[str]:
         """Windows of an hour each."""
-        stored = ledger.snapshots.append(hourly(*offsets))
+        stored = ledger.snapshots.append(hourly(offsets))
         return [pin_window(ledger, *pair).manifest.window for pair in pairwise(stored)]
 
     def test_what_one_had_before_counts_until_what_it_gets_is_settled(self, local: Ledger, three: list[str]) -> None:
@@ -175,9 +219,12 @@ class TestResolvedAgain:
         assert all(each.is_settled for each in windows_of(local))
 
 
-def hourly(*offsets: int) -> list[OffsetSnapshot]:
-    """Snapshots from T0 on."""
-    return [snapshot({0: each}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER) for hour, each in enumerate(offsets)]
+def hourly(*offsets: Sequence[int]) -> list[OffsetSnapshot]:
+    """Snapshots from T0 on, of each partition's offsets."""
+    return [
+        snapshot(dict(enumerate(each)), at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER)
+        for hour, each in enumerate(zip(*offsets, strict=True))
+    ]
 
 
 def pin_again(ledger: Ledger, stored: list[OffsetSnapshot]) -> None:
