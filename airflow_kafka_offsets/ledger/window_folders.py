@@ -129,12 +129,24 @@ class WindowFolders:
 
     def pin_again(self, manifest: Manifest) -> PinnedManifest:
         """Store a manifest as the window's next revision, and settle it, since it has no offsets that the window lacks.
+        Those of the revision that it was made from may be other windows' if the window is resolved again meanwhile.
 
+        :param manifest: the manifest, with the number of the revision that it was made from.
         :returns: as :meth:`pin_next`.
-        :raises WindowOverlapError: when another task takes it back at the same moment; a retry can succeed.
+        :raises WindowOverlapError: when another task takes it back, or resolves the window again, at the same moment; a
+            retry can succeed.
         """
         pinned = self.pin_next(manifest)
         folder = self.of(pinned)
+        for between in self.live(manifest.window):
+            is_newer = manifest.revision < between.revision < folder.revision
+            if is_newer and not between.settlement.take_back("what is left of an older revision was pinned meanwhile"):
+                self.take_back(folder, "made from a revision that was resolved again meanwhile")
+                raise WindowOverlapError(
+                    f"Window {folder.id} has just been resolved again by another task, as revision {between.revision}. "
+                    "Try again.",
+                    passes=True,
+                )
         if not folder.settlement.settle(pinned.sha256):
             raise taken_back(folder)
         return pinned

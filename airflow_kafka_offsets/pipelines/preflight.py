@@ -33,6 +33,7 @@ def readable(
     :raises TopicChangedError: for another cluster, or a topic that is missing or was re-created.
     :raises DataLossError: when records of the window are deleted; names partitions and exact counts.
     :raises LogTruncatedError: when the window ends past the end of a log, or a log was truncated and has grown again.
+    :raises WindowOverlapError: when the window is resolved again at the same moment; a retry can succeed.
     :raises OffsetsError: when a partition can't be asked.
     """
     manifest = pinned.manifest

@@ -21,6 +21,7 @@ from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import shared
+from tests.integration.airflow.windows.counted import left_of
 from tests.integration.airflow.windows.test_every_moment import before_look
 from tests.integration.ledger.loads import new_ledger, publish, windows_of
 from tests.integration.ledger.test_overlap import at
@@ -194,6 +195,31 @@ class TestResolvedAgain:
                 break
         assert moment > 20
 
+    @pytest.mark.parametrize("first", ["the load", "who resolves it again"])
+    def test_nor_do_they_when_a_load_pins_what_is_left_of_one_meanwhile(
+        self, local: Ledger, three: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+    ) -> None:
+        """Before each look of one of the two, in turn, the other one comes to its end. What is left of the revision
+        that the load knows has offsets that two others get."""
+        monkeypatch.setattr(pinning, "_WAITS_S", (0.0,) * 5)
+        stored = self.resolve_again(local, three, 1000, 1070, 1110, 1180)
+        seen = set()
+        for moment in count():
+            copy = shutil.copytree(tmp_path / "ledger", tmp_path / f"{moment}")
+            ledger = Ledger(UPath(copy), local.pipeline)
+            both = partial(left_of_second, ledger), partial(pin_again, ledger, stored)
+            one, other = both if first == "the load" else both[::-1]
+            with before_look(moment, other) as happened, suppress(WindowOverlapError):
+                one()
+            settled = [found for window in three if (found := ledger.settled(window)) is not None]
+            seen.add(settled[1].manifest.revision)
+            assert not any(shared(a.manifest.ranges, b.manifest.ranges) for a, b in combinations(settled, 2)), moment
+            assert [claim.found for claim in verify(ledger) if not claim.holds] == [], moment
+            if not happened:
+                break
+        assert moment > 10
+        assert len(seen) > 1
+
     def test_all_together_count_afterwards_or_none_does(self, local: Ledger, three: list[str]) -> None:
         """Another task's window has offsets of the last one."""
         stored = self.resolve_again(local, three[:2], 1000, 1070, 1120)
@@ -225,6 +251,13 @@ def hourly(*offsets: Sequence[int]) -> list[OffsetSnapshot]:
         snapshot(dict(enumerate(each)), at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER)
         for hour, each in enumerate(zip(*offsets, strict=True))
     ]
+
+
+def left_of_second(ledger: Ledger) -> None:
+    """Pin what retention left of the second window."""
+    second = ledger.settled(windows_of(ledger)[1].id)
+    assert second is not None
+    left_of(ledger, second)
 
 
 def pin_again(ledger: Ledger, stored: list[OffsetSnapshot]) -> None:
