@@ -177,7 +177,15 @@ class WindowPinner:
         else:
             as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=self._followed(run, since))
             found = log.increment_to(self.maker.snapshot(as_of))
-        return self.pin_between(*found)
+        start, end = found
+        return self.pin_between(self._as_it_counts(start), end)
+
+    def _as_it_counts(self, start: OffsetSnapshot) -> OffsetSnapshot:
+        """The snapshot that an increment follows; if it is at an instant that was resolved again, or is to be, what
+        counts there now. As long as the window before the increment stays as it is, that has the same offsets."""
+        if start.as_of.timestamp_ms is None or not self.ledger.snapshots.forgotten([start]):
+            return start
+        return self.maker.snapshot(start.as_of)
 
     def _followed(self, run: str, since: AsOf) -> int:
         """Number of the snapshot at which a new increment starts, unless another one is stored meanwhile."""

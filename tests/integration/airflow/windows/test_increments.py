@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -63,6 +64,31 @@ class TestFirst:
         resolve(ten, at(5), at(8))
         resolve(ten, at(0), at(5))
         assert ranges(increment(ten, "run-1", since="earliest")) == [(0, 8, 10)]
+
+    @pytest.mark.parametrize("gone", [0, 3], ids=["the same again", "refused"])
+    def test_begins_there_too_when_that_window_was_resolved_again(
+        self, ten: str, resolve: Resolve, increment: Increment, delete_before: DeleteBefore, ledger: Ledger, gone: int
+    ) -> None:
+        """S2, S23: the snapshot that it was made from is forgotten then, though the window stays as it is."""
+        resolve(ten, at(0), at(5))
+        delete_before(ten, gone)
+        with suppress(AirflowFailException):
+            resolve(ten, at(0), at(5), re_resolve=True)
+        first = increment(ten, "run-1")
+        assert (ranges(first), increment(ten, "run-1")) == ([(0, 5, 10)], first)
+        assert ranges(increment(ten, "run-2")) == [(0, 10, 10)]
+        assert [claim.found for claim in verify(ledger) if not claim.holds] == []
+
+    def test_begins_there_too_when_it_is_resolved_again_before_the_increment_is_pinned(
+        self, ten: str, resolve: Resolve, increment: Increment, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        resolve(ten, at(0), at(5))
+        with monkeypatch.context() as dying:
+            dying.setattr(WindowPinner, "pin_between", dies)
+            with pytest.raises(OSError, match="died"):
+                increment(ten, "run-1")
+        resolve(ten, at(0), at(5), re_resolve=True)
+        assert ranges(increment(ten, "run-1")) == [(0, 5, 10)]
 
     @pytest.mark.parametrize(
         ("since", "expected"),
