@@ -77,7 +77,8 @@ def re_resolve_windows(args: Any) -> int:
     """Resolve windows again, and print one row per window."""
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows, ledger.window_folders.index().live)
-    manifests = [ledger.pinned(window).manifest for window in args.windows]
+    # What counted before: a newer revision that isn't settled is what an interrupted command has left.
+    manifests = [(ledger.settled(window) or ledger.pinned(window)).manifest for window in args.windows]
     topics = sorted({topic for manifest in manifests for topic in manifest.topics})
     with kafka_client(args) as client, telling_leftovers(ledger, _ANOTHER_PIPELINE):
         maker = SnapshotMaker(client, ledger, topics, manifests[0].isolation_level, args.on_future_record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LedgerConflictError, SparkFailedError
+from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.forgetting import forget_instants
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import StoragePath
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
@@ -75,6 +78,25 @@ class TestReResolve:
         assert (code, json.loads(out)[-1]["found"]) == (0, "3 published windows tile, 12 offsets")
         rows = json.loads(run("ledger", "show", "loads", first["window"], "--revision", "1", "-o", "json")[1])
         assert [row["end_offset"] for row in rows] == [10], "the first revision is kept"
+
+    def test_that_finishes_an_interrupted_one_tells_what_it_has_changed(
+        self, first: XCom, others: list[XCom], run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The first one has died before its new revisions counted."""
+        anew = ("ledger", "re-resolve", "loads", first["window"], others[0]["window"], "-o", "json")
+        create = storage._create
+
+        def die(path: StoragePath, content: bytes) -> None:
+            if path.name == "settled-together":
+                raise KeyboardInterrupt
+            create(path, content)
+
+        with monkeypatch.context() as dying:
+            dying.setattr(storage, "_create", die)
+            with suppress(KeyboardInterrupt):
+                run(*anew)
+        code, out, _ = run(*anew)
+        assert (code, [(row["offsets"], row["remark"]) for row in json.loads(out)]) == (0, [(11, None), (1, None)])
 
     def test_of_a_window_that_is_not_there_is_refused(self, first: XCom, run: Run) -> None:
         code, _, err = run("ledger", "re-resolve", "loads", "20260101T000000000Z_20260101T010000000Z")
