@@ -67,18 +67,21 @@ class Look:
         """
         return self._overlap_in_time(manifest) or self._overlap_beside(manifest, dict.fromkeys(revising, 0))
 
-    def overlap_of(self, folder: WindowFolder, revised: Collection[str] = ()) -> Overlap | None:
+    def overlap_of(
+        self, folder: WindowFolder, revised: Collection[str] = (), ours: Collection[tuple[str, int]] = ()
+    ) -> Overlap | None:
         """A window that shares offsets with a pinned one; None when there is none. No manifest is read if the chain of
         snapshots rules that out.
 
         :param revised: windows that were pinned again together with it: only their newest revisions are compared.
+        :param ours: revisions that are settled if no overlap is found of any of them, by window and number.
         """
         possible = self._possible(folder.id) or any(chain.from_iterable(self._beside(folder.id)))
         pinned = folder.pinned() if possible else None
         if pinned is None:
             return None
         manifest = pinned.manifest
-        return self._overlap_in_time(manifest) or self._overlap_beside(manifest, dict.fromkeys(revised, 1))
+        return self._overlap_in_time(manifest) or self._overlap_beside(manifest, dict.fromkeys(revised, 1), ours)
 
     def _overlap_in_time(self, manifest: Manifest) -> Overlap | None:
         possible = self._possible(manifest.window)
@@ -114,11 +117,14 @@ class Look:
             if other != window and not self._surely_before(other, window) and not self._surely_before(window, other)
         ]
 
-    def _overlap_beside(self, manifest: Manifest, most: Mapping[str, int]) -> Overlap | None:
+    def _overlap_beside(
+        self, manifest: Manifest, most: Mapping[str, int], ours: Collection[tuple[str, int]] = ()
+    ) -> Overlap | None:
         """A window beside a given one that shares offsets with it, or has offsets in another order than the times of
         the two: those behind such a one couldn't be told from its offsets.
 
         :param most: how many revisions are compared at most, newest first, of some of the windows.
+        :param ours: see :meth:`overlap_of`.
         """
         for windows, in_order in zip(self._beside(manifest.window), (_comes_before, _comes_after), strict=True):
             alone = _partitions_with_offsets(manifest)  # where no window between them and those behind is known
@@ -129,9 +135,10 @@ class Look:
                 for folder, pinned in standing:
                     if not in_order(manifest, pinned.manifest):
                         return replace(_compared(manifest, folder, pinned), apart=True)
-                # One that may be taken back hides nothing.
-                if standing and (standing[0][1].settled or window in most):
-                    alone -= _partitions_with_offsets(standing[0][1].manifest)
+                # One that somebody else may take back hides nothing.
+                for _, newest in standing[:1]:
+                    if newest.settled or (window, newest.manifest.revision) in ours:
+                        alone -= _partitions_with_offsets(newest.manifest)
         return None
 
     def _standing(self, window: str) -> Iterator[tuple[WindowFolder, PinnedManifest]]:

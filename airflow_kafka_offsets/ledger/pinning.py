@@ -114,14 +114,22 @@ class Pinning:
 
         :returns: why the other windows were taken back, by name.
         """
-        refused = {}
-        for folder, sha256, overlap in self._look_again():
-            if overlap is None:
-                if not folder.settlement.settle(sha256):
-                    refused[folder.id] = taken_back(folder)
-            # If another try has settled it, it stays.
-            elif self._folders.take_back(folder, f"shares offsets with {overlap.window}") or not folder.is_settled:
-                refused[folder.id] = self._error(folder.id, overlap)
+        refused: dict[str, WindowOverlapError] = {}
+        again = True
+        while again:  # those beside one that was taken back were compared with that one, and not with what is behind it
+            again = False
+            for folder, _, overlap in self._look_again():
+                if overlap is not None:
+                    again = True
+                    del self._unsettled[folder.id, folder.revision]
+                    # If another try has settled it, it stays.
+                    back = self._folders.take_back(folder, f"shares offsets with {overlap.window}")
+                    if back or not folder.is_settled:
+                        refused[folder.id] = self._error(folder.id, overlap)
+        for key, sha256 in self._unsettled.items():
+            folder = self._folders.folder(*key)
+            if not folder.settlement.settle(sha256):
+                refused[folder.id] = taken_back(folder)
         self._unsettled.clear()
         return refused
 
@@ -147,9 +155,9 @@ class Pinning:
     def _look_again(self) -> Iterator[tuple[WindowFolder, str, Overlap | None]]:
         """The windows to settle, with their hashes, and windows that share offsets with them."""
         look = Look(self._ledger) if self._unsettled and self._on_overlap == "fail" else None
-        for key, sha256 in self._unsettled.items():
+        for key, sha256 in list(self._unsettled.items()):
             folder = self._folders.folder(*key)
-            yield folder, sha256, None if look is None else look.overlap_of(folder, self.revising)
+            yield folder, sha256, None if look is None else look.overlap_of(folder, self.revising, self._unsettled)
 
     def _manifest(
         self,

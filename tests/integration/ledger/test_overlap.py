@@ -181,8 +181,8 @@ class TestTwoAtOneMoment:
     def test_of_two_that_saw_each_other_neither_is_settled_and_either_may_be_then(self, local: Ledger) -> None:
         hour, other = at(local, 0, 60), at(local, 17, 77)
         one, two = Pinning(local, "fail"), Pinning(local, "fail")
-        _look_first(one, local)
-        _look_first(two, local)
+        look_first(one, local)
+        look_first(two, local)
         one.pin(*hour)
         two.pin(*other)
         refused = [one.settle(), two.settle()]
@@ -323,7 +323,7 @@ def _settled(ledger: Ledger) -> list[str]:
     return [each.id for each in windows_of(ledger) if each.is_settled]
 
 
-def _look_first(pinning: object, ledger: Ledger) -> None:
+def look_first(pinning: object, ledger: Ledger) -> None:
     """Make its first look now, before anybody has pinned."""
     pinning._first_look = Look(ledger)  # type: ignore[attr-defined]
 

@@ -14,17 +14,18 @@ from upath import UPath
 
 from airflow_kafka_offsets.errors import DataLossError, WindowOverlapError
 from airflow_kafka_offsets.ledger import pinning, storage
-from airflow_kafka_offsets.ledger.forgetting import forget_instants
+from airflow_kafka_offsets.ledger.forgetting import forget_instants, forget_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import Pinning, pin_together, pin_window
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.tiling import shared
 from tests.integration.airflow.windows.counted import left_of
 from tests.integration.airflow.windows.test_every_moment import before_look
 from tests.integration.ledger.loads import new_ledger, publish, windows_of
-from tests.integration.ledger.test_overlap import at
+from tests.integration.ledger.test_overlap import at, look_first
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 LATER = T0 + 24 * HOUR_MS
@@ -100,6 +101,33 @@ class TestResolvedAgain:
         Pinning(local, "allow").pin(*again[1:3])
         with pytest.raises(WindowOverlapError, match=f"2 of its offsets are in window {windows[-1]}"):
             pin_window(local, *again[:2])
+
+    def test_one_that_is_taken_back_itself_hides_nothing_either(self, local: Ledger) -> None:
+        """Of two that are pinned by one command, the first one could only have been hidden by the second."""
+        old = local.snapshots.append(hourly([0, 10, 10, 12]))
+        first, second = (pin_window(local, *pair).manifest.window for pair in pairwise(old[:3]))
+        command = Pinning(local, "fail")
+        look_first(command, local)
+        third = pin_window(local, *old[2:]).manifest.window
+        again = self.resolve_again(local, [first, second, third], 0, 12, 14, 14)
+        for pair in pairwise(again[:3]):
+            command.pin(*pair)
+        assert command.settle().keys() == {first, second}
+        assert [each.revision for each in windows_of(local)] == [1, 1, 1]
+
+    def test_many_that_are_pinned_by_one_command_are_each_compared_with_the_nearest(
+        self, local: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """After all of them were forgotten: or each would be compared with each."""
+        windows = self.pinned(local, *range(24))
+        forget_windows(local, windows, "test")
+        read, pinned = [], WindowFolder.pinned
+        monkeypatch.setattr(WindowFolder, "pinned", lambda folder: read.append(folder.id) or pinned(folder))
+        command = Pinning(local, "fail")
+        for pair in pairwise(local.snapshots.append(hourly(range(24)))):
+            command.pin(*pair)
+        assert command.settle() == {}
+        assert len(read) < 8 * len(windows)
 
     def test_one_that_ends_before_it_begins_may_have_its_offsets_too(self, local: Ledger) -> None:
         """The task that resolved the later one again has died; nobody has resolved the time between the two."""
