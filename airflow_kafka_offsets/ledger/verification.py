@@ -146,7 +146,7 @@ def _misfits(folder: WindowFolder, pinned: PinnedManifest, listing: WindowListin
     """Files that contradict each other, and files whose predecessors are missing."""
     manifest, published = pinned.manifest, listing.publication
     if not pinned.settled and not folder.is_settled:
-        yield "it was never settled, because a task that pinned it died: resolve the window again"
+        yield "it isn't settled: a task is still pinning it, or died. If none is, run that task or command again"
     missing = [number for number in (manifest.start_snapshot, manifest.end_snapshot) if number > last_snapshot]
     if missing:
         yield f"snapshot {missing[0]} is missing"

@@ -90,7 +90,7 @@ class TestVerify:
         ("name", "content", "found"),
         [
             ("manifest.json", b"{}", "changed after it was pinned"),
-            ("manifest.sha256", None, "it was never settled"),
+            ("manifest.sha256", None, "it isn't settled: a task is still pinning it, or died"),
             ("manifest.json", None, "there is no manifest"),
             ("publications/00000001.json", None, "a verdict on a-1, but no publication"),
             ("publications/00000001.json", publication(attempt="a-1", manifest_sha256="x").to_bytes(), "another"),
