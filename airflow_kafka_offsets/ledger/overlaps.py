@@ -2,13 +2,14 @@
 
 Snapshots of the chain never run backwards, so windows between them that don't overlap in time share no offsets, and
 needn't be read. There are two exceptions. A window that starts or ends at a group's commits or at log start offsets may
-reach anywhere. And a window that starts or ends at an instant which was forgotten, and resolved again, may be made from
-a snapshot that doesn't count any more, unlike those beside it. No two of these may have offsets in another order than
-their times: so the nearest window with offsets of a partition tells where all those behind it lie.
+reach anywhere. And a window that starts or ends at a time with several snapshots, such as an instant which was
+forgotten and resolved again, may be made from another one than those beside it. No two of these may have offsets in
+another order than their times: so the nearest window with offsets of a partition tells where all those behind it lie.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, takewhile
@@ -36,7 +37,7 @@ class Overlap:
     :param loading: the attempt that may be loading it, in words; None when there is none.
     :param settled: False while a task is pinning it, or its next revision, or after a task died doing so.
     :param shared: the offsets that both windows have; empty when they are only out of order.
-    :param apart: whether they don't overlap in time: an instant between them was resolved again, for one of them alone.
+    :param apart: whether they don't overlap in time: they were made from different snapshots of a time between them.
     """
 
     window: str
@@ -56,7 +57,10 @@ class Look:
         # List snapshots after windows: each window's snapshots were stored before it.
         marked = ledger.snapshots.marked()
         self._unchained = unchained_times(marked)
-        self._forgotten = {entry.timestamp_ms for entry in marked if entry.kind == FORGET}
+        stored = Counter(entry.timestamp_ms for entry in marked if entry.kind != FORGET)
+        # An instant that was forgotten, or is the very time of an increment.
+        self._ambiguous = {entry.timestamp_ms for entry in marked if entry.kind == FORGET}
+        self._ambiguous |= {time_ms for time_ms, count in stored.items() if count > 1}
         self._unordered = [window for window in self._index.live if not self._in_order(window)]
 
     def overlap(self, manifest: Manifest, revising: Collection[str] = ()) -> Overlap | None:
@@ -85,8 +89,8 @@ class Look:
 
     def _overlap_in_time(self, manifest: Manifest) -> Overlap | None:
         possible = self._possible(manifest.window)
-        # Revisions of windows that end together, at an instant which was resolved again, may end at several offsets.
-        anywhere = self._unchained | self._forgotten
+        # Windows that end together, at a time with several snapshots, may end at several offsets.
+        anywhere = self._unchained | self._ambiguous
         found = self._first_overlap(manifest, [window for window in possible if _end_ms(window) in anywhere])
         if found is not None:
             return found
@@ -156,12 +160,12 @@ class Look:
                     return
 
     def _beside(self, window: str) -> tuple[Iterator[str], Iterator[str]]:
-        """The windows after a given one and those before it, nearest first, that start or end at instants which were
-        forgotten. They may be made from other snapshots of these than those that count."""
+        """The windows after a given one and those before it, nearest first, that start or end at times with several
+        snapshots. They may be made from others of these than their neighbours."""
         start_ms, end_ms = window_extent(window)
-        extents, forgotten = self._index.extents, self._forgotten - self._unchained
-        later = takewhile(lambda other: extents[other][0] in forgotten, self._index.starting_from(end_ms))
-        earlier = takewhile(lambda other: extents[other][1] in forgotten, self._index.ending_by(start_ms))
+        extents, ambiguous = self._index.extents, self._ambiguous - self._unchained
+        later = takewhile(lambda other: extents[other][0] in ambiguous, self._index.starting_from(end_ms))
+        earlier = takewhile(lambda other: extents[other][1] in ambiguous, self._index.ending_by(start_ms))
         # A window that reaches anywhere at one end is compared with all others at that end.
         return iter(() if end_ms in self._unchained else later), iter(() if start_ms in self._unchained else earlier)
 

@@ -20,6 +20,7 @@ from itertools import chain
 from typing import TypeVar
 
 from airflow_kafka_offsets.errors import InstantForgottenError, WindowOverlapError, shorten
+from airflow_kafka_offsets.ledger.forgetting import between_instants
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.overlaps import Look, Overlap
 from airflow_kafka_offsets.ledger.settlement import Settlement
@@ -185,7 +186,9 @@ class Pinning:
             )
 
     def _error(self, window: str, overlap: Overlap) -> WindowOverlapError:
-        way = self._way_on(window, overlap.window) if overlap.apart else self._ways(overlap)
+        both = (window, overlap.window)
+        again = overlap.apart and len(between_instants(self._ledger, both)) == len(both)
+        way = self._way_on(*both) if again else self._ways(overlap)
         return WindowOverlapError(
             f"Window {window} is not pinned: {_why(overlap)} {way} on_overlap='allow' (--on-overlap allow) pins it "
             "anyway.",

@@ -6,7 +6,7 @@ import multiprocessing
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
@@ -150,6 +150,18 @@ class TestOutOfTheChain:
         pin_window(local, start, end)
         with pytest.raises(WindowOverlapError, match="60 of its offsets"):
             pin_window(local, *at(local, 0, 60))
+
+    def test_a_window_by_time_is_compared_with_what_meets_it_at_a_snapshot_of_another_kind(self, local: Ledger) -> None:
+        """Somebody has given the times in an increment's name: the records of a time end elsewhere."""
+        ends = [self.stored(local, 1000 + minute, minute, AsOfKind.LATEST) for minute in (0, 60, 120)]
+        for pair in pairwise(ends):
+            pin_window(local, *pair)
+        late = snapshot({0: 1080}, at_ms=T0 + HOUR_MS, resolved_at_ms=T0 + 12 * HOUR_MS)
+        (end,) = local.snapshots.append([late])
+        with pytest.raises(WindowOverlapError, match=r"20 of its offsets .* another pipeline name") as refused:
+            pin_window(local, *at(local, 0), end)
+        assert "re-resolve" not in str(refused.value), "it refuses them"
+        assert [each.revision for each in windows_of(local)] == [1, 1]
 
     def test_windows_that_drain_a_group_follow_each_other(self, local: Ledger) -> None:
         """However many there were: the last one that ended below tells that all before it did."""
