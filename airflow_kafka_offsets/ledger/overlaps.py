@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice, takewhile
+from itertools import chain, islice
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.snapshot_index import FORGET, unchained_times
@@ -160,12 +160,12 @@ class Look:
                     return
 
     def _beside(self, window: str) -> tuple[Iterator[str], Iterator[str]]:
-        """The windows after a given one and those before it, nearest first, that start or end at times with several
-        snapshots. They may be made from others of these than their neighbours."""
+        """The windows after a given one and those before it, nearest first, that may be made from other snapshots than
+        their neighbours: they start or end at times with several."""
         start_ms, end_ms = window_extent(window)
         extents, ambiguous = self._index.extents, self._ambiguous - self._unchained
-        later = takewhile(lambda other: extents[other][0] in ambiguous, self._index.starting_from(end_ms))
-        earlier = takewhile(lambda other: extents[other][1] in ambiguous, self._index.ending_by(start_ms))
+        later = (other for other in self._index.starting_from(end_ms) if extents[other][0] in ambiguous)
+        earlier = (other for other in self._index.ending_by(start_ms) if extents[other][1] in ambiguous)
         # A window that reaches anywhere at one end is compared with all others at that end.
         return iter(() if end_ms in self._unchained else later), iter(() if start_ms in self._unchained else earlier)
 

@@ -172,6 +172,20 @@ class TestResolvedAgain:
             Pinning(local, "fail").pin(*at(local, 30, 90))
         assert refused.value.retriable
 
+    def test_so_it_does_behind_one_between_other_instants(self, local: Ledger) -> None:
+        """The task that resolved it again has died; the one between them starts where nothing was forgotten."""
+        only = pin_window(local, *at(local, 60, 120)).manifest.window
+        forget_instants(local, [only])
+        fresh = [
+            snapshot({0: offset}, at_ms=T0 + minute * 60_000, resolved_at_ms=LATER)
+            for minute, offset in ((40, 1040), (50, 1075), (60, 1075))
+        ]
+        start, middle, end = local.snapshots.append(fresh, revising=[only])
+        assert pin_window(local, middle, end).manifest.span == 0
+        with pytest.raises(WindowOverlapError, match="15 of its offsets") as refused:
+            pin_window(local, start, middle)
+        assert not refused.value.retriable
+
     def test_the_command_names_none_that_the_ledger_lacks(self, local: Ledger) -> None:
         """Or it would refuse them all. The task that resolved the later one again has died before it was pinned."""
         later = pin_window(local, *at(local, 60, 120)).manifest.window
