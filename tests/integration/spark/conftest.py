@@ -184,7 +184,8 @@ def pin(window_folders: WindowFolders, ledger: Path, broker: Broker, cluster_id:
             manifest = replace(manifest, cluster_id=cluster_id)
         if not (ledger / "pipeline.json").exists():
             make_ledger(ledger)
-        pinned = window_folders.pin_again(manifest)
+        newest = window_folders.newest(manifest.window).revision
+        pinned = window_folders.pin_again(manifest.revised(newest))
         kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers}
         return RunConf(pinned.uri, pinned.sha256, attempt, kafka, allow_gaps)
 
