@@ -143,8 +143,8 @@ class TestLoad:
 
         log = stdout + stderr
         said = (
-            "ConfigurationError: Spark's Kafka connector is missing: give KafkaSparkSubmitOperator connector='auto', or "
-            f"add org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__} to packages="
+            "ConfigurationError: Spark's Kafka connector is missing: give KafkaSparkSubmitOperator connector='auto', "
+            f"or add org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__} to packages="
         )
         assert f"kafka-offsets-load: {said}" in log
         assert "Traceback" not in log
