@@ -38,8 +38,8 @@ lint: setup ## lint, format, types, layers
 check: lint ## lint and the unit tests
 	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder tests/unit
 
-test: lint $(ARCHIVE) ## lint and every test, on real services too
-	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder tests
+test: lint $(ARCHIVE) ## lint, unit tests, and every feature once on real services; ALL=1: every test
+	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder $(if $(ALL),,-m 'not nightly') tests
 
 $(ARCHIVE): $(STAMP)
 	@$(BIN)/python -m dev.make_class_archives

@@ -102,6 +102,10 @@ def _place(item: pytest.Item) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for mark in item.iter_markers("nightly"):
+            if not mark.args:
+                raise pytest.UsageError(f"{item.nodeid}: nightly needs a reason, why make test leaves this test out.")
     items.sort(key=_place)
 
 
