@@ -2,32 +2,42 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+SETUP := $(VENV)/.installed-dev
+DEMO := $(VENV)/.installed-demo
 ARCHIVE := .local/kafka.jsa
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint check test matrix docs pictures fuzz chaos steps bench clean
+.PHONY: help setup demo lint check test matrix docs pictures fuzz chaos steps bench clean programs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## install the package and its tools into .venv; check Java
-	@$(BIN)/python -m dev.java
+setup: $(SETUP) ## install the package and its tools into .venv; check Java
+	@$(BIN)/python -m dev.programs java
 
-$(STAMP): pyproject.toml dev/constraints.txt
+# What a group needs is in .venv, and that it was: a change of what is pinned installs again.
+$(SETUP): pyproject.toml dev/constraints.txt | $(BIN)/python
+	@$(BIN)/python -m dev.install dev
+	@touch $(DEMO) $@
+
+$(DEMO): pyproject.toml dev/constraints.txt | $(BIN)/python
+	@$(BIN)/python -m dev.install demo
+	@touch $@
+
+$(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer, or run make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "$(PYTHON) is $$($(PYTHON) -V): Python 3.11 or newer is needed, run make PYTHON=/path/to/python3.11"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+	@$(PYTHON) -m venv $(VENV) \
 	  || { echo "$(PYTHON) cannot create a virtual environment: install its venv module (Debian: apt-get install python3-venv)"; rm -rf $(VENV); exit 1; }
-	@echo "installing into $(VENV) (some minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev --constraint dev/constraints.txt
-	@touch $@
 
-demo: setup ## load real records into a local Kafka and run the example Dag on them; UI=1 leaves Airflow running
+demo: $(DEMO) ## load real records into a local Kafka and run the example Dag on them; UI=1 leaves Airflow running
+	@$(BIN)/python -m dev.programs java
 	@$(BIN)/python -m dev.demo $(if $(UI),--ui)
+
+programs: setup # of the system, which tests need
+	@$(BIN)/python -m dev.programs postgresql kerberos chromium
 
 lint: setup ## lint, format, types, layers
 	@$(BIN)/ruff check --quiet .
@@ -38,17 +48,17 @@ lint: setup ## lint, format, types, layers
 check: lint ## lint and the unit tests
 	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder tests/unit
 
-test: lint $(ARCHIVE) ## lint, unit tests, and every feature once on real services; ALL=1: every test
+test: programs lint $(ARCHIVE) ## lint, unit tests, and every feature once on real services; ALL=1: every test
 	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder $(if $(ALL),,-m 'not nightly') tests
 
-$(ARCHIVE): $(STAMP)
+$(ARCHIVE): $(SETUP)
 	@$(BIN)/python -m dev.make_class_archives
 
 docs: setup ## build the site of docs/ and of the public API in .local/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@echo "written to .local/docs/index.html"
 
-pictures: setup ## draw the docs' pictures anew, and take those of the page from a real browser
+pictures: programs ## draw the docs' pictures anew, and take those of the page from a real browser
 	@$(BIN)/python -m dev.drawings
 	@PICTURES=1 $(BIN)/python -m pytest -q tests/integration/page/browser
 

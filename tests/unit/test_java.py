@@ -1,4 +1,4 @@
-"""Installing a missing Java: a program named apt-get takes the place of Debian's."""
+"""Finding a Java that suits, and installing one; how packages are installed is in ``test_debian.py``."""
 
 from __future__ import annotations
 
@@ -8,26 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from dev import java
+from dev import debian, java
 
-APT_GET = """#!{python}
-import fcntl, pathlib, sys
-
-folder, words = pathlib.Path("{folder}"), " ".join(sys.argv[1:])
-with (folder / "dev-apt.lock").open("w") as lock, (folder / "said").open("a") as said:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        print("without the lock:", words, file=said)
-    except BlockingIOError:
-        print("with the lock:", words, file=said)
-if "openjdk-21" not in words:
-    sys.exit(100)
-java = folder / "jvm" / "21" / "bin" / "java"
-java.parent.mkdir(parents=True)
-java.write_text("#!/bin/sh\\necho 'openjdk version \\"21.0.2\\"' >&2\\n")
-java.chmod(0o755)
+JAVA = """#!/bin/sh
+echo 'openjdk version "{major}.0.2"' >&2
 """
-"""Says what it was called with, and whether its caller has the lock. Only Java 21 is offered."""
+APT_GET = """#!{python}
+import pathlib, sys
+
+if "openjdk-21-jre-headless" in sys.argv:
+    java = pathlib.Path("{folder}") / "jvm" / "21" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text({java!r})
+    java.chmod(0o755)
+elif "install" in sys.argv:
+    sys.exit(100)
+"""
+"""Only Java 21 is offered."""
 
 
 @pytest.fixture
@@ -35,28 +32,28 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without Java, where we are root."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "apt-get").write_text(APT_GET.format(python=sys.executable, folder=tmp_path))
+    there = APT_GET.format(python=sys.executable, folder=tmp_path, java=JAVA.format(major=21))
+    (programs / "apt-get").write_text(there)
     (programs / "apt-get").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    for name in ("JAVA_HOME", "NO_APT"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(java, "USUAL_PLACES", (f"{tmp_path}/jvm/*",))
-    monkeypatch.setattr(java, "_java", java._java.__wrapped__)
+    monkeypatch.setattr(java, "java_home", java.java_home.__wrapped__)
     return tmp_path
 
 
-class TestInstall:
-    def test_takes_the_first_that_is_offered_and_no_two_install_at_a_time(self, machine: Path) -> None:
-        assert java.java_home() == machine / "jvm" / "21"
-        said = (machine / "said").read_text().splitlines()
-        assert {line.partition(":")[0] for line in said} == {"with the lock"}
-        assert said[-1].endswith("install --yes --no-install-recommends openjdk-21-jre-headless")
+def test_the_first_that_the_system_offers_is_installed(machine: Path) -> None:
+    debian.provide([java.JAVA])
+    assert java.java_home() == machine / "jvm" / "21"
 
-    def test_somebody_who_is_not_root_is_told_what_to_install(
-        self, machine: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(os, "geteuid", lambda: 1000)
-        with pytest.raises(SystemExit, match="apt-get install openjdk-17-jre-headless"):
-            java.java_home()
-        assert not (machine / "said").exists()
+
+def test_one_that_is_too_old_is_as_good_as_none(machine: Path) -> None:
+    old = machine / "jvm" / "11" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text(JAVA.format(major=11))
+    old.chmod(0o755)
+    with pytest.raises(SystemExit, match=r"Java 17 to 21 is missing; .*JAVA_HOME"):
+        java.java_home()

@@ -1,0 +1,62 @@
+"""Installs a dependency group of pyproject.toml: ``python -m dev.install demo``, with the Python of ``.venv/``.
+
+uv does it, which is first installed by pip; if it can't be had, pip does all. PySpark comes first, because it is most
+of the download and contains Ivy, which then fetches the demo's jars while the other packages are installed.
+
+Only the standard library is used here: there is nothing else yet.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from dev import ROOT, debian
+from dev.java import JAVA
+
+VENV = Path(sys.prefix)
+DOWNLOADS = {
+    "demo": "620 MB of Python packages (430 of them PySpark) into .venv/, and 75 MB of jars (Kafka) into .local/",
+    "dev": "900 MB of Python packages (430 of them PySpark) into .venv/; tests later fetch jars into .local/",
+}
+"""What a group downloads, by its name; of a part that is there already, nothing."""
+_PINS = ["--constraint", "dev/constraints.txt"]
+
+
+def main(group: str) -> None:
+    """Say what is downloaded, see that there is Java, and install.
+
+    :param group: ``demo`` or ``dev``.
+    """
+    print(f"This downloads about {DOWNLOADS[group]}, and changes nothing outside this folder.", flush=True)
+    debian.provide([JAVA])
+    installer = _installer()
+    _run([*installer, "--no-deps", "pyspark", *_PINS])
+    jars = subprocess.Popen([sys.executable, "-m", "dev.kafka_program"], cwd=ROOT) if group == "demo" else None
+    _run([*installer, "--editable", ".", "--group", group, *_PINS])
+    if jars is not None and jars.wait() != 0:
+        sys.exit("The jars are missing: see above.")
+
+
+def _installer() -> list[str]:
+    """The command that installs packages: uv's if there is one for this machine, else pip's."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if subprocess.run([*pip, "uv", *_PINS], cwd=ROOT).returncode == 0:
+        # Without a cache of the user's own, nothing stays but what is installed. A copy in the cache would take 1.9 GB.
+        kept = [] if os.environ.get("UV_CACHE_DIR") else ["--no-cache"]
+        return [str(VENV / "bin" / "uv"), "pip", "install", "--quiet", "--python", sys.executable, *kept]
+    print("uv can't be installed; pip takes some minutes longer", flush=True)
+    _run([*pip, "--upgrade", "pip>=25.1"])  # the first that knows dependency groups
+    return pip
+
+
+def _run(command: list[str]) -> None:
+    # Temporary files lie beside what is installed: uv links them, and /tmp may be small.
+    if subprocess.run(command, cwd=ROOT, env=os.environ | {"TMPDIR": str(VENV)}).returncode != 0:
+        sys.exit(f"{' '.join(command)} failed: see above, check the network, and run make again.")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
