@@ -32,7 +32,7 @@ def environment(home: Path, bootstrap_servers: str | None = None) -> dict[str, s
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "AIRFLOW_VAR_FLIGHTS_OUTPUT": (home / "output" / "flights").as_uri(),
         "JAVA_HOME": str(java_home()),
-        **_spark_settings(home),
+        **spark_settings(home),
         # Use this environment's spark-submit, and its Python for Spark's workers.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYSPARK_PYTHON": sys.executable,
@@ -45,7 +45,7 @@ def environment(home: Path, bootstrap_servers: str | None = None) -> dict[str, s
     return found
 
 
-def _spark_settings(home: Path) -> dict[str, str]:
+def spark_settings(home: Path) -> dict[str, str]:
     """Spark's settings: jars are downloaded once for all runs, and nothing is left outside ``.local/``.
 
     They aren't in a ``spark-defaults.conf``, because with its folder on the classpath before Spark's jars, Java doesn't

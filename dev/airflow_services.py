@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import httpx
-import psycopg
 
 from dev.airflow_process import AirflowProcess
 from dev.airflow_settings import database_file, service_variables, without_airflow
@@ -228,6 +227,8 @@ class AirflowServices:
         :param statement: with ``?`` for each parameter. Instants and JSON are returned as SQLite or psycopg give them.
         """
         if self._postgres_url is not None:
+            import psycopg  # which the demo doesn't install
+
             with psycopg.connect(self._postgres_url, options="-c default_transaction_read_only=on") as reader:
                 return reader.execute(statement.replace("?", "%s").encode(), parameters).fetchall()
         database = f"{database_file(self.home).as_uri()}?mode=ro"

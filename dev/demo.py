@@ -31,6 +31,7 @@ from rich.table import Table
 
 from dev import LOCAL, ROOT, demo_ui, flights
 from dev.airflow_home import environment, output_to, start_migration
+from dev.class_archives import QUICK_START
 from dev.kafka import Broker
 
 HOME = LOCAL / "demo"
@@ -74,7 +75,7 @@ def main(*, ui: bool) -> None:
     with Broker() as broker:
         _stop_on_signals(console, broker)
         console.print(f"Kafka 4.3 listens on {broker.bootstrap_servers}")
-        variables = environment(HOME, broker.bootstrap_servers)
+        variables = environment(HOME, broker.bootstrap_servers) | {"JDK_JAVA_OPTIONS": QUICK_START}
         os.environ.update(variables)
         migration = start_migration(variables)
         count = flights.load(broker.bootstrap_servers, until=datetime.combine(WAITING, NOON, UTC) if ui else None)

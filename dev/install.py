@@ -18,10 +18,12 @@ from dev.java import JAVA
 
 VENV = Path(sys.prefix)
 DOWNLOADS = {
-    "demo": "620 MB of Python packages (430 of them PySpark) into .venv/, and 75 MB of jars (Kafka) into .local/",
-    "dev": "900 MB of Python packages (430 of them PySpark) into .venv/; tests later fetch jars into .local/",
+    "demo": "600 MB of Python packages (430 of them PySpark) into .venv/, and 100 MB of jars (Kafka, Spark's connector)"
+    " into .local/; they take 1.3 GB",
+    "dev": "900 MB of Python packages (430 of them PySpark) into .venv/, where they take 1.8 GB; tests fetch 250 MB of"
+    " jars into .local/ when they need them",
 }
-"""What a group downloads, by its name; of a part that is there already, nothing."""
+"""What a group downloads, by its name."""
 _PINS = ["--constraint", "dev/constraints.txt"]
 
 
@@ -30,11 +32,13 @@ def main(group: str) -> None:
 
     :param group: ``demo`` or ``dev``.
     """
-    print(f"This downloads about {DOWNLOADS[group]}, and changes nothing outside this folder.", flush=True)
+    print(f"This downloads about {DOWNLOADS[group]}.", flush=True)
+    print("What is there already isn't downloaded again. Nothing is changed outside this folder", end="", flush=True)
+    print(", unless a line below says so." if JAVA.find() is None else ".", flush=True)
     debian.provide([JAVA])
     installer = _installer()
-    _run([*installer, "--no-deps", "pyspark", *_PINS])
-    jars = subprocess.Popen([sys.executable, "-m", "dev.kafka_program"], cwd=ROOT) if group == "demo" else None
+    _run([*installer, "pyspark", *_PINS])
+    jars = subprocess.Popen([sys.executable, "-m", "dev.demo_jars"], cwd=ROOT) if group == "demo" else None
     _run([*installer, "--editable", ".", "--group", group, *_PINS])
     if jars is not None and jars.wait() != 0:
         sys.exit("The jars are missing: see above.")

@@ -1,8 +1,6 @@
 """Kafka's programs in some version: the command lines for its Java classes; runs the short-lived ones.
 
 Kafka Connect and its web server are left out, because they are half of the jars, and nothing here needs them.
-
-Run as a module, it retrieves the jars of the version that the demo runs.
 """
 
 from __future__ import annotations
@@ -76,7 +74,3 @@ def _command(version: str, class_name: str, *arguments: str, heap_mb: int, log_l
     )
     flags = (*JVM_FLAGS, *class_archives.kafka_flags(), f"-Xmx{heap_mb}m", *logging)
     return [java_command(), *flags, "-cp", jars.classpath(jars_of(version)), class_name, *arguments]
-
-
-if __name__ == "__main__":
-    jars_of(KAFKA_VERSION)
