@@ -72,12 +72,13 @@ def main(*, ui: bool) -> None:
     console = Console(file=os.fdopen(os.dup(1), "w"), width=None if sys.stdout.isatty() else 110)
     # A new broker is a new cluster, so an old ledger's offsets would mean nothing.
     shutil.rmtree(HOME, ignore_errors=True)
-    with Broker() as broker:
+    broker = Broker()
+    variables = environment(HOME, broker.bootstrap_servers) | {"JDK_JAVA_OPTIONS": QUICK_START}
+    migration = start_migration(variables)
+    with broker:
         _stop_on_signals(console, broker)
         console.print(f"Kafka 4.3 listens on {broker.bootstrap_servers}")
-        variables = environment(HOME, broker.bootstrap_servers) | {"JDK_JAVA_OPTIONS": QUICK_START}
         os.environ.update(variables)
-        migration = start_migration(variables)
         count = flights.load(broker.bootstrap_servers, until=datetime.combine(WAITING, NOON, UTC) if ui else None)
         console.print(f"Topic flights holds {count:,} records, stamped with their scheduled departure")
         if migration.wait() != 0:
