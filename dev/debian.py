@@ -79,7 +79,7 @@ def _why_not() -> str | None:
 def _install(programs: list[Program]) -> None:
     """Install what is missing. Everything is said before the first call of apt-get, which may change the system."""
     for each in programs:
-        packages = " ".join(each.choices[0])
+        packages = ", or if that isn't offered ".join(map(" ".join, each.choices))
         print(f"{each.name} is missing; {each.why}: installing {packages} with apt-get", file=sys.stderr)
     print(f"(with {NO_APT}=1, make only says which packages to install)", file=sys.stderr, flush=True)
     with (Path(tempfile.gettempdir()) / "dev-apt.lock").open("w") as lock:

@@ -89,7 +89,8 @@ class TestProvide:
         provide(machine, [ALBERT, BERTA])
         shown = (machine / "shown before").read_text()
         assert shown.startswith(
-            "albert is missing; tests run on it: installing albert-not-offered with apt-get\n"
+            "albert is missing; tests run on it: installing albert-not-offered, or if that isn't offered offered-albert"
+            " with apt-get\n"
             "berta is missing; tests run on it: installing offered-berta offered-berta-tools with apt-get\n"
             "(with NO_APT=1, make only says which packages to install)\n"
         )
