@@ -89,7 +89,10 @@ WANTED = {
 """What must have happened in a long run, or it proves nothing."""
 
 
-@pytest.fixture(scope="module", params=list(WINDOWS))
+_ON_A_CLUSTER = pytest.mark.nightly("drivers and executors on a cluster; the other run has windows on two stores")
+
+
+@pytest.fixture(scope="module", params=["librdkafka", pytest.param("spark", marks=_ON_A_CLUSTER)])
 def loaded_by(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

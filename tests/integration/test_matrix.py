@@ -17,6 +17,7 @@ from dev.matrix_environments import build, python_of
 OLDEST = COMBINATIONS[0]
 
 
+@pytest.mark.nightly("minutes of example Dags; the test below has the oldest Airflow run unit tests")
 @pytest.mark.timeout(1800)
 def test_the_oldest_of_all_runs_the_example_dags_from_the_wheel() -> None:
     assert run(OLDEST, build())["lag_s"] < 60

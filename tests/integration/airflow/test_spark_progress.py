@@ -18,6 +18,8 @@ from dev.spark_packages import jars_of
 from tests.integration.airflow.conftest import RECORDS_A_DAY, Resolve
 from tests.integration.doc_blocks import DOCS, blocks_of
 
+pytestmark = pytest.mark.nightly("a driver of its own; spark/cluster/test_deferrable.py sees what a driver has counted")
+
 ROWS = 2 * RECORDS_A_DAY
 TASKS = "8"
 """Of the stage that sleeps, in ``slow_load.py``."""

@@ -68,6 +68,7 @@ class TestAirflowServices:
         assert [json.loads(value) for (value,) in airflow_services.query(seen, dag_id)] == [[1], [2]]
 
 
+@pytest.mark.nightly("an Airflow of its own that is killed; what tests start is ended all the same")
 class TestTheEnd:
     def test_what_a_killed_service_forked_ends_with_it(self, airflow_services: AirflowServices) -> None:
         pids = airflow_services.pids()["triggerer"]

@@ -15,6 +15,8 @@ from dev.cluster import SIZE, KafkaCluster
 from dev.kafka import Broker
 from tests.integration.kafka_clients import connect
 
+pytestmark = pytest.mark.nightly("brokers that die and come back; client/cases rely on the same")
+
 DEADLINE_S = 240.0
 
 

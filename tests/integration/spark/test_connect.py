@@ -276,6 +276,7 @@ class TestWriting:
             window.write(window.read().where("NOT (partition = 2 AND offset = 7)"), FileSink(table))
 
 
+@pytest.mark.nightly("TestWriting writes and proves a window by Spark Connect, test_writing.py one with gaps")
 class TestGaps:
     """Offsets may be without a record: Kafka is read once more after the write, to be compared with."""
 

@@ -186,6 +186,7 @@ class TestReruns:
         assert read_published(spark, ledger_uri, output="too_high").count() == 99
 
 
+@pytest.mark.nightly("sinks/test_reading.py reads tables, test_derived.py outputs")
 class TestReading:
     def test_an_output_that_a_window_was_published_without(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str

@@ -181,6 +181,7 @@ class TestRecreatedTopics:
         refused(window, table, TopicChangedError, rf"{topic}.* no longer exists")
 
 
+@pytest.mark.nightly("brokers of its own; airflow/test_resolve.py refuses another cluster")
 class TestOtherClusters:
     def test_another_cluster_behind_the_same_address(
         self, spark: SparkSession, pin: Callable[..., RunConf], table: str
@@ -220,6 +221,7 @@ def told_at(broker: Broker, told: RunConf) -> RunConf:
     return replace(told, kafka={"kafka.bootstrap.servers": broker.bootstrap_servers})
 
 
+@pytest.mark.nightly("three brokers of its own; airflow/windows/cluster/ finds a cut log before the load")
 class TestCutLogs:
     @pytest.fixture
     def cut(self, cluster: KafkaCluster) -> tuple[str, Manifest]:

@@ -215,6 +215,7 @@ class TestConnection:
         assert waiting.all_pass()
 
 
+@pytest.mark.nightly("a cluster that dies and comes back; client/cases/test_failover.py kills its leaders")
 class TestCluster:
     """E26, E27, E30: three replicas each."""
 

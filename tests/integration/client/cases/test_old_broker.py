@@ -36,6 +36,8 @@ from tests.integration.client.cases.workload import (
     wait_until,
 )
 
+pytestmark = pytest.mark.nightly("starts ZooKeeper and Kafka 3.9; unit/client/requests has their frames")
+
 
 @pytest.fixture(scope="module")
 def client(old_broker: ZooKeeperBroker) -> Iterator[OffsetsClient]:

@@ -51,6 +51,7 @@ class TestEverySink:
         assert holds(sink, emptied.manifest) == {}
         assert holds(sink, neighbour) == {2: list(range(125, 250))}
 
+    @pytest.mark.nightly("every sink once more; test_pinned_window.py reads by that interface")
     @pytest.mark.parametrize("sink", [*KINDS, *FORMATS], indirect=True)
     def test_is_written_from_the_newer_interface_to_kafka(
         self, open_window: OpenWindow, manifest: Manifest, sink: Sink
@@ -101,6 +102,7 @@ class TestEverySink:
         assert publish(open_window(manifest, "try-again"), sink) == written[0]
         assert holds(sink, manifest) == EXPECTED
 
+    @pytest.mark.nightly("of revisions; test_publishes_exactly_the_window shows each sink")
     @pytest.mark.parametrize("sink", ["parquet", "delta"], indirect=True)
     def test_a_revision_with_fewer_records_of_the_same_snapshots_leaves_the_published_one_alone(
         self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds
@@ -115,6 +117,7 @@ class TestEverySink:
         assert holds(sink, manifest) == EXPECTED
 
 
+@pytest.mark.nightly("of revisions; test_table_owner.py shows whose a table is")
 @pytest.mark.parametrize("sink", ["delta", "iceberg", "postgres"], indirect=True)
 def test_in_one_table_rows_give_way_to_newer_ones_of_the_same_ledger_alone(
     spark: SparkSession, open_window: OpenWindow, short: Manifest, sink: Sink

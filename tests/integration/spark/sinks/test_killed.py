@@ -162,6 +162,7 @@ def test_a_driver_that_is_killed_half_way_is_followed_by_one_that_publishes_exac
         assert offsets(load.sink.read(spark, attempt_of(short, "try-2"))) == EXPECTED
 
 
+@pytest.mark.nightly("a cluster; spark/cluster/test_client_mode.py kills an executor")
 def test_executors_that_are_killed_half_way_double_and_lose_nothing(
     spark: SparkSession,
     loads: dict[str, Load],
@@ -184,6 +185,7 @@ def test_executors_that_are_killed_half_way_double_and_lose_nothing(
         assert offsets(load.sink.read(spark, attempt_of(short))) == EXPECTED
 
 
+@pytest.mark.nightly("a cluster; spark/cluster/test_client_mode.py kills an executor")
 def test_a_lost_executor_has_derived_rows_counted_twice_and_the_next_attempt_is_proved(
     spark: SparkSession, derived: Load, submit: Submit, spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:

@@ -41,6 +41,7 @@ MakeSink = Callable[[str], Sink]
 IS_ANOTHERS = "value = cast('another' AS binary)"
 
 
+@pytest.mark.nightly("a newer revision beside an older one; spark/test_published.py shows which one is read")
 class TestRevisions:
     """A table holds one revision of a window, whatever is published."""
 
@@ -116,6 +117,7 @@ class TestCommit:
         assert (attempt.ranges, attempt.manifest_uri) == ("", f"{folder}/manifest.json")
 
 
+@pytest.mark.nightly("attempts at a table in any order; test_every_sink.py has a second one beside the first")
 class TestAttempts:
     def test_two_that_begin_at_one_moment_are_no_copies_of_a_ledger(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
@@ -267,6 +269,7 @@ class TestAttempts:
         assert offsets(table_sink.read(spark, attempt_of(manifest))) == {0: list(range(15))}
 
 
+@pytest.mark.nightly("writers whose clocks differ; test_every_sink.py writes each table")
 class TestClocks:
     def test_a_writer_whose_clock_is_behind_the_last_ones_finds_its_own_commit_the_newest(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, make_sink: MakeSink
