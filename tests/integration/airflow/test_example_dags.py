@@ -303,6 +303,7 @@ class TestSnapshotSchedule:
         assert again == (state, snapshot)
 
 
+@pytest.mark.nightly("a driver of its own; windows/test_between_snapshots.py has such windows, other Dags drivers")
 class TestSnapshotsLoad:
     def test_spark_reads_what_the_group_has_read_between_two_snapshots(self, home: Path, broker: Broker) -> None:
         commit(broker, 5)

@@ -116,6 +116,7 @@ class TestRecreatedTopics:
         refused(window, table, TopicChangedError, rf"topic {topic} was re-created .* Nothing was read")
         assert not Path(table.removeprefix("file://")).exists()
 
+    @pytest.mark.nightly("the test above has a topic that was made anew")
     def test_in_a_notebook_that_publishes_nothing(
         self, topic: str, resolved: Resolve, recreate: Recreate, pin: Callable[..., RunConf], spark: SparkSession
     ) -> None:
@@ -148,6 +149,7 @@ class TestRecreatedTopics:
             window.write(window.read(), Late(table))
         assert not list(Path(window.folder.removeprefix("file:")).glob("results/*.json"))
 
+    @pytest.mark.nightly("the first tests have topics that were made anew before and beside the read")
     def test_after_the_read_and_before_the_commit(
         self,
         topic: str,

@@ -112,6 +112,7 @@ def test_where_every_offset_has_a_record(
     assert outcome_of(lambda: load_in_tasks(window, table, transform_of(expression, spark))) == outcome
 
 
+@pytest.mark.nightly("each row of the table once more; the test above has all of them")
 @pytest.mark.parametrize(
     ("expression", "outcome"), [(each, outcome) for each, _, outcome in rows_of_the_table()], ids=lambda each: each
 )
