@@ -32,7 +32,8 @@ from tests.chaos.plan import INCREMENTS, LOCAL, MOMENTS, S3, SPARK, TWINS
 from tests.chaos.run import Report, run
 from tests.chaos.s3 import FAULTS
 from tests.chaos.topics import TRANSACTION_MS
-from tests.integration.client.cases.workload import coordinator_id, wait_until
+from tests.integration.client.cases.workload import coordinator_id
+from tests.patience import wait_until
 
 WINDOWS = {by: int(os.environ.get("CHAOS_WINDOWS", some)) for by, some in (("librdkafka", "20"), ("spark", "6"))}
 SEED = int(os.environ.get("CHAOS_SEED", "1"))

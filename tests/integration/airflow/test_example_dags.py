@@ -183,7 +183,7 @@ print(json.dumps({"first": first, "rows": rows, "verdict": verdict}))
 def run_script(script: str) -> subprocess.CompletedProcess[str]:
     """Run tasks in a process of their own, as a worker does. Everything that they log is in its output."""
     command = [sys.executable, "-c", script]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=800, check=False)
 
 
 GROUP = "flights-reader"

@@ -14,6 +14,7 @@ import pytest
 
 from dev import ROOT
 from dev.airflow_services import AirflowServices
+from tests.patience import PATIENCE_S
 
 ASSET_DAG = """
 from airflow.sdk import DAG, Asset, AssetWatcher, task
@@ -107,5 +108,5 @@ airflow.start()
 
 def wait_for_end(pids: list[int]) -> None:
     """Wait until no such process runs: at most ten seconds."""
-    _, alive = psutil.wait_procs([psutil.Process(each) for each in pids if psutil.pid_exists(each)], timeout=10)
+    _, alive = psutil.wait_procs([psutil.Process(each) for each in pids if psutil.pid_exists(each)], timeout=PATIENCE_S)
     assert [each for each in alive if each.status() != psutil.STATUS_ZOMBIE] == []

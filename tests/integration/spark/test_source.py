@@ -27,10 +27,11 @@ from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
-from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until, wait_until_known
+from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until_known
 from tests.integration.conftest import Produce
 from tests.integration.spark.conftest import MakeFlights, flight_records, window_folder
 from tests.integration.spark.publishing import load
+from tests.patience import wait_until
 from tests.unit.spark.manifests import manifest_of
 
 RECORDS = 8

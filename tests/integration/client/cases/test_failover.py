@@ -25,8 +25,6 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
-    GRACE_S,
-    PATIENCE_S,
     commit,
     commits_of,
     connected_client,
@@ -38,9 +36,9 @@ from tests.integration.client.cases.workload import (
     new_name,
     new_topic,
     produce,
-    wait_until,
 )
 from tests.integration.kafka_clients import connect
+from tests.patience import GRACE_S, PATIENCE_S, wait_until
 
 PASSING_ERRORS = {
     "LEADER_NOT_AVAILABLE",

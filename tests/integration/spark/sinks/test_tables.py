@@ -35,6 +35,7 @@ from tests.integration.spark.sinks.conftest import EXPECTED, attempt_of, publish
 from tests.integration.spark.sinks.faults import held_up, interrupted, wait_for
 from tests.integration.spark.test_pinned_window import offsets
 from tests.integration.spark.test_strict_time import window_of
+from tests.patience import PATIENCE_S
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
 MakeSink = Callable[[str], Sink]
@@ -232,7 +233,7 @@ class TestAttempts:
             finally:
                 (tmp_path / "go").touch()
             with pytest.raises(LedgerConflictError, match="in revision 2, by attempt newer"):
-                writing.result(60)
+                writing.result(PATIENCE_S)
         assert offsets(table_sink.read(spark, attempt_of(newer))) == {0: list(range(9))}
 
     def test_a_newer_load_whose_commit_deltas_history_has_forgotten_is_told_from_one_beside_this(
@@ -265,7 +266,7 @@ class TestAttempts:
             finally:
                 (tmp_path / "go").touch()
             with pytest.raises(CommitConflictError, match="Run the task again"):
-                publishing.result(60)
+                publishing.result(PATIENCE_S)
         assert offsets(table_sink.read(spark, attempt_of(manifest))) == {0: list(range(15))}
 
 

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
 from tests.integration.airflow.windows.cluster.conftest import Cut
 from tests.integration.airflow.windows.conftest import Snapshot, XCom, ranges
-from tests.integration.client.cases.workload import wait_until
+from tests.patience import wait_until
 
 
 class TestWaits:

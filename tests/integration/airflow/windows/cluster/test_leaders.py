@@ -21,8 +21,9 @@ from dev.cluster import KafkaCluster
 from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
 from tests.integration.airflow.windows.cluster.conftest import Cut, leads, stamps
 from tests.integration.airflow.windows.conftest import Increment, Snapshot, XCom, evidence, ranges
-from tests.integration.client.cases.workload import new_topic, produce, wait_until
+from tests.integration.client.cases.workload import new_topic, produce
 from tests.integration.ledger.loads import windows_of
+from tests.patience import wait_until
 
 CLIENT_TIMEOUT_S = 4
 
