@@ -175,7 +175,10 @@ class TestReading:
             _ = window.audit
 
 
-@pytest.fixture(params=["parquet", "json", "delta", "iceberg"])
+_MORE = pytest.mark.nightly("another table or format by Spark Connect; sinks/test_every_sink.py writes each")
+
+
+@pytest.fixture(params=["parquet", "delta", *(pytest.param(each, marks=_MORE) for each in ("json", "iceberg"))])
 def sink(request: pytest.FixtureRequest, make_sink: Callable[[str], Sink]) -> Sink:
     return make_sink(request.param)
 

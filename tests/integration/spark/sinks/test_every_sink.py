@@ -61,7 +61,15 @@ class TestEverySink:
         with read_by_the_newer_interface(window.spark):
             publish(window, sink)
 
-    @pytest.mark.parametrize("moment", ["before its write", "after its write"])
+    @pytest.mark.parametrize(
+        "moment",
+        [
+            "before its write",
+            pytest.param(
+                "after its write", marks=pytest.mark.nightly("each sink once more; the other moment is the harder one")
+            ),
+        ],
+    )
     def test_a_second_attempt_beside_the_first_never_doubles(
         self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds, moment: str
     ) -> None:
