@@ -65,9 +65,7 @@ class TestEverySink:
         "moment",
         [
             "before its write",
-            pytest.param(
-                "after its write", marks=pytest.mark.nightly("each sink once more; the other moment is the harder one")
-            ),
+            pytest.param("after its write", marks=pytest.mark.nightly("each sink once more, at another moment")),
         ],
     )
     def test_a_second_attempt_beside_the_first_never_doubles(
