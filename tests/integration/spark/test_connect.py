@@ -178,7 +178,7 @@ class TestReading:
 _MORE = pytest.mark.nightly("another table or format by Spark Connect; sinks/test_every_sink.py writes each")
 
 
-@pytest.fixture(params=["parquet", "delta", *(pytest.param(each, marks=_MORE) for each in ("json", "iceberg"))])
+@pytest.fixture(params=["parquet", *(pytest.param(each, marks=_MORE) for each in ("json", "delta", "iceberg"))])
 def sink(request: pytest.FixtureRequest, make_sink: Callable[[str], Sink]) -> Sink:
     return make_sink(request.param)
 

@@ -46,7 +46,15 @@ def result_of(ledger: Path, manifest: Manifest) -> RunResult:
 
 class TestAReadThatIsStoppedEarly:
     @pytest.mark.parametrize("options", [{}, {"maxRecordsPerPartition": "100"}], ids=["one task", "ten tasks"])
-    @pytest.mark.parametrize("compacted", [True, False], ids=["compacted", "gaps are allowed"])
+    @pytest.mark.parametrize(
+        "compacted",
+        [
+            pytest.param(
+                True, id="compacted", marks=pytest.mark.nightly("waits for the cleaner; gaps are allowed below")
+            ),
+            pytest.param(False, id="gaps are allowed"),
+        ],
+    )
     def test_is_not_proved(
         self,
         open_window: OpenWindow,

@@ -33,6 +33,9 @@ def short(flights: str) -> Manifest:
     return manifest_of([(flights, 2, 0, 9)])
 
 
+ANOTHER_TABLE = pytest.mark.nightly("one more table; Delta has attempts that die at each step")
+
+
 class TestEverySink:
     @pytest.mark.parametrize("sink", [*KINDS, *FORMATS], indirect=True)
     def test_publishes_exactly_the_window_and_an_empty_revision_clears_it(
@@ -93,6 +96,11 @@ class TestEverySink:
         assert publish(open_window(manifest, "try-3"), sink) == "try-2"
         assert holds(sink, manifest) == EXPECTED
 
+    @pytest.mark.parametrize(
+        "sink",
+        ["parquet", "delta", *(pytest.param(each, marks=ANOTHER_TABLE) for each in ("iceberg", "postgres"))],
+        indirect=True,
+    )
     def test_attempts_that_die_at_each_step_leave_what_the_next_one_can_finish(
         self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds
     ) -> None:
