@@ -50,7 +50,7 @@ class TestAReadThatIsStoppedEarly:
         "compacted",
         [
             pytest.param(
-                True, id="compacted", marks=pytest.mark.nightly("waits for the cleaner; gaps are allowed below")
+                True, id="compacted", marks=pytest.mark.nightly("waits for the cleaner; transactions leave gaps too")
             ),
             pytest.param(False, id="gaps are allowed"),
         ],
