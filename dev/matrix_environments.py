@@ -113,6 +113,16 @@ def airflow_environment(airflow: Airflow, wheel: Path) -> Path:
     return folder
 
 
+def tools_of_tests() -> Path:
+    """A folder with what unit tests import beside the package, to be put on the path of any of these environments."""
+    folder = FOLDER / "test-tools"
+    if not (folder / "bin" / "pytest").exists():
+        tools = ("hypothesis", "psutil", "pytest", "pytest-timeout", "pytest-xdist")
+        pins = ("--constraint", str(ROOT / "dev" / "constraints.txt"))
+        _uv("pip", "install", "--quiet", "--target", str(folder), *tools, *pins)
+    return folder
+
+
 def _without_pyspark() -> Path:
     """A file that makes uv leave PySpark out, whatever requires it."""
     file = FOLDER / "without_pyspark.txt"

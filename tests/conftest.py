@@ -74,15 +74,17 @@ _TOGETHER = {
 # What takes minutes goes first, so that what is left for the end is short and both processes end together.
 _LONGEST_FIRST = [
     "cluster",
-    "spark sinks",
-    "spark cluster",
-    "airflow",
     "spark",
+    "spark sinks",
+    "airflow",
+    "spark cluster",
+    "tests/chaos/",
     "tests/integration/airflow/backfill/",
     "tests/integration/airflow/test_example_dags.py",
+    "tests/integration/airflow/test_s3.py",
     "tests/integration/test_matrix.py",
     "tests/integration/test_wheel.py",
-    "tests/chaos/",
+    "tests/integration/airflow/doc_commands/",
     "tests/integration/client/",
     "tests/integration/airflow/",
     "tests/integration/",
@@ -98,7 +100,8 @@ def _unit(nodeid: str) -> str:
 def _place(item: pytest.Item) -> int:
     """Where a test's unit stands in :data:`_LONGEST_FIRST`."""
     unit = _unit(item.nodeid)
-    return next((place for place, each in enumerate(_LONGEST_FIRST) if unit.startswith(each)), len(_LONGEST_FIRST))
+    known = (n for n, each in enumerate(_LONGEST_FIRST) if unit == each or item.nodeid.startswith(each))
+    return next(known, len(_LONGEST_FIRST))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

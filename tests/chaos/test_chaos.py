@@ -32,7 +32,8 @@ from tests.chaos.plan import INCREMENTS, LOCAL, MOMENTS, S3, SPARK, TWINS
 from tests.chaos.run import Report, run
 from tests.chaos.s3 import FAULTS
 from tests.chaos.topics import TRANSACTION_MS
-from tests.integration.client.cases.workload import coordinator_id, wait_until
+from tests.integration.client.cases.workload import coordinator_id
+from tests.patience import wait_until
 
 WINDOWS = {by: int(os.environ.get("CHAOS_WINDOWS", some)) for by, some in (("librdkafka", "20"), ("spark", "6"))}
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
@@ -89,7 +90,10 @@ WANTED = {
 """What must have happened in a long run, or it proves nothing."""
 
 
-@pytest.fixture(scope="module", params=list(WINDOWS))
+_ON_A_CLUSTER = pytest.mark.nightly("drivers and executors on a cluster; the other run has windows on two stores")
+
+
+@pytest.fixture(scope="module", params=["librdkafka", pytest.param("spark", marks=_ON_A_CLUSTER)])
 def loaded_by(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

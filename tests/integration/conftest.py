@@ -20,8 +20,9 @@ from dev.spark_cluster import SparkCluster
 from dev.zookeeper_broker import ZooKeeperBroker
 from tests.endings import end_with_unit
 from tests.integration.airflow.services import airflow_services
-from tests.integration.client.cases.workload import coordinator_id, wait_until
+from tests.integration.client.cases.workload import coordinator_id
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S, wait_until
 
 __all__ = ["airflow_services"]  # a fixture, that pytest finds here
 
@@ -136,7 +137,7 @@ def produce_to(bootstrap_servers: str, topic: str, partition: int, records: Iter
             for timestamp_ms, key, value in records
         ]
         producer.flush()
-        return [each.get(timeout=10).offset for each in sent]
+        return [each.get(timeout=PATIENCE_S).offset for each in sent]
 
 
 @pytest.fixture(scope="session")

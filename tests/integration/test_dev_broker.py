@@ -12,6 +12,7 @@ from kafka.errors import KafkaTimeoutError
 from dev.kafka import Broker, BrokerSettings, ToolError
 from tests.integration.conftest import USERS, MakeTopic, Produce
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S
 
 GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 
@@ -50,7 +51,7 @@ class TestRestart:
         with closing(connect(KafkaAdminClient, bootstrap_servers=address)) as admin:
             admin.create_topics({"kept": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         with closing(connect(KafkaProducer, bootstrap_servers=address)) as producer:
-            producer.send("kept", b"value").get(timeout=10)
+            producer.send("kept", b"value").get(timeout=PATIENCE_S)
         own_broker.restart()
         assert own_broker.bootstrap_servers == address
         assert own_broker.run_tool(GET_OFFSETS, "--topic", "kept").split() == ["kept:0:1"]

@@ -57,6 +57,11 @@ class TestWheel:
         tops = {name.split("/")[0] for name in names}
         assert tops == {"airflow_kafka_offsets", next(top for top in tops if top.endswith(".dist-info"))}
 
+
+@pytest.mark.nightly(
+    "installs a whole Airflow; the wheel's names are compared above, and tests run what make setup installs"
+)
+class TestInstalled:
     def test_airflow_discovers_the_provider(self, installed: Path) -> None:
         providers = json.loads(airflow(installed, "providers", "list", "-o", "json"))
         ours = [each for each in providers if each["package_name"] == "airflow-kafka-offsets"]

@@ -17,8 +17,9 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Publish, Resolve, Run, sasl, use_connection
-from tests.integration.client.cases.workload import wait_until, wait_until_known
+from tests.integration.client.cases.workload import wait_until_known
 from tests.integration.conftest import MakeTopic, Produce
+from tests.patience import wait_until
 
 T0_MS = 1_795_154_400_000
 """2026-11-20T06:00:00Z."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dev.kafka import Broker
+from tests.patience import PATIENCE_S
 
 SCRIPT = """
 import sys
@@ -30,7 +31,9 @@ def script(tmp_path: Path) -> Script:
     def call(*words: str, program: str = WITHOUT_AIRFLOW, **variables: str) -> tuple[int, str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_")}
         command = [sys.executable, "-c", program, *words]
-        done = subprocess.run(command, env=kept | variables, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, env=kept | variables, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         return done.returncode, done.stdout, done.stderr
 
     return call

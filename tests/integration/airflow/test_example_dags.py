@@ -97,6 +97,7 @@ class TestFlightsDaily:
         assert again["load"][1]["published_attempt"] == first["load"][1]["attempt"] != again["load"][1]["attempt"]
         assert rows_of(home) == 2 * RECORDS_A_DAY
 
+    @pytest.mark.nightly("two drivers; test_s3.py kills a driver and a worker in a Dag")
     def test_a_load_killed_half_way_is_retried_without_loss_or_doubling_and_its_password_is_in_no_log(
         self, home: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -124,6 +125,7 @@ class TestFlightsDaily:
         assert [path for path in home.rglob("*.json") if USERS["admin"] in path.read_text()] == []
 
 
+@pytest.mark.nightly("a driver of its own; spark/test_derived.py counts such rows")
 class TestFlightsPerHour:
     def test_a_day_is_counted_by_hour_and_carrier_and_what_is_no_flight_is_published_beside_it(
         self, home: Path
@@ -181,7 +183,7 @@ print(json.dumps({"first": first, "rows": rows, "verdict": verdict}))
 def run_script(script: str) -> subprocess.CompletedProcess[str]:
     """Run tasks in a process of their own, as a worker does. Everything that they log is in its output."""
     command = [sys.executable, "-c", script]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=800, check=False)
 
 
 GROUP = "flights-reader"
@@ -206,6 +208,7 @@ def meanwhile(work: Callable[..., object], *arguments: object) -> Iterator[None]
     timer.join()
 
 
+@pytest.mark.nightly("a driver of its own; test_s3.py runs a Dag with this task group")
 class TestWindowLoad:
     def test_one_call_is_the_whole_pipeline(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The links are those that Airflow's API answers: from the serialised Dag, and XComs."""
@@ -300,6 +303,7 @@ class TestSnapshotSchedule:
         assert again == (state, snapshot)
 
 
+@pytest.mark.nightly("a driver of its own; windows/test_between_snapshots.py has such windows, other Dags drivers")
 class TestSnapshotsLoad:
     def test_spark_reads_what_the_group_has_read_between_two_snapshots(self, home: Path, broker: Broker) -> None:
         commit(broker, 5)

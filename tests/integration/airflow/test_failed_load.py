@@ -75,6 +75,7 @@ def test_rows_that_an_application_drops_are_the_tasks_own_error_for_good(
     assert len(printed) < MOST_LINES, "Spark is quiet"
 
 
+@pytest.mark.nightly("a driver of its own; the test above shows what a failed load says")
 def test_the_ready_made_load_says_which_argument_is_wrong(load: Load, tmp_path: Path) -> None:
     with pytest.raises(AirflowFailException) as failed:
         load(application_args=["--output", (tmp_path / "t").as_uri(), "--json-schema", "no schema at, all"])
@@ -82,6 +83,7 @@ def test_the_ready_made_load_says_which_argument_is_wrong(load: Load, tmp_path: 
     assert str(failed.value).startswith("ConfigurationError: --json-schema 'no schema at, all' is not a schema")
 
 
+@pytest.mark.nightly("a driver of its own; the first test shows what a failed load says")
 def test_an_applications_own_exception_is_named_and_tried_again(load: Load, tmp_path: Path, printed: Printed) -> None:
     with pytest.raises(SparkFailedError) as failed:
         load(

@@ -139,6 +139,7 @@ class TestClient:
             cluster_of(keys)
 
 
+@pytest.mark.nightly("a driver of its own; TestClient logs in by a ticket")
 @pytest.mark.timeout(900)
 def test_a_day_from_kafka_to_its_proof(
     keys: dict[str, str],

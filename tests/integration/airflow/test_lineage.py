@@ -300,6 +300,7 @@ class TestProcesses:
         (table,) = ends["told.load"]["outputs"]
         assert (table["name"], facets(table, "output")["outputStatistics"]) == ("flights", {"rowCount": 5})
 
+    @pytest.mark.nightly("a process of its own; make matrix has Airflows without OpenLineage")
     def test_without_the_provider_tasks_work_as_ever(self, loaded: dict[str, Any], ten: str, tmp_path: Path) -> None:
         given = json.dumps({"pipeline": "loads", "topics": ten, "start": at(2), "end": at(7)})
         assert "read = written = log" in run_python(tmp_path / "without.py", WITHOUT_OPENLINEAGE, GIVEN=given)

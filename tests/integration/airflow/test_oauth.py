@@ -195,6 +195,7 @@ class TestCallback:
         assert (found, "isn't in Airflow's setting [apache_kafka] callback_allowlist" in said) == (False, True)
 
 
+@pytest.mark.nightly("a driver of its own; TestClient logs in by tokens")
 @pytest.mark.timeout(900)
 def test_a_day_from_kafka_to_its_proof_while_tokens_end(
     connection: Callable[..., str],
@@ -235,6 +236,7 @@ def test_a_day_from_kafka_to_its_proof_while_tokens_end(
     assert not any(SECRET in line for line in load._output())
 
 
+@pytest.mark.nightly("waits until tokens end; TestClient has one that is renewed")
 def test_a_deferred_wait_outlasts_its_tokens(
     connection: Callable[..., str], tokens: TokenServer, oauth_broker: Broker
 ) -> None:

@@ -179,6 +179,7 @@ class TestScheduling:
     # The suite's limit of five minutes for a test is for machines that do nothing else.
     pytestmark = pytest.mark.timeout(900)
 
+    @pytest.mark.nightly("a driver under a whole Airflow; the test below has a window's event start a Dag")
     def test_dags_after_a_load_prove_commit_and_read_the_same_offsets(
         self, airflow: AirflowServices, ten: str, ledger_root: Path, tmp_path: Path
     ) -> None:

@@ -69,6 +69,7 @@ class TestSubmittedByAnybody:
         assert all(re.fullmatch(rf"{re.escape(prepared['load'])}\.[0-9a-f]{{8}}", each) for each in attempts)
         assert ledger.window_folders.newest(window["window"]).attempt(report["attempt"])["airflow"]["task_id"] == "t"
 
+    @pytest.mark.nightly("a driver of its own; windows/test_data_loss.py loads the rest")
     def test_what_retention_left_is_loaded_as_the_next_revision(
         self,
         ten: str,
@@ -218,6 +219,7 @@ class TestRefused:
             verify.execute(context)
 
 
+@pytest.mark.nightly("drivers of its own; windows/test_prepared_loads.py has verify wait for such")
 class TestVerifyWaits:
     async def next_event(self, trigger: KafkaWindowLoadedTrigger) -> dict[str, Any]:
         async for event in trigger.run():

@@ -17,7 +17,11 @@ from tests.integration.ledger.loads import windows_of
 
 __all__ = ["home"]
 
-pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.nightly("a driver for each load; spark/test_source.py refuses topics that were made anew"),
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.timeout(900),
+]
 
 APPLICATION = str(Path(__file__).with_name("remade_topic.py"))
 WAYS = ("ours", "classic", "pyspark")

@@ -19,6 +19,7 @@ from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0, T0_MS, Commit, Context, sasl, use_connection
 from tests.integration.conftest import USERS, MakeTopic, Produce
+from tests.patience import GRACE_S, PATIENCE_S
 
 
 def event_of(trigger: KafkaWaitTrigger, timeout_s: float = 120) -> dict[str, Any]:
@@ -108,7 +109,7 @@ class TestModes:
             await asyncio.sleep(1)
             assert not waiting.done()
             await asyncio.to_thread(commit, f"behind-{ten}", ten, 10)
-            return (await asyncio.wait_for(waiting, 10)).payload  # type: ignore[no-any-return]
+            return (await asyncio.wait_for(waiting, PATIENCE_S)).payload  # type: ignore[no-any-return]
 
         event = asyncio.run(wait())
         result = sensor.execute_complete(context, event)
@@ -148,7 +149,7 @@ class TestFaults:
         started = time.monotonic()
         with pytest.raises(AirflowFailException) as failed:
             KafkaGroupLagSensor(task_id="s", groups="g", kafka_conn_id="locked").execute(context)
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < GRACE_S
         assert "wrong" not in str(failed.value).split()
 
     def test_a_connection_of_our_own_type_takes_the_form_fields(

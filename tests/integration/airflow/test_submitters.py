@@ -330,6 +330,7 @@ def test_livy_runs_it_and_verify_publishes_it(
     assert verify.execute(context)["verdict"] == "read = written = log"
 
 
+@pytest.mark.nightly("a driver of its own; the test above has Livy run one")
 @pytest.mark.timeout(900)
 def test_the_spark_operator_runs_it_and_verify_publishes_it(
     prepared: dict[str, Any], context: Context, broker: Broker, monkeypatch: pytest.MonkeyPatch

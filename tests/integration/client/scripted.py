@@ -42,9 +42,8 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
+from tests.patience import GRACE_S
 
-GRACE_S = 20.0
-"""How much later than its deadline a call may end on a busy machine, and what one is given that is to succeed there."""
 REQUESTS = (
     ApiVersionsRequest,
     ConsumerGroupDescribeRequest,

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from dev import raw_client
-from tests.integration.client.cases.workload import Kafka, coordinator_id, wait_until
+from tests.integration.client.cases.workload import Kafka, coordinator_id
+from tests.patience import wait_until
 
 _HEADER = struct.Struct(">hhih")
 _CORRELATION_ID = 7

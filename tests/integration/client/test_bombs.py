@@ -62,7 +62,7 @@ def read(broker: Broker, topic: str, partitions: int) -> Any:
     """What a process of its own reads, and by how much it grew."""
     command = [sys.executable, "-c", READER, broker.bootstrap_servers, topic, str(partitions), str(T0 + 1)]
     done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=200
+        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=800
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

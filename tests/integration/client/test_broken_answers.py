@@ -32,7 +32,7 @@ from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.client.leader_epochs_answers import epochs_end_at
 from tests.integration.client.log_dirs_answers import Directory, directories_are
 from tests.integration.client.pieces import A0, ALL, B0, B1, OFFSETS, Pieces
-from tests.integration.client.scripted import GRACE_S, Answer, ScriptedCluster
+from tests.integration.client.scripted import Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import (
     classic_groups_are,
     commits_are,
@@ -48,6 +48,7 @@ from tests.integration.client.scripted_answers import (
     spoilt,
     throttled,
 )
+from tests.patience import GRACE_S
 
 
 class Exchange(NamedTuple):

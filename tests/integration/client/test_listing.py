@@ -16,6 +16,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.kafka import Broker
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S
 
 T0 = 1_795_240_800_000
 """2026-11-21T06:00:00Z"""
@@ -39,7 +40,7 @@ def open_transaction(broker: Broker, flights: str) -> Iterator[str]:
         producer.init_transactions()
         producer.begin_transaction()
         for _ in range(2):
-            producer.send(flights, b"undecided", partition=0).get(timeout=10)
+            producer.send(flights, b"undecided", partition=0).get(timeout=PATIENCE_S)
         yield flights
         producer.abort_transaction()
 

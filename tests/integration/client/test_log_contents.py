@@ -14,8 +14,9 @@ from airflow_kafka_offsets.offsets.answers.records import LogContents
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from tests.integration.client.error_codes.codes import LEADER_PASSES, LEADER_STAYS, Code, each_of, outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
-from tests.integration.client.scripted import GRACE_S, ScriptedCluster
+from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import batches_are, offsets_are, silence
+from tests.patience import GRACE_S
 from tests.unit.client.records.stored_batches import T0, batch
 
 END = 9

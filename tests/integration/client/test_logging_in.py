@@ -22,11 +22,13 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.client.scripted import Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import offsets_are, silence
-from tests.integration.conftest import wait_until
+from tests.patience import GRACE_S, wait_until
 
 A0 = TopicPartition("a", 0)
 PASSWORD = {"sasl.mechanism": "PLAIN", "sasl.username": "me", "sasl.password": "s3cret"}
 BEARER = {"sasl.mechanism": "OAUTHBEARER"}
+SESSION_MS = 4_000
+"""Within which a busy machine, too, has its first answer."""
 
 
 def let_in(session_lifetime_ms: int = 0) -> Answer:
@@ -61,22 +63,22 @@ def latest(client: OffsetsClient) -> Any:
 
 
 class TestNewLoginOnAnOpenConnection:
-    """After 85 % of a session's second, a client logs in again, and sends nothing else meanwhile. A new client has two
+    """After 85 % of a session, a client logs in again, and sends nothing else meanwhile. A new client has two
     connections: to the address that it was given, and to the leader."""
 
     def test_that_hangs_costs_its_partitions_an_error_within_the_deadline(self) -> None:
         """Also where one answer may take longer than that."""
-        with guarded(let_in(1_000), let_in(1_000), silence) as cluster:
+        with guarded(let_in(SESSION_MS), let_in(SESSION_MS), silence) as cluster:
             client = client_of(cluster, 2, **PASSWORD, **{"socket.timeout.ms": 60_000})
             assert latest(client) == 5
             wait_for_logins(cluster, 4)
             started = time.monotonic()
             assert latest(client) in ("REQUEST_TIMED_OUT", "NETWORK_EXCEPTION")
-            assert time.monotonic() - started < 2 + 2
+            assert time.monotonic() - started < 2 + GRACE_S
 
     def test_that_hangs_is_given_up_after_the_time_of_one_answer(self) -> None:
         """The request goes over another connection then."""
-        with guarded(let_in(1_000), let_in(1_000), silence, silence, let_in()) as cluster:
+        with guarded(let_in(SESSION_MS), let_in(SESSION_MS), silence, silence, let_in()) as cluster:
             client = client_of(cluster, 6, **PASSWORD, **{"socket.timeout.ms": 1_000})
             assert latest(client) == 5
             wait_for_logins(cluster, 4)
@@ -97,7 +99,7 @@ class TestTokens:
                 ClusterUnreachableError, match=r"(no full answer within \d+ m?s|timed out)\. No broker was"
             ):
                 client_of(cluster, 1, **BEARER, **server, **secret).cluster_id()
-            assert time.monotonic() - started < 1 + 5
+            assert time.monotonic() - started < 1 + GRACE_S
             assert cluster.asked == []
 
     def test_of_a_function_that_hangs_are_told_by_the_deadline(self) -> None:
@@ -116,7 +118,7 @@ class TestTokens:
                     ClusterUnreachableError, match=r"oauth_cb .*give gave no token within \d+ m?s\. No br"
                 ):
                     client.cluster_id()
-            assert time.monotonic() - started < 2 + 5
+            assert time.monotonic() - started < 2 + GRACE_S
             go.set()
             assert cluster.given_time(client).cluster_id() == "scripted"
             assert len(calls) == 1

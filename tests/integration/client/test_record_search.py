@@ -14,8 +14,9 @@ from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosi
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.error_codes.codes import LEADER_PASSES, LEADER_STAYS, Code, each_of, outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
-from tests.integration.client.scripted import GRACE_S, Answer, ScriptedCluster
+from tests.integration.client.scripted import Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import batches_are, offsets_are, silence, throttled
+from tests.patience import GRACE_S
 
 T0 = 1_735_689_600_000
 END = 9

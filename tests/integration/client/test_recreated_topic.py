@@ -15,7 +15,8 @@ from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from dev.kafka import Broker
 from tests.integration.client.pieces import A0, Pieces
 from tests.integration.client.scripted_answers import batches_are, offsets_are
-from tests.integration.conftest import MakeTopic, Produce, wait_until
+from tests.integration.conftest import MakeTopic, Produce
+from tests.patience import wait_until
 
 T0 = 1_795_240_800_000
 LATE_MS = T0 + 3_600_000

@@ -14,13 +14,14 @@ from airflow_kafka_offsets.errors import ClusterUnreachableError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
-from tests.integration.client.scripted import GRACE_S, ScriptedCluster
+from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import (
     commits_are,
     coordinators_are,
     offsets_are,
     silence,
 )
+from tests.patience import GRACE_S
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

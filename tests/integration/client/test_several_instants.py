@@ -9,8 +9,9 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from tests.integration.client.scripted import GRACE_S, ScriptedCluster
+from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import offsets_are
+from tests.patience import GRACE_S
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 SURVEY = Survey("scripted", {}, LogExtents(LogExtent(*key, 0, 9, 9) for key in (A0, A1)))

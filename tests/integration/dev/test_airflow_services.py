@@ -14,6 +14,7 @@ import pytest
 
 from dev import ROOT
 from dev.airflow_services import AirflowServices
+from tests.patience import PATIENCE_S
 
 ASSET_DAG = """
 from airflow.sdk import DAG, Asset, AssetWatcher, task
@@ -68,6 +69,7 @@ class TestAirflowServices:
         assert [json.loads(value) for (value,) in airflow_services.query(seen, dag_id)] == [[1], [2]]
 
 
+@pytest.mark.nightly("an Airflow of its own that is killed; what tests start is ended all the same")
 class TestTheEnd:
     def test_what_a_killed_service_forked_ends_with_it(self, airflow_services: AirflowServices) -> None:
         pids = airflow_services.pids()["triggerer"]
@@ -106,5 +108,5 @@ airflow.start()
 
 def wait_for_end(pids: list[int]) -> None:
     """Wait until no such process runs: at most ten seconds."""
-    _, alive = psutil.wait_procs([psutil.Process(each) for each in pids if psutil.pid_exists(each)], timeout=10)
+    _, alive = psutil.wait_procs([psutil.Process(each) for each in pids if psutil.pid_exists(each)], timeout=PATIENCE_S)
     assert [each for each in alive if each.status() != psutil.STATUS_ZOMBIE] == []

@@ -14,6 +14,9 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from dev.cluster import SIZE, KafkaCluster
 from dev.kafka import Broker
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.nightly("brokers that die and come back; client/cases rely on the same")
 
 DEADLINE_S = 240.0
 
@@ -111,7 +114,7 @@ def _produce(cluster: KafkaCluster, topic: str, count: int) -> None:
     """Records that all replicas in sync have acknowledged."""
     with closing(connect(KafkaProducer, bootstrap_servers=cluster.bootstrap_servers, acks="all")) as producer:
         for _ in range(count):
-            producer.send(topic, b"value").get(timeout=10)
+            producer.send(topic, b"value").get(timeout=PATIENCE_S)
 
 
 def _end_offset(cluster: KafkaCluster, topic: str) -> int:

@@ -13,6 +13,7 @@ import pytest
 
 from dev import ROOT
 from dev.postgres import Postgres
+from tests.patience import PATIENCE_S
 
 
 class TestPostgres:
@@ -32,7 +33,7 @@ class TestPostgres:
             folder = Path(parent.stdout.readline().decode().strip())
             server = psutil.Process(int((folder / "cluster" / "postmaster.pid").read_text().split()[0]))
             parent.kill()
-        _, alive = psutil.wait_procs([server], timeout=10)
+        _, alive = psutil.wait_procs([server], timeout=PATIENCE_S)
         assert [each for each in alive if each.status() != psutil.STATUS_ZOMBIE] == []
         shutil.rmtree(folder)
 

@@ -21,6 +21,8 @@ from dev.zookeeper_broker import ZooKeeperBroker
 from tests.integration.client.cases.workload import new_topic, produce
 from tests.integration.kafka_clients import connect
 
+pytestmark = pytest.mark.nightly("a broker that make test does not need")
+
 TOPIC = "old"
 LATEST = -1
 

@@ -26,8 +26,8 @@ from kafka.protocol.producer.transaction import (
 from dev import raw_client
 from tests.integration.fuzz.history import CODECS, COMMIT
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 40.0
 TRANSACTION_PRODUCERS = 5
 
 

@@ -17,7 +17,8 @@ from typing import Any
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-PATIENCE_S = 8.0
+from tests.patience import PATIENCE_S
+
 CLOCK_MARGIN_MS = 4_000
 """Around the end of a grace period, either answer is right: the two clocks are read at two moments."""
 

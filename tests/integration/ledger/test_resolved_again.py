@@ -28,6 +28,8 @@ from tests.integration.ledger.loads import new_ledger, publish, windows_of
 from tests.integration.ledger.test_overlap import at, look_first
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
+pytestmark = pytest.mark.nightly("of windows resolved again; airflow/test_cli_connections.py resolves one")
+
 LATER = T0 + 24 * HOUR_MS
 
 

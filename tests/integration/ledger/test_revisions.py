@@ -22,6 +22,10 @@ from tests.integration.ledger.loads import publish_result, windows_of
 from tests.unit.offsets.builders import HOUR_MS, T0, offsets_of, snapshot
 from tests.unit.offsets.proof.results import run_result, tallies
 
+pytestmark = pytest.mark.nightly(
+    "of revisions in any order; airflow/windows/test_publishing.py has a newer one after an older one"
+)
+
 FIRST, SECOND = window_id(T0, T0 + HOUR_MS), window_id(T0 + HOUR_MS, T0 + 2 * HOUR_MS)
 LATER = T0 + 9 * HOUR_MS
 PathOf = Callable[[str], ObjectStoragePath]

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from airflow_kafka_offsets.page import app as page_app
 from airflow_kafka_offsets.page import ledgers, permissions
+from tests.patience import GRACE_S
 
 REQUESTS = 60
 """More than the threads that all routes of a server share."""
@@ -43,7 +44,7 @@ def test_other_routes_answer_beside_many_requests_for_it(monkeypatch: pytest.Mon
             pages = [asyncio.create_task(client.get("/kafka-windows/api/pipelines")) for _ in range(REQUESTS)]
             await asyncio.to_thread(hanging.wait, 60)
             try:
-                answer = await asyncio.wait_for(client.get("/heartbeat"), 20)
+                answer = await asyncio.wait_for(client.get("/heartbeat"), 2 * GRACE_S)
                 assert answer.json() == "ok"
             finally:
                 goes_on.set()

@@ -40,6 +40,7 @@ from tests.integration.client.scripted_answers import configs_are, hang_up, meta
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.ledger.loads import publish_result, result_of
 from tests.integration.page.conftest import As
+from tests.patience import PATIENCE_S
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 CONN_ID = "page_kafka"
@@ -161,7 +162,7 @@ class TestAnswer:
     ) -> None:
         load(0, 4)
         admin.delete_topics([name])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
                 admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
@@ -301,9 +302,9 @@ def test_a_broker_that_hangs_holds_two_threads_until_a_deadline_and_its_name_is_
         async with httpx.AsyncClient(transport=transport, base_url="http://page", timeout=60) as browser:
             path = f"/kafka-windows/api/pipelines/{ledger.pipeline}/now"
             pressed = [asyncio.create_task(browser.get(path, headers=OURS)) for _ in range(60)]
-            first, _ = await asyncio.wait(pressed, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+            first, _ = await asyncio.wait(pressed, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
             assert {each.result().status_code for each in first} == {503}, "refused, while two wait"
-            answer = await asyncio.wait_for(browser.get("/heartbeat"), 60)
+            answer = await asyncio.wait_for(browser.get("/heartbeat"), PATIENCE_S)
             assert answer.json() == "ok"
             return [await each for each in pressed]
 

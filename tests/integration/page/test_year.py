@@ -27,6 +27,8 @@ from tests.integration.counting_s3 import Counting, connection_to, make_bucket
 from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, judge, publish
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
+pytestmark = pytest.mark.nightly("a ledger of a year; make test has the page on smaller ones")
+
 HOURS = 365 * 24 + 5
 BUCKET, PIPELINE = "year", "hourly"
 READ_HOURS = 6 * 24 + 5

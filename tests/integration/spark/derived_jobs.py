@@ -60,7 +60,10 @@ def rows_of(found: DataFrame) -> dict[str, tuple[int, int]]:
     return {row["key"]: (row["flights"], row["highest_m"]) for row in rows}
 
 
-@pytest.fixture(params=["parquet", "delta"])
+_TABLES = pytest.mark.nightly("each job once more, to a table; sinks/test_every_sink.py writes tables")
+
+
+@pytest.fixture(params=["parquet", pytest.param("delta", marks=_TABLES)])
 def make_sink(request: pytest.FixtureRequest, tmp_path: Path) -> MakeSink:
     """Sinks of one kind."""
 

@@ -132,6 +132,7 @@ class TestReading:
         assert window.audit.count == 205
         assert window.audit.outside_window == 0
 
+    @pytest.mark.nightly("TestWriting proves a window by Spark Connect")
     def test_it_is_audited_as_its_rows_are_written(
         self, open_connected: OpenConnected, manifest: Manifest, table: str
     ) -> None:
@@ -160,6 +161,7 @@ class TestReading:
         assert "sasl.jaas.config" not in posted
         assert ("HUNTER2" in posted, "ownsecret7" in posted) == (False, False)
 
+    @pytest.mark.nightly("waits for rows that do not come; the first test reads a window so")
     @pytest.mark.timeout(50)
     def test_rows_that_no_action_has_read_are_not_waited_for(
         self, open_connected: OpenConnected, manifest: Manifest
@@ -173,7 +175,10 @@ class TestReading:
             _ = window.audit
 
 
-@pytest.fixture(params=["parquet", "json", "delta", "iceberg"])
+_MORE = pytest.mark.nightly("another table or format by Spark Connect; sinks/test_every_sink.py writes each")
+
+
+@pytest.fixture(params=["parquet", *(pytest.param(each, marks=_MORE) for each in ("json", "delta", "iceberg"))])
 def sink(request: pytest.FixtureRequest, make_sink: Callable[[str], Sink]) -> Sink:
     return make_sink(request.param)
 
@@ -197,6 +202,7 @@ class TestWriting:
         publish(window, asked)
         assert offsets(read_published(connected, f"file://{ledger}")) == EXPECTED
 
+    @pytest.mark.nightly("each sink once more by Spark Connect; the test above publishes to each")
     def test_a_window_that_is_published_is_counted_again_and_read_from_kafka_no_more(
         self, open_connected: OpenConnected, manifest: Manifest, sink: Sink
     ) -> None:
@@ -206,6 +212,7 @@ class TestWriting:
         nowhere = {"kafka.bootstrap.servers": "127.0.0.1:1"}
         assert again.write(again.read(**nowhere), sink) == published
 
+    @pytest.mark.nightly("each sink once more by Spark Connect; the first test publishes to each")
     def test_a_retry_replaces_the_rows_of_one_that_was_not_published(
         self, open_connected: OpenConnected, manifest: Manifest, sink: Sink
     ) -> None:
@@ -225,6 +232,7 @@ class TestWriting:
         assert read_published(connected, f"file://{ledger}").count() == 100
         assert read_published(connected, f"file://{ledger}", outside=True).count() == 150
 
+    @pytest.mark.nightly("of revisions; test_published.py has them without Spark Connect")
     def test_of_two_revisions_the_newer_one_is_read_and_a_forgotten_one_is_not(
         self,
         connected: Any,
@@ -243,6 +251,7 @@ class TestWriting:
         with pytest.raises(LedgerError, match="no published window"):
             read_published(connected, f"file://{ledger}")
 
+    @pytest.mark.nightly("of revisions; test_published.py has them without Spark Connect")
     @pytest.mark.parametrize("kind", ["delta", "iceberg"])
     def test_a_table_that_a_newer_revision_was_loaded_into_is_not_read_until_that_is_published(
         self,
@@ -276,6 +285,7 @@ class TestWriting:
             window.write(window.read().where("NOT (partition = 2 AND offset = 7)"), FileSink(table))
 
 
+@pytest.mark.nightly("TestWriting writes and proves a window by Spark Connect, test_writing.py one with gaps")
 class TestGaps:
     """Offsets may be without a record: Kafka is read once more after the write, to be compared with."""
 

@@ -46,7 +46,15 @@ def result_of(ledger: Path, manifest: Manifest) -> RunResult:
 
 class TestAReadThatIsStoppedEarly:
     @pytest.mark.parametrize("options", [{}, {"maxRecordsPerPartition": "100"}], ids=["one task", "ten tasks"])
-    @pytest.mark.parametrize("compacted", [True, False], ids=["compacted", "gaps are allowed"])
+    @pytest.mark.parametrize(
+        "compacted",
+        [
+            pytest.param(
+                True, id="compacted", marks=pytest.mark.nightly("waits for the cleaner; transactions leave gaps too")
+            ),
+            pytest.param(False, id="gaps are allowed"),
+        ],
+    )
     def test_is_not_proved(
         self,
         open_window: OpenWindow,
@@ -91,6 +99,7 @@ class TestAReadThatIsStoppedEarly:
         with pytest.raises(UnprovenError, match=r"10 records for 17 offsets .* transactions.*allow_gaps=True"):
             load(window, table, strict_time=True)
 
+    @pytest.mark.nightly("the first test stops a read early")
     def test_by_a_limit_over_many_tasks_is_not_tried_again(
         self, open_window: OpenWindow, make_flights: MakeFlights, table: str
     ) -> None:
@@ -119,6 +128,7 @@ class TestAReadThatIsStoppedEarly:
         with pytest.raises(UnprovenError, match=r"read 8 rows, wrote 5: the 3 others were dropped"):
             window.write(rows, Collected(table))
 
+    @pytest.mark.nightly("the tests above stop reads early by the newer interface")
     def test_by_the_older_interface_to_kafka_is_not_proved_either(
         self, spark: SparkSession, open_window: OpenWindow, sparse: Manifest, table: str
     ) -> None:
@@ -164,6 +174,7 @@ class TestAPlainWindow:
         assert len(context.statusTracker().getJobIdsForGroup("plain")) == 7
 
 
+@pytest.mark.nightly("reads that are counted twice; TestAPlainWindow has the usual count")
 class TestAReadThatWasCountedTwice:
     def test_does_not_prove_rows_that_were_doubled_as_often(
         self, open_window: OpenWindow, sparse: Manifest, table: str
@@ -196,6 +207,7 @@ class TestAReadThatWasCountedTwice:
             window.write(window.read(maxRecordsPerPartition="16"), Sorting(table))
 
 
+@pytest.mark.nightly("test_strict_time.py shows strict time")
 class TestStrictTime:
     def test_refuses_a_sort_before_anything_is_read(
         self, open_window: OpenWindow, manifest: Manifest, table: str, tmp_path: Path

@@ -52,6 +52,7 @@ __all__ = ["ledger_uri", "make_sink"]
 
 
 class TestOutputs:
+    @pytest.mark.nightly("test_pinned_window.py reads by that interface")
     def test_are_made_from_the_newer_interface_to_kafka(
         self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink
     ) -> None:
@@ -124,6 +125,7 @@ class TestOutputs:
         with pytest.raises(LedgerError, match="all without rows"):
             read_published(spark, ledger_uri)
 
+    @pytest.mark.nightly("eight cases of no rows; the test above has one")
     @pytest.mark.parametrize("outputs", [1, 2])
     @pytest.mark.parametrize("gaps", [False, True])
     def test_may_have_no_row_though_there_were_records(
@@ -193,6 +195,7 @@ class TestTheTableOfTheDocs:
         assert len(JOBS) == 2 * TABLE.count("\n| `") > 20
         assert {outcome for _, outcome, _ in JOBS} == OUTCOMES.keys()
 
+    @pytest.mark.nightly("52 jobs; TestOutputs derives rows, TestRefusals refuses what can't be counted")
     @pytest.mark.parametrize(("job", "outcome", "gaps"), JOBS)
     def test_says_what_happens(
         self,

@@ -27,6 +27,8 @@ from dev import ROOT
 from tests.integration.spark.derived_jobs import expected, ledger_uri, rows_of
 from tests.integration.spark.publishing import publish, result_of
 
+pytestmark = pytest.mark.nightly("a driver for each step that is killed; sinks/test_killed.py kills one")
+
 __all__ = ["ledger_uri"]
 
 LAST = 1_000

@@ -65,6 +65,7 @@ class TestReruns:
         assert again == first
         assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
 
+    @pytest.mark.nightly("a load for each step; sinks/test_every_sink.py has attempts that die at each")
     @pytest.mark.parametrize("make_sink", ["parquet", "delta", "iceberg"], indirect=True)
     def test_after_a_death_at_each_step_make_both_anew(
         self,
@@ -122,6 +123,7 @@ class TestReruns:
         turned = {name: outputs[name] for name in reversed(names)}
         assert open_window(manifest, "try-2").write_derived(per_key, make_sink("hourly"), **turned) == first
 
+    @pytest.mark.nightly("two attempts at a table; sinks/test_every_sink.py has a second one")
     @pytest.mark.parametrize("kind", [DeltaSink, IcebergSink])
     def test_load_a_table_again_whose_rows_another_attempt_has_replaced_by_as_many(
         self,
@@ -143,6 +145,7 @@ class TestReruns:
         assert derive(open_window(manifest, "try-2"), kind(place), dead).attempt == "try-2"
         assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
 
+    @pytest.mark.nightly("of revisions; the first test runs a job again")
     @pytest.mark.parametrize("lost", ["emptied", "elsewhere"])
     def test_of_what_retention_left_do_not_replace_the_whole_whose_rows_are_gone(
         self,
@@ -170,6 +173,7 @@ class TestReruns:
         assert published is not None
         assert published.revision == 1
 
+    @pytest.mark.nightly("of revisions; the first test runs a job again")
     def test_of_a_newer_revision_replace_both(
         self,
         spark: SparkSession,
@@ -186,6 +190,7 @@ class TestReruns:
         assert read_published(spark, ledger_uri, output="too_high").count() == 99
 
 
+@pytest.mark.nightly("sinks/test_reading.py reads tables, test_derived.py outputs")
 class TestReading:
     def test_an_output_that_a_window_was_published_without(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str

@@ -93,6 +93,7 @@ class TestTimestampsThatSparkHas:
         assert (run.rows, run.outside) == (len(FITTING), len(FITTING) - 1)
 
 
+@pytest.mark.nightly("the driver reads them itself; TestTimestampsThatSparkHas loads the extreme ones")
 class TestTimestampsThatSparkHasNot:
     def test_are_named_with_what_loads_them(
         self, open_window: OpenWindow, manifest: Manifest, mixed: str, table: str

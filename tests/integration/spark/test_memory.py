@@ -15,6 +15,7 @@ from dev.kafka import Broker
 from tests.benchmarks.spark_memory import held_mib, write_large
 
 
+@pytest.mark.nightly("drivers with a small heap; the session's confs are compared by the test below")
 class TestManyWindowsInOneSession:
     def test_a_small_heap_holds_however_many_come_after_each_other(self, broker: Broker) -> None:
         """Four were too many while executors kept for minutes what each task had fetched last."""

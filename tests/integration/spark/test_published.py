@@ -215,6 +215,7 @@ class TestOverlaps:
         with pytest.raises(LedgerConflictError, match=f"share offsets.*: {flights}-0: 10 offsets from 50 on"):
             read_published(spark, pipeline)
 
+    @pytest.mark.nightly("of overlaps; the test above refuses two of them")
     def test_also_where_one_that_shares_none_lies_between_them(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table: str, pipeline: str
     ) -> None:

@@ -81,6 +81,7 @@ class TestRetries:
             load(open_window(empty_manifest), table)
 
 
+@pytest.mark.nightly("of revisions; TestRetries writes a window again")
 class TestRevisions:
     """Of revisions made from the same snapshots the first that is published counts: the later ones lack records that
     were gone by then."""

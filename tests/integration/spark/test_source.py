@@ -27,10 +27,11 @@ from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
-from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until, wait_until_known
+from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until_known
 from tests.integration.conftest import Produce
 from tests.integration.spark.conftest import MakeFlights, flight_records, window_folder
 from tests.integration.spark.publishing import load
+from tests.patience import wait_until
 from tests.unit.spark.manifests import manifest_of
 
 RECORDS = 8
@@ -116,6 +117,7 @@ class TestRecreatedTopics:
         refused(window, table, TopicChangedError, rf"topic {topic} was re-created .* Nothing was read")
         assert not Path(table.removeprefix("file://")).exists()
 
+    @pytest.mark.nightly("the test above has a topic that was made anew")
     def test_in_a_notebook_that_publishes_nothing(
         self, topic: str, resolved: Resolve, recreate: Recreate, pin: Callable[..., RunConf], spark: SparkSession
     ) -> None:
@@ -148,6 +150,7 @@ class TestRecreatedTopics:
             window.write(window.read(), Late(table))
         assert not list(Path(window.folder.removeprefix("file:")).glob("results/*.json"))
 
+    @pytest.mark.nightly("the first tests have topics that were made anew before and beside the read")
     def test_after_the_read_and_before_the_commit(
         self,
         topic: str,
@@ -181,6 +184,7 @@ class TestRecreatedTopics:
         refused(window, table, TopicChangedError, rf"{topic}.* no longer exists")
 
 
+@pytest.mark.nightly("brokers of its own; airflow/test_resolve.py refuses another cluster")
 class TestOtherClusters:
     def test_another_cluster_behind_the_same_address(
         self, spark: SparkSession, pin: Callable[..., RunConf], table: str
@@ -220,6 +224,7 @@ def told_at(broker: Broker, told: RunConf) -> RunConf:
     return replace(told, kafka={"kafka.bootstrap.servers": broker.bootstrap_servers})
 
 
+@pytest.mark.nightly("three brokers of its own; airflow/windows/cluster/ finds a cut log before the load")
 class TestCutLogs:
     @pytest.fixture
     def cut(self, cluster: KafkaCluster) -> tuple[str, Manifest]:

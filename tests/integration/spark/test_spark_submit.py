@@ -135,6 +135,7 @@ class TestLoad:
         assert offsets(rows) == EXPECTED
         assert rows.where("value.altitude_m = offset AND key = CAST(offset % 7 AS STRING)").count() == 205
 
+    @pytest.mark.nightly("a driver of its own; the first test loads a window by one")
     def test_without_sparks_kafka_connector_it_names_the_package_and_fails_at_once(
         self, submit: Submit, pin: Callable[..., RunConf], manifest: Manifest, table: str, window_folders: WindowFolders
     ) -> None:
@@ -153,6 +154,7 @@ class TestLoad:
         assert note.is_permanent
         assert str(note.as_error()).startswith(said)
 
+    @pytest.mark.nightly("a driver of its own; airflow/test_window_tasks.py refuses such a connector")
     def test_the_connector_of_another_spark_is_one_clear_line(
         self, submit: Submit, pin: Callable[..., RunConf], manifest: Manifest, table: str
     ) -> None:
@@ -163,6 +165,7 @@ class TestLoad:
         assert "ConfigurationError: Spark's Kafka connector is that of another Spark or Scala" in line
         assert f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}, and no other" in line
 
+    @pytest.mark.nightly("a driver of its own; airflow/test_failed_load.py shows what a failed load says")
     def test_an_error_of_ours_is_one_line_without_a_traceback_or_a_secret(
         self, submit: Submit, pin: Callable[..., RunConf], manifest: Manifest, table: str
     ) -> None:

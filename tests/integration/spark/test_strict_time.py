@@ -83,6 +83,7 @@ class TestRowsKeptApart:
             read_published(spark, pipeline, outside=True)
 
 
+@pytest.mark.nightly("windows without rows; TestRowsKeptApart shows strict time")
 class TestNoRows:
     def test_a_window_without_offsets_has_none_outside(
         self, open_window: OpenWindow, empty_manifest: Manifest, table: str
@@ -103,6 +104,7 @@ class TestNoRows:
                 read_published(spark, pipeline, outside=outside)
 
 
+@pytest.mark.nightly("test_transforms.py shows what becomes of rows that a transform changes")
 class TestTransforms:
     def test_a_transform_that_drops_the_column_is_refused(
         self, open_window: OpenWindow, disordered: Manifest, table: str

@@ -101,6 +101,7 @@ def test_the_table_has_rows() -> None:
     assert {each for _, *outcomes in rows_of_the_table() for each in outcomes} == OUTCOMES.keys()
 
 
+@pytest.mark.nightly("each row of the table; test_writing.py has rows that change, test_doc_blocks.py the guides' own")
 @pytest.mark.parametrize(
     ("expression", "outcome"), [(each, outcome) for each, outcome, _ in rows_of_the_table()], ids=lambda each: each
 )
@@ -112,6 +113,7 @@ def test_where_every_offset_has_a_record(
     assert outcome_of(lambda: load_in_tasks(window, table, transform_of(expression, spark))) == outcome
 
 
+@pytest.mark.nightly("each row of the table once more; test_writing.py has windows with gaps")
 @pytest.mark.parametrize(
     ("expression", "outcome"), [(each, outcome) for each, _, outcome in rows_of_the_table()], ids=lambda each: each
 )

@@ -32,6 +32,7 @@ from tests.integration.conftest import Produce
 from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records
 from tests.integration.spark.publishing import load, result_of
 from tests.integration.spark.test_pinned_window import offsets
+from tests.patience import PATIENCE_S
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
 EXPECTED = {0: list(range(10, 90)), 2: list(range(125))}
@@ -236,7 +237,7 @@ class TestGaps:
         time.sleep(0.2)
         produce(compacted, 0, flight_records(7))  # the first record after segment.ms closes the segment to be cleaned
         window = open_window(manifest_of([(compacted, 0, 0, 707)], cleanup_policy="compact"))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while window.read().count() == 707:
             assert time.monotonic() < deadline
             time.sleep(1)

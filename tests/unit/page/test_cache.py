@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from threading import Event
+from threading import Barrier, Event
 from weakref import ref
 
 import pytest
@@ -162,6 +162,7 @@ def test_a_kept_answer_is_given_while_another_question_is_read() -> None:
 
 def test_what_took_longer_than_an_answer_stands_is_not_asked_again_by_those_who_waited() -> None:
     reads: list[int] = []
+    all_ask = Barrier(8)
 
     def hang() -> Answer:
         reads.append(1)
@@ -169,6 +170,7 @@ def test_what_took_longer_than_an_answer_stands_is_not_asked_again_by_those_who_
         raise OSError("read timed out")
 
     def ask(cache: Cache) -> str:
+        all_ask.wait(60)
         with pytest.raises(OSError) as raised:
             cache.get("p", "q", hang)
         return str(raised.value)

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.ledger.window_folder import WindowFolder
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.submission import spark_progress
 from airflow_kafka_offsets.submission.spark_progress import StageTeller, Watched, progress_told
+from tests.patience import GRACE_S, PATIENCE_S
 
 LOG = logging.getLogger("task")
 DRIVER = Watched("try-1", "key")
@@ -120,7 +121,7 @@ def told(folder: WindowFolder, found: list[SparkApplication] | None = None) -> I
     started = time.monotonic()
     with progress_told(folder, DRIVER, LOG, (found if found is not None else []).append):
         yield
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < GRACE_S
 
 
 @pytest.fixture
@@ -207,7 +208,7 @@ class TestOutOfReach:
 
         def slow(self: WindowFolder, attempt: str, key: str) -> SparkApplication | None:
             looked.set()
-            left.wait(5)
+            left.wait(PATIENCE_S)
             time.sleep(0.1)
             return asked(self, attempt, key)
 
@@ -215,7 +216,7 @@ class TestOutOfReach:
         note(None)
         found: list[SparkApplication] = []
         with told(folder, found):
-            looked.wait(5)
+            looked.wait(PATIENCE_S)
             left.set()
         assert found == []
 
@@ -304,7 +305,7 @@ class TestAddress:
 
 
 def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.01)

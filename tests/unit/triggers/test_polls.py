@@ -28,6 +28,7 @@ from airflow_kafka_offsets.triggers.watchers import (
     KafkaNewDataTrigger,
     KafkaWindowCompleteTrigger,
 )
+from tests.patience import PATIENCE_S
 
 INTERVAL_S = 0.1
 
@@ -142,7 +143,7 @@ class TestWaits:
                 with shared.joined(ONE, 3600):
                     await asyncio.sleep(0.01)
                     with shared.joined(OTHER, INTERVAL_S) as heard:
-                        await asyncio.wait_for(heard.get(), 5)
+                        await asyncio.wait_for(heard.get(), PATIENCE_S)
 
         asyncio.run(work())
         assert cluster.polls == [{OTHER}]
@@ -157,7 +158,7 @@ class TestWaits:
                         await asyncio.sleep(3 * INTERVAL_S)
                     while not heard.empty():
                         heard.get_nowait()
-                    assert await asyncio.wait_for(heard.get(), 5) == BEHIND
+                    assert await asyncio.wait_for(heard.get(), PATIENCE_S) == BEHIND
 
         asyncio.run(work())
 
@@ -246,7 +247,7 @@ class TestTriggers:
         cluster.default = Progress(True, "", {}, ends=FixedOffsets("the log ends"))
 
         async def work() -> TriggerEvent:
-            return await asyncio.wait_for(anext(watcher.run()), 5)
+            return await asyncio.wait_for(anext(watcher.run()), PATIENCE_S)
 
         asyncio.run(work())
 
@@ -258,7 +259,7 @@ class TestTriggers:
         vars(watcher).pop("asset_state_store", None)
 
         async def work() -> TriggerEvent:
-            return await asyncio.wait_for(anext(watcher.run()), 5)
+            return await asyncio.wait_for(anext(watcher.run()), PATIENCE_S)
 
         with capture_logs() as said:
             assert asyncio.run(work()).payload == DONE.result
@@ -278,10 +279,10 @@ class TestTriggers:
             async with joined_poll("kafka_default") as shared:
                 with shared.joined(ONE, INTERVAL_S) as heard:
                     with pytest.raises(NotImplementedError):
-                        await asyncio.wait_for(watch(), 5)
+                        await asyncio.wait_for(watch(), PATIENCE_S)
                     while not heard.empty():
                         heard.get_nowait()
-                    assert await asyncio.wait_for(heard.get(), 5) == BEHIND
+                    assert await asyncio.wait_for(heard.get(), PATIENCE_S) == BEHIND
 
         asyncio.run(work())
 
@@ -295,7 +296,7 @@ class TestTriggers:
             async with joined_poll("kafka_default") as shared:
                 with shared.joined(ONE, INTERVAL_S) as heard, pytest.MonkeyPatch.context() as patch:
                     patch.setattr(polls, "check_all", check_all)
-                    assert await asyncio.wait_for(heard.get(), 5) is broken
+                    assert await asyncio.wait_for(heard.get(), PATIENCE_S) is broken
 
         asyncio.run(work())
 

@@ -12,6 +12,7 @@ import pytest
 
 from airflow_kafka_offsets.triggers import store_looks
 from airflow_kafka_offsets.triggers.store_looks import StoreLooks, looks_at
+from tests.patience import GRACE_S
 
 MANY = (os.cpu_count() or 1) + 5
 """More than asyncio has threads of its own."""
@@ -53,7 +54,7 @@ class TestAStoreThatHangs:
             under_way = [looks.begin(f"w{number}", hanging.loaded(f"w{number}")) for number in range(MANY + 20)]
             assert not any(await asyncio.gather(*(look.ends() for look in under_way)))
             assert len(hanging.asked) == store_looks.MOST_THREADS
-            await asyncio.wait_for(asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80), 5)
+            await asyncio.wait_for(asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80), GRACE_S)
 
         asyncio.run(work())
 

@@ -68,7 +68,10 @@ dag = skipping_dag({!r}, {!r}, {!r}, {!r})
 """
 
 # A hundred tasks, each a process: two minutes on two free cores.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [
+    pytest.mark.nightly("minutes of an Airflow; windows/test_side_by_side.py has resolvers side by side"),
+    pytest.mark.timeout(900),
+]
 
 
 @dataclass(frozen=True, slots=True)

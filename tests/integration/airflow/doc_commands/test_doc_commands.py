@@ -170,6 +170,7 @@ def like(shown: str, printed: str, *, numbers_vary: bool) -> bool:
     return re.fullmatch(pattern, printed) is not None
 
 
+@pytest.mark.nightly("what Bash runs, of make, Kafka and Spark; the commands of the package are run above")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("block", IN_BASH, ids=name_of)
 def test_other_commands_succeed(block: Block, cluster: Callable[[str], str], shell: Shell, tmp_path: Path) -> None:

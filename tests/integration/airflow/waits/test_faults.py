@@ -23,9 +23,9 @@ from tests.integration.client.cases.workload import (
     coordinator_id,
     new_topic,
     produce,
-    wait_until,
 )
 from tests.integration.conftest import USERS
+from tests.patience import wait_until
 
 UNHURRIED_S = 2.0
 """Between polls of waits that bear five bad ones: so long a busy machine may take to mend what a test has broken."""
@@ -215,6 +215,7 @@ class TestConnection:
         assert waiting.all_pass()
 
 
+@pytest.mark.nightly("a cluster that dies and comes back; client/cases/test_failover.py kills its leaders")
 class TestCluster:
     """E26, E27, E30: three replicas each."""
 

@@ -29,9 +29,9 @@ from tests.integration.client.cases.workload import (
     new_name,
     send,
     transactional_producer,
-    wait_until,
 )
 from tests.integration.conftest import USERS, MakeTopic, Produce
+from tests.patience import wait_until
 
 
 class TestLimits:

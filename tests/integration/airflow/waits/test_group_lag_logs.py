@@ -12,8 +12,9 @@ from airflow_kafka_offsets.errors import ConditionFailedError
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit
 from tests.integration.airflow.waits.conftest import Look, MakeGroup
-from tests.integration.client.cases.workload import send, transactional_producer, wait_until
+from tests.integration.client.cases.workload import send, transactional_producer
 from tests.integration.conftest import Produce
+from tests.patience import wait_until
 
 
 class TestAheadOfLog:

@@ -23,8 +23,9 @@ from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, at, cleared, fails_with, recreate
-from tests.integration.client.cases.workload import send, transactional_producer, wait_until
+from tests.integration.client.cases.workload import send, transactional_producer
 from tests.integration.conftest import MakeTopic, Produce, Record
+from tests.patience import wait_until
 
 Snapshot = Callable[..., dict[str, Any]]
 Look = Callable[..., Progress]

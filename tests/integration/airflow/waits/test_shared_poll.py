@@ -22,6 +22,7 @@ from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, use_connection
 from tests.integration.airflow.waits.runner import Runner, running
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S, wait_until
 
 INTERVAL_S = 0.3
 OFFSET_FETCH = 9
@@ -39,7 +40,7 @@ def drive(work: Callable[[Runner], Coroutine[Any, Any, None]]) -> None:
         async with running() as runner:
             await work(runner)
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
 
 
 class TestSharing:
@@ -145,10 +146,7 @@ class TestSharing:
             assert (await runner.event(again))["status"] == "done"
 
         drive(work)
-        ended = time.monotonic() + 5
-        while threads() and time.monotonic() < ended:
-            time.sleep(0.05)
-        assert threads() == []
+        wait_until(lambda: not threads(), "the poll's thread ends")
 
     def test_one_wait_that_fails_is_no_other_ones_fault(self, ten: str, commit: Commit) -> None:
         commit(f"a-{ten}", ten, 4)
@@ -174,11 +172,14 @@ class TestRequests:
         groups = [f"busy-{number}" for number in range(50)]
         _commit_somewhere(broker, groups)
 
+        async def polled(times: int) -> None:
+            broker.proxy.reset_counts()
+            await asyncio.to_thread(wait_until, lambda: broker.proxy.requests[OFFSET_FETCH] >= times, "it is polled")
+
         async def requests_a_poll(runner: Runner, waits: list[KafkaWaitTrigger]) -> dict[int, int]:
             numbers = [runner.start(each) for each in waits]
-            await asyncio.sleep(4 * INTERVAL_S)  # the first poll looks up coordinators too
-            broker.proxy.reset_counts()
-            await asyncio.sleep(10 * INTERVAL_S)
+            await polled(2)  # the first poll looks up coordinators too
+            await polled(10)
             counts = broker.proxy.requests
             for each in numbers:
                 await runner.cancel(each)

@@ -57,7 +57,10 @@ with DAG("{dag_id}", schedule=None):
 """
 
 # The suite's limit of five minutes for a test is for machines that do nothing else.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [
+    pytest.mark.nightly("minutes of a whole Airflow; test_watchers.py waits on its triggerer"),
+    pytest.mark.timeout(900),
+]
 
 
 def ask(airflow: AirflowServices, method: str, path: str, body: Any = None) -> None:

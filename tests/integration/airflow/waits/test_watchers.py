@@ -123,6 +123,7 @@ class TestWatchers:
         fall_back_and_catch_up(watching, broker)
         assert wait_for_reports(watching, "on_lag_zero", 2) == [zero, zero]
 
+    @pytest.mark.nightly("seconds of a whole Airflow for each; the first test has a watcher schedule runs")
     def test_a_hundred_records_schedule_a_run_each_time(self, watching: AirflowServices, produce: Produce) -> None:
         assert fired(watching, "on_new_data") == []
         produce("flights", 0, [(None, None, b"x")] * 60)
@@ -135,6 +136,7 @@ class TestWatchers:
         produce("flights", 0, [(None, None, b"x")] * 100)
         assert wait_for_reports(watching, "on_new_data", 2)[1]["new"] == {"flights": 100}
 
+    @pytest.mark.nightly("seconds of a whole Airflow for each; the first test has a watcher schedule runs")
     def test_fewer_records_schedule_a_run_once_the_first_of_them_is_old(
         self, watching: AirflowServices, produce: Produce
     ) -> None:
@@ -145,12 +147,14 @@ class TestWatchers:
             assert payload["new"] == {AGED: 1}
             assert payload["age_s"] >= OLD_S
 
+    @pytest.mark.nightly("seconds of a whole Airflow for each; the first test has a watcher schedule runs")
     def test_each_window_schedules_a_run_in_its_turn(self, watching: AirflowServices) -> None:
         payloads = wait_for_reports(watching, "on_window_complete", 2)
         assert payloads[0].keys() == {"start", "end", "partitions_passed", "assumed_idle"}
         assert payloads[0]["partitions_passed"] + len(payloads[0]["assumed_idle"]) == 2
         assert _follow_each_other(payloads)
 
+    @pytest.mark.nightly("seconds of a whole Airflow; the first test has a watcher schedule runs")
     def test_a_triggerer_that_is_killed_and_started_again_fires_for_what_is_new_alone(
         self, watching: AirflowServices, broker: Broker, produce: Produce
     ) -> None:

@@ -16,8 +16,9 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER, T0, T0_MS, Context, at
-from tests.integration.client.cases.workload import send, transactional_producer, wait_until
+from tests.integration.client.cases.workload import send, transactional_producer
 from tests.integration.conftest import MakeTopic, Produce
+from tests.patience import wait_until
 
 Look = Callable[..., Progress]
 MINUTE = timedelta(minutes=1)

@@ -31,6 +31,7 @@ from tests.integration.airflow.conftest import Context, use_connection
 from tests.integration.airflow.waits.runner import running
 from tests.integration.airflow.waits.waits import Triggerer, triggering, wait_for_lines
 from tests.integration.ledger.loads import OFFSETS, publish, resolve
+from tests.patience import GRACE_S
 
 
 @pytest.fixture(autouse=True)
@@ -193,7 +194,7 @@ class TestAStoreThatHangs:
                     runner.start(KafkaWindowLoadedTrigger(window=window, poll_interval_s=1, load=f"load-{number}"))
                 await asyncio.sleep(1)
                 try:
-                    await asyncio.wait_for(asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80), 5)
+                    await asyncio.wait_for(asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80), GRACE_S)
                 finally:
                     let_go(pipe)
 

@@ -21,15 +21,8 @@ from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS
 from tests.integration.airflow.waits.runner import Runner, running
-from tests.integration.client.cases.workload import (
-    Kafka,
-    commit,
-    connected_client,
-    new_name,
-    new_topic,
-    produce,
-    wait_until,
-)
+from tests.integration.client.cases.workload import Kafka, commit, connected_client, new_name, new_topic, produce
+from tests.patience import wait_until
 
 INTERVAL_S = 0.5
 PATIENCE_S = 90.0

@@ -27,6 +27,10 @@ from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, publish_next
 from tests.integration.airflow.windows.counted import counted_in, pinned, published, revised, window
 
+pytestmark = pytest.mark.nightly(
+    "every moment of two at a time; windows/test_publishing.py has publishers side by side"
+)
+
 __all__ = ["pinned", "window"]
 TABLE: dict[str, Any] = {"sink": "delta", "apart": False, "output": "lake.flights"}
 Copies = Callable[[], Iterator[tuple[Ledger, int]]]

@@ -16,6 +16,7 @@ from tests.integration.airflow.conftest import Publish, Resolve, Run, at
 from tests.integration.airflow.windows.conftest import HOUR_S, XCom, stamped
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S
 
 PARTITIONS = 7
 KEYS = ["", "a", "customer-4711", "ключ", "0" * 300, *map(str, range(20))]
@@ -54,7 +55,7 @@ def hours(topic: MakeTopic, produce: Produce, resolve: Resolve, publish: Publish
 def by_kafka_python(broker: Broker, topic: str) -> dict[str, int]:
     with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers)) as producer:
         sent = {key: producer.send(topic, key=key.encode(), value=b"x") for key in KEYS}
-        return {key: each.get(timeout=20).partition for key, each in sent.items()}
+        return {key: each.get(timeout=PATIENCE_S).partition for key, each in sent.items()}
 
 
 def by_librdkafka(broker: Broker, topic: str, **config: str) -> dict[str, int]:

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigge
 from tests.integration.airflow.conftest import Context, fails_with
 from tests.integration.airflow.windows.conftest import DeleteBefore, XCom
 from tests.integration.airflow.windows.counted import pinned, published, revised, window
+from tests.patience import PATIENCE_S
 from tests.unit.offsets.proof.results import run_result, tallies
 
 __all__ = ["pinned", "window"]  # fixtures, that pytest finds here
@@ -165,7 +166,7 @@ def event_of(prepared: XCom) -> dict[str, Any]:
             return dict(event.payload)
         raise AssertionError("it ended without an event")
 
-    return asyncio.run(asyncio.wait_for(first(), 5))
+    return asyncio.run(asyncio.wait_for(first(), PATIENCE_S))
 
 
 class TestDriversThatHaveEnded:

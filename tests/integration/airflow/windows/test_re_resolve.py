@@ -27,6 +27,8 @@ from tests.integration.airflow.windows.conftest import DeleteBefore, XCom, range
 from tests.integration.conftest import Produce
 from tests.integration.ledger.loads import windows_of
 
+pytestmark = pytest.mark.nightly("the command's own tests show it once; test_cli_connections.py resolves again")
+
 
 @pytest.fixture
 def first(ten: str, resolve: Resolve, produce: Produce) -> XCom:

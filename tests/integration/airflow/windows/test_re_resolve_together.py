@@ -26,6 +26,8 @@ from tests.integration.airflow.conftest import T0_MS, Resolve, Run, at, fails_wi
 from tests.integration.airflow.windows.conftest import DeleteBefore, XCom, ranges, stamped
 from tests.integration.conftest import Produce
 
+pytestmark = pytest.mark.nightly("resolving many windows again at once; test_cli_connections.py resolves one again")
+
 FIRST, SECOND, THIRD = ((T0_MS + start * 1000, T0_MS + start * 1000 + 20_000) for start in (0, 20, 40))
 OLD, NEW = [(0, 10), (10, 12), (12, 12)], [(0, 11), (11, 12), (12, 12)]
 """Ranges of the three, without and with what came late for the first one."""

@@ -24,9 +24,10 @@ from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Resolve, at, fails_with
 from tests.integration.airflow.windows.conftest import Said, evidence, manifest_of, ranges, stamped
 from tests.integration.client.cases.test_transactions import DYING_PRODUCER
-from tests.integration.client.cases.workload import new_name, send, transactional_producer, wait_until
+from tests.integration.client.cases.workload import new_name, send, transactional_producer
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.kafka_clients import connect
+from tests.patience import wait_until
 
 Settle = Callable[[], None]
 

@@ -25,8 +25,6 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
-    GRACE_S,
-    PATIENCE_S,
     commit,
     commits_of,
     connected_client,
@@ -38,9 +36,9 @@ from tests.integration.client.cases.workload import (
     new_name,
     new_topic,
     produce,
-    wait_until,
 )
 from tests.integration.kafka_clients import connect
+from tests.patience import GRACE_S, PATIENCE_S, wait_until
 
 PASSING_ERRORS = {
     "LEADER_NOT_AVAILABLE",
@@ -163,6 +161,7 @@ def has_new_leaders(watch: Watch, before: dict[TopicPartition, int], led: Iterab
     return all((watch.last[each].leader_epoch or 0) > before[each] for each in led)
 
 
+@pytest.mark.nightly("brokers that die; windows/cluster/test_leaders.py finds an unclean election")
 class TestUncleanElection:
     def test_moves_the_end_back_and_a_commit_is_ahead_of_it(self, cluster: KafkaCluster) -> None:
         """E17, E34: records were lost with the leader. The epochs of commit and log say when.
@@ -255,6 +254,7 @@ class TestKilledCoordinator:
             commit(client, group, {key: 6})
             assert [each.offset for each in commits_of(client, group, [key]).offsets] == [6]
 
+    @pytest.mark.nightly("brokers that die; the test above kills a coordinator")
     def test_does_not_make_its_groups_unknown(self, cluster: KafkaCluster) -> None:
         """E19, E30: the next one fetches a group's commits some moments before it can describe the group.
 

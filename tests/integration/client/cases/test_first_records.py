@@ -23,7 +23,6 @@ from tests.integration.client.cases.test_permissions import allow, login
 from tests.integration.client.cases.test_transactions import wait_until_decided
 from tests.integration.client.cases.workload import (
     HOUR_MS,
-    PATIENCE_S,
     T0,
     commit,
     connected_client,
@@ -37,9 +36,9 @@ from tests.integration.client.cases.workload import (
     records,
     send,
     transactional_producer,
-    wait_until,
 )
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S, wait_until
 
 READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 FETCH = 1

@@ -19,7 +19,6 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
-    PATIENCE_S,
     Kafka,
     admin_of,
     commit,
@@ -30,9 +29,9 @@ from tests.integration.client.cases.workload import (
     new_name,
     new_topic,
     produce,
-    wait_until,
     wait_until_known,
 )
+from tests.patience import PATIENCE_S, wait_until
 
 Protocol = Literal["classic", "consumer"]
 BOTH_PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -18,7 +18,6 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from dev.cluster import KafkaCluster
 from dev.fault_proxy import FaultProxy
 from tests.integration.client.cases.workload import (
-    GRACE_S,
     commit,
     connected_client,
     coordinator_id,
@@ -28,8 +27,8 @@ from tests.integration.client.cases.workload import (
     new_name,
     new_topic,
     produce,
-    wait_until,
 )
+from tests.patience import GRACE_S, wait_until
 
 DEADLINE_S = 3.0
 LIST_OFFSETS: int = ListOffsetsRequest.API_KEY
@@ -251,9 +250,9 @@ class TestRequestsOfALagCall:
         for each in cluster.proxies:
             each.latency(self.LATENCY_MS)
         round_s = 2 * self.LATENCY_MS / 1000
-        taken_s = []
-        for _ in range(3):
+        taken_s = [4 * round_s]
+        while min(taken_s) >= 4 * round_s and len(taken_s) < 30:  # a busy machine adds to some of them
             started = time.monotonic()
             assert [each.total for each in proxied.group_lags(groups, topics=ask)] == [9] * self.GROUPS
             taken_s.append(time.monotonic() - started)
-        assert 3 * round_s <= min(taken_s) < 4 * round_s, "the shortest: a busy machine adds to all of them"
+        assert 3 * round_s <= min(taken_s) < 4 * round_s, taken_s

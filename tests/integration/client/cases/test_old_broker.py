@@ -33,8 +33,10 @@ from tests.integration.client.cases.workload import (
     produce,
     send,
     transactional_producer,
-    wait_until,
 )
+from tests.patience import wait_until
+
+pytestmark = pytest.mark.nightly("starts ZooKeeper and Kafka 3.9; unit/client/requests has their frames")
 
 
 @pytest.fixture(scope="module")

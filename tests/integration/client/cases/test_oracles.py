@@ -28,8 +28,8 @@ from tests.integration.client.cases.workload import (
     produce,
     send,
     transactional_producer,
-    wait_until,
 )
+from tests.patience import wait_until
 
 GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 DESCRIBE_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

@@ -17,7 +17,6 @@ from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev.certificates import make_certificates
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import (
-    GRACE_S,
     admin_of,
     commit,
     commits_of,
@@ -28,9 +27,9 @@ from tests.integration.client.cases.workload import (
     new_name,
     new_topic,
     produce,
-    wait_until,
 )
 from tests.integration.conftest import USERS
+from tests.patience import GRACE_S, wait_until
 
 
 def login(broker: Broker, user: str = "alice", password: str | None = None, **config: str) -> OffsetsClient:

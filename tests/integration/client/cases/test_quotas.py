@@ -12,15 +12,8 @@ from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev.cluster import KafkaCluster
-from tests.integration.client.cases.workload import (
-    GRACE_S,
-    TIMEOUT_S,
-    connected_client,
-    error_names,
-    new_name,
-    new_topic,
-    wait_until,
-)
+from tests.integration.client.cases.workload import TIMEOUT_S, connected_client, error_names, new_name, new_topic
+from tests.patience import GRACE_S, wait_until
 
 CONFIGS = "kafka.admin.ConfigCommand"
 LONGEST_THROTTLE_MS = 1000

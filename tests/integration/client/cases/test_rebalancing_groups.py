@@ -26,8 +26,8 @@ from tests.integration.client.cases.workload import (
     new_name,
     new_topic,
     produce,
-    wait_until,
 )
+from tests.patience import wait_until
 
 
 @pytest.fixture(params=["broker", "old_broker"])

@@ -19,7 +19,6 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
     HOUR_MS,
-    PATIENCE_S,
     T0,
     commit,
     connected_client,
@@ -32,9 +31,9 @@ from tests.integration.client.cases.workload import (
     records,
     send,
     transactional_producer,
-    wait_until,
 )
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S, wait_until
 
 READ_UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 

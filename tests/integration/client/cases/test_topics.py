@@ -13,7 +13,6 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
-    GRACE_S,
     T0,
     admin_of,
     commit,
@@ -24,9 +23,9 @@ from tests.integration.client.cases.workload import (
     new_name,
     new_topic,
     produce,
-    wait_until,
     wait_until_known,
 )
+from tests.patience import GRACE_S, wait_until
 
 
 class TestRecreatedTopic:

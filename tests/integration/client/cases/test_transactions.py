@@ -22,7 +22,6 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
     HOUR_MS,
-    PATIENCE_S,
     admin_of,
     commit,
     commits_of,
@@ -34,9 +33,9 @@ from tests.integration.client.cases.workload import (
     produce,
     send,
     transactional_producer,
-    wait_until,
 )
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S, wait_until
 
 READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
@@ -48,7 +47,7 @@ producer = KafkaProducer(bootstrap_servers=servers, transactional_id=transaction
 producer.init_transactions()
 producer.begin_transaction()
 for _ in range(2):
-    producer.send(topic, b"value", partition=0).get(timeout=40)
+    producer.send(topic, b"value", partition=0).get(timeout=PATIENCE_S)
 os._exit(0)
 """
 

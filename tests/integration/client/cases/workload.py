@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any, Protocol
 
@@ -29,11 +29,8 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev import raw_client
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S, wait_until
 
-PATIENCE_S = 150.0
-"""How long to wait for what a busy machine does in a second."""
-GRACE_S = 20.0
-"""How much later than its deadline, or than at once, a call may end on a busy machine."""
 TIMEOUT_S = 20.0
 """Deadline of a call that is to be answered."""
 T0 = 1_735_689_600_000
@@ -60,17 +57,6 @@ def connected_client(bootstrap_servers: str, timeout_s: float = TIMEOUT_S, **con
     keys: dict[str, object] = {"bootstrap.servers": bootstrap_servers}
     keys |= {key.replace("_", "."): value for key, value in config.items()}
     return OffsetsClient(ClientSettings.from_config(keys), timeout_s=timeout_s)
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    """Wait until something holds. Meanwhile there may be no leader, or no broker that says who leads."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        with suppress(LookupError):
-            if holds():
-                return
-        time.sleep(0.05)
-    raise TimeoutError(f"not within {PATIENCE_S:.0f} s: {what}")
 
 
 def new_name(kind: str) -> str:

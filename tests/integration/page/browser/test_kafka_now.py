@@ -79,6 +79,7 @@ def test_a_press_shows_what_is_not_loaded_and_what_a_group_has_not_read(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.nightly("the test above presses the button; page/test_kafka_now.py has what is wrong")
 def test_what_is_wrong_is_said_beside_the_button(
     browser: Browser, airflow_services: AirflowServices, orders: Ledger
 ) -> None:

@@ -35,6 +35,7 @@ _AS_READERS_HAVE_IT = """
 pytestmark = pytest.mark.timeout(900)
 
 
+@pytest.mark.nightly("of what test_screens.py looks at; make pictures takes them")
 @pytest.mark.parametrize("name", TAKEN)
 def test_a_picture_is_taken(open_page: Open, pictures: Path, name: str) -> None:
     place, part = TAKEN[name]

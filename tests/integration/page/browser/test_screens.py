@@ -106,8 +106,17 @@ def snapshot_at(hour: int, offset: int) -> OffsetSnapshot:
     return replace(taken, boundaries=boundaries)
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+_OTHERS = pytest.mark.nightly("each screen once more; it is shown narrow and dark, and at the usual width")
+
+
+@pytest.mark.parametrize(
+    ("width", "theme"),
+    [
+        pytest.param(width, theme, marks=[] if (width, theme) in {(390, "dark"), (1280, "light")} else _OTHERS)
+        for width in WIDTHS
+        for theme in THEMES
+    ],
+)
 @pytest.mark.parametrize("screen", SCREENS)
 def test_no_screen_is_wider_than_its_window_and_each_has_its_theme(
     open_page: Open, screen: str, width: int, theme: str
@@ -241,6 +250,7 @@ class TestOffsets:
         expect(panel).to_contain_text("resolved 60 seconds later; for earlier ones, usually 60 seconds")
         expect(panel).to_contain_text(f"{hour / 3600:.3g} offsets/s")
 
+    @pytest.mark.nightly("a ledger of its own in the browser; the other tests show the chart")
     def test_a_backfill_of_long_ago_has_the_width_of_the_chart(self, open_page: Open, backfilled: str) -> None:
         page = open_page(f"p/{backfilled}/t/t")
         for third in range(3):
@@ -339,6 +349,7 @@ class TestOffsets:
         ranges = open_page(f"p/{huge}/w/{window}").locator("section.panel table").last
         expect(ranges).to_contain_text("9,007,199,254,740,983")
 
+    @pytest.mark.nightly("1,200 snapshots in the browser; test_over_time.py asks the page's API for as many")
     def test_a_long_history_is_drawn_from_some_of_its_snapshots_and_says_so(self, open_page: Open, long: str) -> None:
         page = open_page(f"p/{long}/t/t")
         page.get_by_label("How far back").select_option("all snapshots")

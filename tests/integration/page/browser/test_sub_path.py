@@ -18,7 +18,7 @@ from tests.integration.page.browser.conftest import opened
 
 PATH = "/teams/data/airflow"
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.nightly("an api-server of its own; test_screens.py shows the page"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

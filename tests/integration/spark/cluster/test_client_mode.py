@@ -55,6 +55,7 @@ def executor_ids(cluster: SparkCluster) -> list[int]:
     return [each.pid for each in cluster.executors()]
 
 
+@pytest.mark.nightly("a driver and executors of its own; sinks/test_killed.py kills a driver")
 class TestKilled:
     def test_a_task_that_is_cleared_takes_its_driver_and_executors_with_it(
         self, make_load: MakeLoad, spark_cluster: SparkCluster

@@ -26,7 +26,10 @@ from tests.integration.spark.cluster.conftest import (
 
 FAILING_LOAD = Path(__file__).parent.parent / "failing_load.py"
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [
+    pytest.mark.nightly("a driver on a cluster for each test; test_deferrable.py has one there"),
+    pytest.mark.timeout(1200),
+]
 
 
 @pytest.fixture

@@ -63,6 +63,7 @@ def test_the_trigger_sees_what_the_driver_has_counted_and_the_task_publishes_it(
         assert holding(secret, deferred.folder, spark_cluster.folder) == []
 
 
+@pytest.mark.nightly("two drivers on a cluster; sinks/test_killed.py kills a driver")
 def test_a_driver_that_is_killed_fails_the_try_and_the_next_one_loads_anew(
     deferred: Load, spark_cluster: SparkCluster
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_driver_that_is_killed_fails_the_try_and_the_next_one_loads_anew(
     assert len(deferred.attempts()) == 2
 
 
+@pytest.mark.nightly("a driver on a cluster; airflow/test_failed_load.py shows what a task says of its driver")
 def test_the_tasks_exception_is_what_the_driver_said_far_away(deferred: Load) -> None:
     deferred.arguments["application"] = str(FAILING_LOAD)
     deferred.arguments["application_args"].append("drops")
@@ -95,6 +97,7 @@ def test_the_tasks_exception_is_what_the_driver_said_far_away(deferred: Load) ->
     assert "is not proved" in raised
 
 
+@pytest.mark.nightly("a driver on a cluster; submit_commands/test_yarn.py goes on with one")
 def test_a_retry_after_the_triggerer_gave_up_goes_on_with_the_same_driver(deferred: Load) -> None:
     """As when ``execution_timeout`` has passed."""
     deferred.hold()
@@ -108,6 +111,7 @@ def test_a_retry_after_the_triggerer_gave_up_goes_on_with_the_same_driver(deferr
     assert len(deferred.attempts()) == 1
 
 
+@pytest.mark.nightly("a driver of its own; test_client_mode.py has one on the worker")
 def test_in_client_mode_the_task_stays_on_its_worker_and_says_so(make_load: MakeLoad) -> None:
     load = make_load("client")
     load.arguments["deferrable"] = True

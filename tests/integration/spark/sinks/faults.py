@@ -16,6 +16,7 @@ from airflow_kafka_offsets.spark import Sink
 from airflow_kafka_offsets.spark.session.files import HadoopFiles
 from airflow_kafka_offsets.spark.sinks import table_sink
 from tests.integration.spark.sinks.example import PostgresSink, Transaction
+from tests.patience import PATIENCE_S
 
 _STEPS = ("make_folder", "write")
 """What changes a store, of the driver's own work."""
@@ -103,7 +104,7 @@ def held_up(rows: DataFrame, folder: Path, *, but_for: int | None = None) -> Dat
 
 
 def wait_for(file: Path) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 2 * PATIENCE_S
     while not file.exists():
         assert time.monotonic() < deadline, f"no {file}"
         time.sleep(0.05)

@@ -31,6 +31,8 @@ from tests.integration.spark.sinks.conftest import attempt_of, write_shown
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import manifest_of
 
+pytestmark = pytest.mark.nightly("attempts in any order; test_every_sink.py has a second one beside the first")
+
 
 @pytest.fixture
 def nine(flights: str) -> Manifest:

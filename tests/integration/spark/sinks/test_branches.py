@@ -98,6 +98,7 @@ class TestUnproved:
         assert spark.table(sink.table).count() == 0
 
 
+@pytest.mark.nightly("an attempt beside another once more; test_every_sink.py has it for each sink")
 class TestBesideIt:
     def test_an_attempt_that_began_later_and_is_released_first_stays(
         self, open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds
@@ -120,6 +121,7 @@ class TestBesideIt:
             newer.write(newer.read(), sink)
 
 
+@pytest.mark.nightly("further outputs on branches; TestProved shows branches, test_derived.py further outputs")
 class TestSeveralOutputs:
     def test_beside_a_first_one_that_cannot_be_hidden_none_is(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched, tmp_path: Path
@@ -146,6 +148,7 @@ class TestSeveralOutputs:
         assert spark.table(sink.table).count() == spark.table(other.table).count() > 0
 
 
+@pytest.mark.nightly("an unusual driver; TestProved shows branches")
 class TestWithoutBranches:
     def test_rows_go_to_main_at_once(
         self,
@@ -188,6 +191,7 @@ def commits(spark: SparkSession, sink: IcebergSink) -> list[Row]:
     return told.selectExpr("summary['kafka-offsets.attempt'] AS attempt").where("attempt IS NOT NULL").collect()
 
 
+@pytest.mark.nightly("of Iceberg before 1.10")
 def test_clean_up_of_older_libraries_leaves_the_files_of_main(
     spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds
 ) -> None:
@@ -202,6 +206,7 @@ def test_clean_up_of_older_libraries_leaves_the_files_of_main(
     assert holds(sink, manifest) == EXPECTED
 
 
+@pytest.mark.nightly("test_every_sink.py has attempts that die at each step")
 def test_it_may_die_at_each_step(open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds) -> None:
     """Between making the branch, the rows, the counts, and the commit to ``main``."""
     for step in range(20):

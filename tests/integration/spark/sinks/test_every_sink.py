@@ -33,6 +33,9 @@ def short(flights: str) -> Manifest:
     return manifest_of([(flights, 2, 0, 9)])
 
 
+ANOTHER_TABLE = pytest.mark.nightly("one more table; Delta has attempts that die at each step")
+
+
 class TestEverySink:
     @pytest.mark.parametrize("sink", [*KINDS, *FORMATS], indirect=True)
     def test_publishes_exactly_the_window_and_an_empty_revision_clears_it(
@@ -51,6 +54,7 @@ class TestEverySink:
         assert holds(sink, emptied.manifest) == {}
         assert holds(sink, neighbour) == {2: list(range(125, 250))}
 
+    @pytest.mark.nightly("every sink once more; test_pinned_window.py reads by that interface")
     @pytest.mark.parametrize("sink", [*KINDS, *FORMATS], indirect=True)
     def test_is_written_from_the_newer_interface_to_kafka(
         self, open_window: OpenWindow, manifest: Manifest, sink: Sink
@@ -60,7 +64,13 @@ class TestEverySink:
         with read_by_the_newer_interface(window.spark):
             publish(window, sink)
 
-    @pytest.mark.parametrize("moment", ["before its write", "after its write"])
+    @pytest.mark.parametrize(
+        "moment",
+        [
+            "before its write",
+            pytest.param("after its write", marks=pytest.mark.nightly("each sink once more, at another moment")),
+        ],
+    )
     def test_a_second_attempt_beside_the_first_never_doubles(
         self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds, moment: str
     ) -> None:
@@ -86,6 +96,11 @@ class TestEverySink:
         assert publish(open_window(manifest, "try-3"), sink) == "try-2"
         assert holds(sink, manifest) == EXPECTED
 
+    @pytest.mark.parametrize(
+        "sink",
+        ["parquet", "delta", *(pytest.param(each, marks=ANOTHER_TABLE) for each in ("iceberg", "postgres"))],
+        indirect=True,
+    )
     def test_attempts_that_die_at_each_step_leave_what_the_next_one_can_finish(
         self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds
     ) -> None:
@@ -101,6 +116,7 @@ class TestEverySink:
         assert publish(open_window(manifest, "try-again"), sink) == written[0]
         assert holds(sink, manifest) == EXPECTED
 
+    @pytest.mark.nightly("of revisions; test_publishes_exactly_the_window shows each sink")
     @pytest.mark.parametrize("sink", ["parquet", "delta"], indirect=True)
     def test_a_revision_with_fewer_records_of_the_same_snapshots_leaves_the_published_one_alone(
         self, open_window: OpenWindow, manifest: Manifest, sink: Sink, holds: Holds
@@ -115,6 +131,7 @@ class TestEverySink:
         assert holds(sink, manifest) == EXPECTED
 
 
+@pytest.mark.nightly("of revisions; test_table_owner.py shows whose a table is")
 @pytest.mark.parametrize("sink", ["delta", "iceberg", "postgres"], indirect=True)
 def test_in_one_table_rows_give_way_to_newer_ones_of_the_same_ledger_alone(
     spark: SparkSession, open_window: OpenWindow, short: Manifest, sink: Sink

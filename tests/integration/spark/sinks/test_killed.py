@@ -140,7 +140,7 @@ def submit(connector: str, table_jars: str, warehouse: Path, broker: Broker, tmp
 
 
 def wait_until_begun(load: Load, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 800
     while not load.has_begun():
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline
@@ -162,6 +162,7 @@ def test_a_driver_that_is_killed_half_way_is_followed_by_one_that_publishes_exac
         assert offsets(load.sink.read(spark, attempt_of(short, "try-2"))) == EXPECTED
 
 
+@pytest.mark.nightly("a cluster; spark/cluster/test_client_mode.py kills an executor")
 def test_executors_that_are_killed_half_way_double_and_lose_nothing(
     spark: SparkSession,
     loads: dict[str, Load],
@@ -177,13 +178,14 @@ def test_executors_that_are_killed_half_way_double_and_lose_nothing(
     for _ in spark_cluster.workers:
         spark_cluster.kill_executor()
     (tmp_path / "go").touch()
-    said, _ = process.communicate(timeout=240)
+    said, _ = process.communicate(timeout=800)
 
     assert process.returncode == 0, said
     for load in loads.values():
         assert offsets(load.sink.read(spark, attempt_of(short))) == EXPECTED
 
 
+@pytest.mark.nightly("a cluster; spark/cluster/test_client_mode.py kills an executor")
 def test_a_lost_executor_has_derived_rows_counted_twice_and_the_next_attempt_is_proved(
     spark: SparkSession, derived: Load, submit: Submit, spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:
@@ -194,7 +196,7 @@ def test_a_lost_executor_has_derived_rows_counted_twice_and_the_next_attempt_is_
     for _ in spark_cluster.workers:
         spark_cluster.kill_executor()
     (tmp_path / "go").touch()
-    said, _ = process.communicate(timeout=240)
+    said, _ = process.communicate(timeout=800)
     assert process.returncode != 0
     assert "CountedTwiceError" in said, said[-5000:]
     assert "the job's rows were made of 45 records, where the window has 30" in said

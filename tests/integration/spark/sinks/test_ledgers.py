@@ -21,6 +21,8 @@ from tests.integration.conftest import MakeTopic, Produce, produce_to
 from tests.integration.kafka_clients import connect
 from tests.integration.spark.sinks.tasks import Tasks, driver, in_sparks_place, place_of_table, sockets
 
+pytestmark = pytest.mark.nightly("a broker of its own; test_table_owner.py shows that a table has one ledger")
+
 __all__ = ["driver", "in_sparks_place", "sockets"]
 
 

@@ -43,6 +43,7 @@ class TestReading:
         publish_result(newer, result)
         assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(7))}
 
+    @pytest.mark.nightly("a race of revisions; the test above reads tables")
     @pytest.mark.parametrize("published", [False, True], ids=["counted", "published"])
     def test_a_newer_revision_that_comes_between_the_look_at_the_ledger_and_that_at_the_table_is_not_missed(
         self,
@@ -73,6 +74,7 @@ class TestReading:
             with pytest.raises(LedgerConflictError, match="attempt try-2 has begun to load revision 2"):
                 read_published(spark, f"file://{ledger}")
 
+    @pytest.mark.nightly("test_published.py reads windows of several tables together")
     def test_windows_in_files_and_in_tables_with_and_without_strict_time_are_read_together(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, table: str, make_sink: MakeSink
     ) -> None:

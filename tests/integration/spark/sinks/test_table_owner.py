@@ -35,6 +35,7 @@ class TestOwner:
         with pytest.raises(LedgerConflictError, match=rf"is a table of ledger {manifest.ledger_id}"):
             table_sink.write(rows, attempt_of(manifest, ledger_id=OTHER))
 
+    @pytest.mark.nightly("the test above shows that a table has one ledger")
     def test_a_copy_of_a_ledger_replaces_nothing_that_the_ledger_has_loaded(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
     ) -> None:
@@ -45,6 +46,7 @@ class TestOwner:
             table_sink.write(open_window(manifest, "try-2").read(), attempt_of(manifest, "copy", started_ms=2**42))
         assert offsets(table_sink.read(spark, attempt_of(manifest))) == {0: list(range(10))}
 
+    @pytest.mark.nightly("a name that Spark redacts; the first test shows whose a table is")
     def test_no_name_of_a_pipeline_is_taken_for_another_ones_because_spark_redacts_it(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
     ) -> None:

@@ -35,12 +35,14 @@ from tests.integration.spark.sinks.conftest import EXPECTED, attempt_of, publish
 from tests.integration.spark.sinks.faults import held_up, interrupted, wait_for
 from tests.integration.spark.test_pinned_window import offsets
 from tests.integration.spark.test_strict_time import window_of
+from tests.patience import PATIENCE_S
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
 MakeSink = Callable[[str], Sink]
 IS_ANOTHERS = "value = cast('another' AS binary)"
 
 
+@pytest.mark.nightly("a newer revision beside an older one; spark/test_published.py shows which one is read")
 class TestRevisions:
     """A table holds one revision of a window, whatever is published."""
 
@@ -116,6 +118,7 @@ class TestCommit:
         assert (attempt.ranges, attempt.manifest_uri) == ("", f"{folder}/manifest.json")
 
 
+@pytest.mark.nightly("attempts at a table in any order; test_every_sink.py has a second one beside the first")
 class TestAttempts:
     def test_two_that_begin_at_one_moment_are_no_copies_of_a_ledger(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
@@ -230,7 +233,7 @@ class TestAttempts:
             finally:
                 (tmp_path / "go").touch()
             with pytest.raises(LedgerConflictError, match="in revision 2, by attempt newer"):
-                writing.result(60)
+                writing.result(PATIENCE_S)
         assert offsets(table_sink.read(spark, attempt_of(newer))) == {0: list(range(9))}
 
     def test_a_newer_load_whose_commit_deltas_history_has_forgotten_is_told_from_one_beside_this(
@@ -263,10 +266,11 @@ class TestAttempts:
             finally:
                 (tmp_path / "go").touch()
             with pytest.raises(CommitConflictError, match="Run the task again"):
-                publishing.result(60)
+                publishing.result(PATIENCE_S)
         assert offsets(table_sink.read(spark, attempt_of(manifest))) == {0: list(range(15))}
 
 
+@pytest.mark.nightly("writers whose clocks differ; test_every_sink.py writes each table")
 class TestClocks:
     def test_a_writer_whose_clock_is_behind_the_last_ones_finds_its_own_commit_the_newest(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger: Path, make_sink: MakeSink

@@ -197,9 +197,9 @@ class TestWhatIsNoAnswer:
     )
     @versions
     def test_sizes_that_can_not_be_cost_no_time(self, body: bytes, version: int) -> None:
-        started = time.monotonic()
+        started = time.thread_time()
         read_or_refuse(body, version)
-        assert time.monotonic() - started < 1
+        assert time.thread_time() - started < 1
 
 
 def read_or_refuse(body: bytes, version: int) -> None:

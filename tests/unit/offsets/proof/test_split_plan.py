@@ -185,11 +185,11 @@ class TestScale:
     def test_a_hundred_thousand_partitions_are_planned_in_seconds(self) -> None:
         """Ten times the partitions take ten times as long: figures are in docs/development/scale.md."""
         wide = ranges([10 + number % 90 for number in range(100_000)])
-        started = time.perf_counter()
+        started = time.thread_time()
         planned = split_plan(wide, bytes_per_record=MIB, cores=200)
 
         assert len(planned.tasks) == 100_000
-        assert time.perf_counter() - started < 10
+        assert time.thread_time() - started < 10
 
 
 class TestSparkBefore4:

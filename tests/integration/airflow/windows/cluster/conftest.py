@@ -9,7 +9,8 @@ import pytest
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from dev.cluster import KafkaCluster
 from tests.integration.airflow.conftest import T0_MS, use_connection
-from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until
+from tests.integration.client.cases.workload import connected_client, new_topic, produce
+from tests.patience import wait_until
 
 
 @pytest.fixture(autouse=True)

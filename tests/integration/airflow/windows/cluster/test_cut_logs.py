@@ -22,7 +22,7 @@ from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
 from tests.integration.airflow.windows.cluster.conftest import Cut
 from tests.integration.airflow.windows.conftest import Snapshot, XCom, ranges
-from tests.integration.client.cases.workload import wait_until
+from tests.patience import wait_until
 
 
 class TestWaits:
@@ -54,6 +54,7 @@ class TestWaits:
             sensor.execute(context)
         assert fails_with(LogTruncatedError, failed)
 
+    @pytest.mark.nightly("brokers that die; the test above has a wait on a log that was cut")
     def test_nor_the_log_end_of_when_the_task_began(self, cut: Cut, client: OffsetsClient, context: Context) -> None:
         group = f"g-{cut.topic}"
         sensor = KafkaOffsetsReachedSensor(task_id="s", group=group, topics=cut.topic)
@@ -63,6 +64,7 @@ class TestWaits:
         with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7"):
             sensor.poke(context)
 
+    @pytest.mark.nightly("brokers that die; the first test has a wait on a log that was cut")
     @pytest.mark.parametrize("kind", ["reached", "new data"])
     def test_and_the_triggerer_finds_it_too(
         self, cut: Cut, client: OffsetsClient, target: XCom, context: Context, kind: str
@@ -86,6 +88,7 @@ class TestWaits:
         assert event["status"] == "failed"
         assert f"{cut.topic}-0 was truncated at 3, below 7" in event["message"]
 
+    @pytest.mark.nightly("brokers that die; the first test has a wait on a log that was cut")
     def test_what_is_new_since_before_is_not_told_by_the_numbers(
         self, cut: Cut, client: OffsetsClient, target: XCom, context: Context
     ) -> None:
@@ -93,6 +96,7 @@ class TestWaits:
         with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7"):
             KafkaNewDataSensor(task_id="s", topics=cut.topic, since=target, poke_interval=1).execute(context)
 
+    @pytest.mark.nightly("brokers that die; the first test has a wait on a log that was cut")
     def test_a_new_leader_that_has_all_records_changes_nothing(
         self, cut: Cut, client: OffsetsClient, target: XCom, context: Context
     ) -> None:
@@ -140,6 +144,7 @@ class TestCommitsOfACutLog:
             resetter.execute(plan)
         assert self.stands_at(cut, client) == [7]
 
+    @pytest.mark.nightly("brokers that die; the test above has commits of a log that was cut")
     def test_a_window_is_not_committed_over_it_until_the_group_was_reset(
         self, cut: Cut, client: OffsetsClient, window: XCom, context: Context
     ) -> None:

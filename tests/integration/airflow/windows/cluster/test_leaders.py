@@ -21,8 +21,9 @@ from dev.cluster import KafkaCluster
 from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
 from tests.integration.airflow.windows.cluster.conftest import Cut, leads, stamps
 from tests.integration.airflow.windows.conftest import Increment, Snapshot, XCom, evidence, ranges
-from tests.integration.client.cases.workload import new_topic, produce, wait_until
+from tests.integration.client.cases.workload import new_topic, produce
 from tests.integration.ledger.loads import windows_of
+from tests.patience import wait_until
 
 CLIENT_TIMEOUT_S = 4
 
@@ -72,6 +73,7 @@ class TestUncleanElection:
         forget_windows(ledger, [window["window"]], "truncated")
         assert ranges(resolve(topic, at(0), at(20))) == [(0, 0, 9)]
 
+    @pytest.mark.nightly("brokers that die; the test above finds an unclean election")
     def test_is_found_before_a_load_whose_end_was_clamped_though_the_log_has_grown_again(
         self, cut: Cut, client: OffsetsClient, resolve: Resolve, ledger: Ledger
     ) -> None:
@@ -85,6 +87,7 @@ class TestUncleanElection:
         with pytest.raises(LogTruncatedError, match=f"{cut.topic}-0 was truncated at 3, below 7"):
             readable(client, ledger, ledger.pinned(window["window"]))
 
+    @pytest.mark.nightly("brokers that die; the first test finds an unclean election")
     def test_is_found_when_a_window_starts_before_it_however_new_the_start_is(
         self, cut: Cut, resolve: Resolve, ledger: Ledger
     ) -> None:
@@ -113,6 +116,7 @@ class TestUncleanElection:
         assert ranges(window) == [(0, 7, 9)]
         return window
 
+    @pytest.mark.nightly("brokers that die; the first test finds an unclean election")
     def test_between_start_and_end_fails_each_task_of_the_window(
         self,
         cut: Cut,
@@ -134,6 +138,7 @@ class TestUncleanElection:
             KafkaCommitOffsetsOperator(task_id="c", window=across, group="g", on_hole="warn").execute(context)
         assert fails_with(LogTruncatedError, failed)
 
+    @pytest.mark.nightly("brokers that die; the first test finds an unclean election")
     def test_after_both_were_resolved_takes_nothing_from_a_window_that_was_loaded(
         self, cut: Cut, resolve: Resolve, publish: Publish, context: Context
     ) -> None:
@@ -146,6 +151,7 @@ class TestUncleanElection:
         assert f"{cut.topic}-0 was truncated at 3, below 4" in verdict["source"]
 
 
+@pytest.mark.nightly("brokers that die; TestUncleanElection finds an unclean election")
 class TestSnapshotOfCommits:
     """S15, KIP-320: what the group had read are other records than stand there now."""
 
@@ -188,6 +194,7 @@ def first_offset(cluster: KafkaCluster, group: str, topic: str) -> str:
     )
 
 
+@pytest.mark.nightly("brokers that die; test_cut_logs.py has commits of a log that was cut")
 class TestCommit:
     """E34, KIP-320: by the leader epoch that goes with a commit, consumers tell whether the log is still the one that
     the window was of."""
