@@ -34,15 +34,16 @@ _NO_STATISTICS = {"parquet.column.statistics.enabled#value": "false"}
 """Keep no minimum and maximum of keys and values in Parquet files: nobody skips files by them, and comparing and
 copying takes time for each record. Spark's Parquet knows the option from Spark 4.0 on."""
 _WHOLE_TIMES = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""How JSON has times: by default Spark cuts them to milliseconds."""
+"""How JSON has times, which Spark cuts to milliseconds by default; what its default is depends on the session."""
 AS_WRITTEN = {
     "__globPaths__": "false",
     **dict.fromkeys(("ignoreMissingFiles", "ignoreCorruptFiles"), "false"),
     "mode": "FAILFAST",
     "columnNameOfCorruptRecord": "",
+    **_WHOLE_TIMES,
 }
 """How files are read back. A path's characters stand for themselves, also those that Spark takes for a pattern (its own
 option for that). Nothing is left out, whatever the session's confs say. JSON that can't be read isn't a row of nulls,
