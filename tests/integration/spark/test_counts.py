@@ -116,7 +116,7 @@ class TestAReadThatIsStoppedEarly:
                 few = rows.where("offset < 16 OR offset >= 32").collect()
                 return super().write(spark.createDataFrame(few, rows.schema), attempt)
 
-        with pytest.raises(UnprovenError, match=r"read 8 rows, wrote 5: the 3 others were dropped"):
+        with pytest.raises(UnprovenError, match=r"read 8 rows, wrote 5: the output lacks the 3 others"):
             window.write(rows, Collected(table))
 
     def test_by_the_older_interface_to_kafka_is_not_proved_either(
