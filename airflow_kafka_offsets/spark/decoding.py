@@ -29,7 +29,7 @@ def decode_text(rows: DataFrame, column: str) -> DataFrame:
     which is null otherwise.
 
     :param rows: rows of Kafka, as ``read()`` returns them.
-    :param column: ``key`` or ``value``.
+    :param column: the column's name.
     """
     text = valid_text(rows[column])
     return rows.withColumns({column: text, f"{RAW}{column}": F.when(text.isNull(), rows[column])})
@@ -42,7 +42,7 @@ def decode_json(rows: DataFrame, schema: str, column: str = "value") -> DataFram
 
     :param rows: rows of Kafka, as ``read()`` returns them.
     :param schema: the JSON's fields, as DDL: ``icao24 STRING, altitude_m INT``.
-    :param column: ``key`` or ``value``.
+    :param column: the column's name.
     :raises ConfigurationError: the schema can't be parsed, or has a name twice, or the name ``_corrupt_record``.
     """
     whole, options = f"{schema}, {CORRUPT} STRING", {"columnNameOfCorruptRecord": CORRUPT}
