@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from pyspark import StorageLevel, inheritable_thread_target
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.release import SparkRelease, usual_scala
@@ -44,6 +45,21 @@ def observes_any(spark: SparkSession) -> bool:
     """Whether an observed sum may include a nondeterministic value. Not needed from Spark 4.0 on: before, such a value
     must be a column first."""
     return _major(spark) != "3"
+
+
+def valid_text(value: Column) -> Column:
+    """Bytes as a string; null if they aren't UTF-8. Not needed from Spark 4.0 on (``try_validate_utf8``)."""
+    if hasattr(F, "try_validate_utf8"):
+        return F.try_validate_utf8(value.cast("string"))
+    return F.when(F.encode(F.decode(value, "UTF-8"), "UTF-8") == value, value.cast("string"))
+
+
+def readable_text(value: Column) -> Column:
+    """Bytes as a string, with U+FFFD in place of what isn't UTF-8. Not needed from Spark 4.0 on
+    (``make_valid_utf8``)."""
+    if hasattr(F, "make_valid_utf8"):
+        return F.make_valid_utf8(value.cast("string"))
+    return F.decode(value, "UTF-8")
 
 
 def was_observed(spark: SparkSession, observation: Observation) -> bool:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from airflow_kafka_offsets.spark.decoding import decode_json, decode_text
     from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
     from airflow_kafka_offsets.spark.published import read_published
     from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
@@ -30,6 +31,8 @@ _MODULES = {
     "IcebergSink": "sinks.iceberg_sink",
     "PinnedWindow": "pinned",
     "Sink": "sinks.sink",
+    "decode_json": "decoding",
+    "decode_text": "decoding",
     "pinned_window": "pinned",
     "read_published": "published",
 }
@@ -42,6 +45,8 @@ __all__ = [
     "IcebergSink",
     "PinnedWindow",
     "Sink",
+    "decode_json",
+    "decode_text",
     "pinned_window",
     "read_published",
 ]

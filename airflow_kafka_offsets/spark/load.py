@@ -14,14 +14,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import confs_of
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.spark.decoding import CORRUPT, decode_json, decode_text
 from airflow_kafka_offsets.spark.pinned import pinned_window
 from airflow_kafka_offsets.spark.sinks.kinds import SINKS
 from airflow_kafka_offsets.spark.window.ledger import failures_noted
@@ -35,8 +34,6 @@ _GLUES = {
 }
 """Arguments that AWS Glue adds to a script's own, as listed in its library awsglue.utils, and one that Airflow's Glue
 operator adds; some take a value."""
-_CORRUPT = "_corrupt_record"
-"""Field that keeps the text of a value that isn't JSON of the schema, so that a malformed record isn't lost."""
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -51,7 +48,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--json-schema",
         metavar="DDL",
         help="parse the value as JSON into a struct of this schema ('icao24 STRING, altitude_m DOUBLE'); the text of a "
-        f"malformed value is kept in its field {_CORRUPT}",
+        f"malformed value is kept in its field {CORRUPT}",
     )
     parser.add_argument("--headers", action="store_true", help="add the column headers")
     parser.add_argument("--min-partitions", type=int, help="split ranges into at least so many tasks; default: by plan")
@@ -75,20 +72,12 @@ def _without_glues(words: Sequence[str]) -> Sequence[str]:
 
 
 def shape(rows: DataFrame, *, key_as: str, value_as: str, json_schema: str | None) -> DataFrame:
-    """Cast key and value to the requested types; refuse an invalid JSON schema."""
-    rows = rows.withColumn("key", rows["key"].cast(key_as))
-    if json_schema is None:
-        return rows.withColumn("value", rows["value"].cast(value_as))
-    schema, text = f"{json_schema}, {_CORRUPT} STRING", rows["value"].cast("string")
-    options = {"columnNameOfCorruptRecord": _CORRUPT}
-    try:
-        # Spark fills the corrupt-record field when a value is malformed, and leaves the other fields null. But of a
-        # blank value it makes no struct at all.
-        blank = F.from_json(F.lit("{}"), schema, options).withField(_CORRUPT, text)
-        parsed = F.when(text.isNotNull(), F.coalesce(F.from_json(text, schema, options), blank))
-        return rows.withColumn("value", parsed)
-    except (ParseException, AnalysisException) as error:
-        raise ConfigurationError(f"--json-schema {json_schema!r} is not a schema: {error}") from error
+    """Decode key and value to the requested types; refuse an invalid JSON schema."""
+    if key_as == "string":
+        rows = decode_text(rows, "key")
+    if json_schema is not None:
+        return decode_json(rows, json_schema)
+    return decode_text(rows, "value") if value_as == "string" else rows
 
 
 def load(spark: SparkSession, arguments: argparse.Namespace) -> RunResult:

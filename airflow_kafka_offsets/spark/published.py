@@ -34,7 +34,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import (
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.session.files import LedgerFiles, hadoop_uri
-from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
+from airflow_kafka_offsets.spark.sinks.file_sink import AS_WRITTEN, FILE_FORMATS
 from airflow_kafka_offsets.spark.sinks.kinds import table_of
 from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, OUTSIDE_COLUMN, WINDOW_COLUMN
 from airflow_kafka_offsets.spark.window.ledger import (
@@ -118,7 +118,8 @@ def _files(
         return found.sink, found.output.rpartition(f"/{WINDOW_COLUMN}=")[0], strict, found.output + side
 
     for (kind, root, _), same in groupby(sorted(map(place, published)), key=itemgetter(0, 1, 2)):
-        yield spark.read.options(basePath=root, **options).format(kind).load([folder for *_, folder in same])
+        reader = spark.read.options(**AS_WRITTEN).options(basePath=root, **options).format(kind)
+        yield reader.load([folder for *_, folder in same])
 
 
 def _tables(

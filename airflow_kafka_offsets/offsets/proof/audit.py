@@ -164,6 +164,12 @@ KEEP_EVERY_RECORD = (
     "read_published(...).where(...); or write other rows than the records with write_derived(...)"
 )
 """What to do about anything that drops or doubles rows."""
+_MAY_LACK = (
+    "Rows may have been dropped between read() and write() (a filter, a join, dropDuplicates), or the read stopped "
+    "early (limit, head, take); or the output doesn't show all that was written (a sink that drops rows, files that "
+    "were deleted since, a conf or a table property that sends reads or writes elsewhere)"
+)
+"""Why an output may lack rows: from the counts alone, nobody can tell which of these it is."""
 
 
 def difference(read: Tally, written: Tally, span: int, task_starts: int | None, *, unread: bool) -> Iterator[str]:
@@ -195,8 +201,7 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
         )
     elif written.count < read.count:
         yield (
-            f"{counts}: the {read.count - written.count} others were dropped between read() and write(), by a "
-            "filter, a limit, a join, dropDuplicates or a sink that drops rows. "
+            f"{counts}: the output lacks the {read.count - written.count} others. {_MAY_LACK}. "
             f"{KEEP_EVERY_RECORD}{'' if unread else _or_read_anew(read, task_starts)}"
         )
     elif written.count > read.count:
@@ -276,18 +281,14 @@ def _not_once(manifest: Manifest, result: RunResult) -> Iterator[str]:
 
 
 def _why_lacking(result: RunResult) -> str:
-    dropped = (
-        "dropped between read() and write(), by a filter, a join, dropDuplicates or a sink that drops rows; or the "
-        "read was stopped early (limit, head, take)"
-    )
     allow = "if producers write in transactions, allow gaps (allow_gaps=True)"
     if result.unread:
         found = shorten(map(str, result.unread))
-        return f"Kafka has records there, such as {found}: they were {dropped}. {KEEP_EVERY_RECORD}"
+        return f"Kafka has records there, such as {found}. {_MAY_LACK}. {KEEP_EVERY_RECORD}"
     if result.unread is None:
         return (
-            f"Either they were {dropped}; or the log has no record there, as is usual with transactions: Kafka "
-            f"couldn't say. {KEEP_EVERY_RECORD}; {allow}"
+            "The log may have no record there, as is usual with transactions; Kafka couldn't say. Or: "
+            f"{_MAY_LACK[0].lower()}{_MAY_LACK[1:]}. {KEEP_EVERY_RECORD}; {allow}"
         )
     return (
         "Kafka has no record at the first of these offsets, as is usual with transactions: allow gaps "

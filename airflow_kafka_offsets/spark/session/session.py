@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import confs_of
 
+_CONDITION = re.compile(r"\[[A-Z_0-9.]+\] ")
 JAVA_ERRORS = (Py4JJavaError, PySparkException)
 """Java's errors as they reach Python: unchanged, or as PySpark's own error if it knows the class."""
 
@@ -24,9 +26,10 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def words(error: Exception) -> str:
-    """The first line of what Java said, without its stack."""
+    """The first line of what Java said, without its stack; and further conditions that Spark names as its reasons."""
     text = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
-    return text.strip().splitlines()[0].rstrip(".")
+    first, *others = text.strip().splitlines()
+    return " ".join([first, *(line for line in others if _CONDITION.match(line))]).rstrip(".")
 
 
 def java_throwables(error: Exception) -> Iterator[Any]:

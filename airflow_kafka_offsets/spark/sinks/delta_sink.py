@@ -2,6 +2,7 @@
 
 Delta's transaction identifiers keep out late attempts: each window is its own application, whose version combines the
 revision and the attempt's start. Delta silently skips a write with an older version; the table's history shows it.
+Delta keeps these identifiers for ever, unless a property of the table says otherwise: then the table is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from airflow_kafka_offsets.spark.session.session import is_connect
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks
+from airflow_kafka_offsets.spark.sinks.table_terms import Term
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +47,19 @@ class DeltaSink(TableSink):
         "io.delta.exceptions.Concurrent",
         "io.delta.exceptions.MetadataChanged",
         "io.delta.exceptions.ProtocolChanged",
+    )
+    terms = (
+        Term(
+            "delta.appendOnly",
+            "Delta lets no row of it be replaced, as a load replaces what an earlier attempt at its window wrote",
+            "SET TBLPROPERTIES ('delta.appendOnly' = 'false')",
+        ),
+        Term(
+            "delta.setTransactionRetentionDuration",
+            "Delta forgets which attempt wrote a window last, so an earlier one that is late could replace its rows",
+            "UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')",
+            value=None,
+        ),
     )
 
     def _exists(self, spark: SparkSession) -> bool:

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from airflow_kafka_offsets.compat.spark_versions import condition_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.files import HadoopFiles, hadoop_uri
-from airflow_kafka_offsets.spark.session.session import held, is_connect
+from airflow_kafka_offsets.spark.session.session import held, is_connect, words
 from airflow_kafka_offsets.spark.sinks.sink import (
     ATTEMPT_COLUMN,
     OUTSIDE_COLUMN,
@@ -33,6 +33,21 @@ has no minimum and maximum by which a reader could skip files."""
 _NO_STATISTICS = {"parquet.column.statistics.enabled#value": "false"}
 """Keep no minimum and maximum of keys and values in Parquet files: nobody skips files by them, and comparing and
 copying takes time for each record. Spark's Parquet knows the option from Spark 4.0 on."""
+_WHOLE_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How JSON has times, which Spark cuts to milliseconds by default; what its default is depends on the session."""
+AS_WRITTEN = {
+    "__globPaths__": "false",
+    **dict.fromkeys(("ignoreMissingFiles", "ignoreCorruptFiles"), "false"),
+    "mode": "FAILFAST",
+    "columnNameOfCorruptRecord": "",
+    **_WHOLE_TIMES,
+}
+"""How files are read back. A path's characters stand for themselves, also those that Spark takes for a pattern (its own
+option for that). Nothing is left out, whatever the session's confs say. JSON that can't be read isn't a row of nulls,
+and a column ``_corrupt_record`` isn't Spark's."""
 FILE_FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "json")
 
 
@@ -55,7 +70,7 @@ class FileSink(Sink):
     def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
         """Write the attempt's folder; a window without offsets has none (S6).
 
-        :raises ConfigurationError: the folder can't be made.
+        :raises ConfigurationError: the folder can't be made, or the format has no such columns.
         """
         if not attempt.offsets:
             return None
@@ -66,7 +81,14 @@ class FileSink(Sink):
             writer = rows.write.format(self.kind).mode("error")
             if self.kind == "parquet" and ("value", "binary") in rows.dtypes:
                 writer = writer.options(**_NO_STATISTICS)
-            writer.save(folder, partitionBy=[OUTSIDE_COLUMN] if attempt.strict_time else None)
+            if self.kind == "json":
+                writer = writer.options(**_WHOLE_TIMES)
+            try:
+                writer.save(folder, partitionBy=[OUTSIDE_COLUMN] if attempt.strict_time else None)
+            except AnalysisException as error:
+                raise ConfigurationError(
+                    f"Spark can't write the window's rows as {self.kind} to {self.place}: {words(error)}."
+                ) from error
         return folder
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
@@ -75,7 +97,7 @@ class FileSink(Sink):
         schema = attempt.schema or audited_ddl(attempt.strict_time)
         if attempt.offsets:
             try:
-                found = spark.read.schema(schema).format(self.kind).load(self._folder(attempt))
+                found = spark.read.options(**AS_WRITTEN).schema(schema).format(self.kind).load(self._folder(attempt))
                 _ = found.schema  # has a Spark Connect client ask its server now
                 return found
             except AnalysisException as error:

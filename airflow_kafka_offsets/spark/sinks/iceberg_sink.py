@@ -11,6 +11,7 @@ so if two attempts overwrite a window at the same time, one of them fails.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect,
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import PROPERTY
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks
+from airflow_kafka_offsets.spark.sinks.table_terms import Term
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +37,10 @@ _PICKED = "source-snapshot-id"
 """Iceberg's own property of a snapshot that takes over the files of another snapshot."""
 _UNSUPPORTED = "java.lang.UnsupportedOperationException"
 """What catalogs and tables without branches throw."""
+
+_LEAVE_OUT = "Leave the conf out for this load, which audits its rows before it publishes them, as the conf is meant to"
+_SELECTOR = re.compile(r"`?(branch|tag|snapshot_id|at_timestamp)_.+")
+"""The last part of a name by which Iceberg's catalogs select a part of the table that is named before it."""
 
 _PART_OF_A_FILE = "Cannot delete file where some, but not all, rows match"
 """How Iceberg says that a file holds rows of other windows, too."""
@@ -59,6 +65,20 @@ class IcebergSink(TableSink):
         "org.apache.iceberg.exceptions.CommitStateUnknownException",
     )
     properties = {"write.spark.accept-any-schema": "true"}
+    terms = (
+        Term(
+            "write.wap.enabled",
+            "Iceberg would stage the rows without showing them to anybody, a proof included",
+            _LEAVE_OUT,
+            conf="spark.wap.id",
+        ),
+        Term(
+            "write.wap.enabled",
+            "Iceberg would write the rows to that branch, but they have one of their own until they are proved",
+            _LEAVE_OUT,
+            conf="spark.wap.branch",
+        ),
+    )
 
     def __init__(self, table: str) -> None:
         if "/" in table:
@@ -92,6 +112,16 @@ class IcebergSink(TableSink):
 
     def unseen(self, attempt: Attempt) -> str:
         return f"branch {_branch(attempt)} of {self.table}" if _branch(attempt) in self._unseen else ""
+
+    def _exists(self, spark: SparkSession) -> bool:
+        whole, _, part = self.table.rpartition(".")
+        found = super()._exists(spark)
+        if found and _SELECTOR.fullmatch(part) and spark.catalog.tableExists(whole):
+            raise ConfigurationError(
+                f"{self.table} is a part of the table {whole}: a load replaces rows of the table itself, on main. Name "
+                f"{whole}."
+            )
+        return found
 
     def _committing(self, commit: Callable[..., None], *arguments: Any) -> str | None:
         conflict = super()._committing(commit, *arguments)
@@ -147,6 +177,17 @@ class IcebergSink(TableSink):
     def _require_written(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> None:
         if not self.unseen(attempt):
             super()._require_written(spark, attempt, conflict)
+            return
+        table = self._java(spark)
+        branch = table.refs().get(_branch(attempt))
+        marks = {} if branch is None else _marks_in(table.snapshot(branch.snapshotId()).summary())
+        told = WindowCommit.read(marks, attempt.ledger_id)
+        if branch is not None and (told is None or told.attempt != attempt.name):
+            raise ConfigurationError(
+                f"Spark wrote the rows of window {attempt.window}, but {self.unseen(attempt)} hasn't "
+                "got them: a conf of the session (spark.wap.*, spark.sql.iceberg.*) or of the catalog sends them "
+                "elsewhere. Nothing is published."
+            )
 
     def _make_branch(self, spark: SparkSession, attempt: Attempt) -> bool:
         """Make a branch from ``main`` for an attempt's rows. False if there can be none, or the rows must be visible at

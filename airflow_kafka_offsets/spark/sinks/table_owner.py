@@ -9,6 +9,7 @@ values of properties that match a pattern (``spark.redaction.regex``, ``spark.sq
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
@@ -25,11 +26,14 @@ _PART = r"(?:\w+|`(?:[^`]|``)+`)"
 _NAME = re.compile(rf"{_PART}(?:\.{_PART})*")
 
 
-def table_owner(spark: SparkSession, sql_name: str) -> LedgerIdentity | None:
-    """The ledger whose windows a table holds; None if no ledger has loaded the table yet. Refused if Spark doesn't show
-    the property's value, because then nobody can tell."""
-    rows = spark.sql(f"SHOW TBLPROPERTIES {sql_name}").collect()
-    properties = {str(row["key"]): str(row["value"]) for row in rows}
+def table_properties(spark: SparkSession, sql_name: str) -> dict[str, str]:
+    """All properties of a table."""
+    return {str(row["key"]): str(row["value"]) for row in spark.sql(f"SHOW TBLPROPERTIES {sql_name}").collect()}
+
+
+def table_owner(properties: Mapping[str, str], sql_name: str) -> LedgerIdentity | None:
+    """The ledger whose windows a table holds, by its properties; None if no ledger has loaded the table yet. Refused if
+    Spark doesn't show the property's value, because then nobody can tell."""
     told = properties.get(LEDGER)
     if told is None:
         return None
@@ -43,9 +47,12 @@ def table_owner(spark: SparkSession, sql_name: str) -> LedgerIdentity | None:
     return found
 
 
-def claim(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> None:
-    """Give a table without an owner to this ledger; refuse another ledger's table, as :func:`require_owner`."""
-    if table_owner(spark, sql_name) is None:
+def claim(spark: SparkSession, sql_name: str, ours: LedgerIdentity, properties: Mapping[str, str]) -> None:
+    """Give a table without an owner to this ledger; refuse another ledger's table, as :func:`require_owner`.
+
+    :param properties: the table's, as they were just read.
+    """
+    if table_owner(properties, sql_name) is None:
         spark.sql(f"ALTER TABLE {sql_name} SET TBLPROPERTIES ({_in_sql(ours)})")
     require_owner(spark, sql_name, ours)
 
@@ -55,7 +62,7 @@ def require_owner(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> N
 
     :raises LedgerConflictError: naming both, and how to hand a table over.
     """
-    owner = table_owner(spark, sql_name)
+    owner = table_owner(table_properties(spark, sql_name), sql_name)
     if owner is None or owner.ledger_id != ours.ledger_id:
         raise LedgerConflictError(
             f"{sql_name} is a table of {owner or 'no ledger'} according to its property {LEDGER}, and this is {ours}: "

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import AnalysisException, IllegalArgumentException, UnsupportedOperationException
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.python_versions import Self
@@ -30,8 +30,9 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import LedgerIdentity
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink, audited_ddl
-from airflow_kafka_offsets.spark.sinks.table_owner import claim, require_owner, sql_name
+from airflow_kafka_offsets.spark.sinks.table_owner import claim, require_owner, sql_name, table_properties
 from airflow_kafka_offsets.spark.sinks.table_owner import properties as owner_properties
+from airflow_kafka_offsets.spark.sinks.table_terms import Term
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,10 +120,12 @@ class TableSink(Sink):
     :cvar needs: what a session must have for this kind of table; see :func:`.spark_versions.fitting`.
     :cvar conflicts: prefixes of the Java classes that the table's library throws when another commit came in between.
     :cvar properties: properties of the tables that it creates.
+    :cvar terms: what its tables must not have.
     """
 
     needs: str
     conflicts: tuple[str, ...]
+    terms: tuple[Term, ...] = ()
     properties: Mapping[str, str] = {}
 
     def __init__(self, table: str) -> None:
@@ -139,12 +142,12 @@ class TableSink(Sink):
         try:
             return self._write(rows.sparkSession, rows, attempt)
         except JAVA_ERRORS as error:
-            misfit = isinstance(error, AnalysisException | IllegalArgumentException)
+            misfit = isinstance(error, AnalysisException | IllegalArgumentException | UnsupportedOperationException)
             if not misfit and "DATA_SOURCE_NOT_FOUND" not in words(error):
                 raise
             raise ConfigurationError(
-                f"Spark can't write the window's rows to the {self.kind} table {self.table}: {words(error)}. It needs "
-                f"{fitting(rows.sparkSession, self.needs)}."
+                f"Spark can't write the window's rows to the {self.kind} table {self.table}: {words(error)}. If "
+                f"that is because something is missing: it needs {fitting(rows.sparkSession, self.needs)}."
             ) from error
 
     def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
@@ -187,7 +190,11 @@ class TableSink(Sink):
                 return None
             self._create(marked, attempt)
         version = self._version(spark)
-        claim(spark, sql_name(self.kind, self.table), attempt.ledger)
+        name = sql_name(self.kind, self.table)
+        properties = table_properties(spark, name)
+        for term in self.terms:
+            term.refuse(spark, name, properties)
+        claim(spark, name, attempt.ledger, properties)
         before = self._before(spark, attempt)
         if before is not None:
             before.refuse_older(self.table, attempt)

@@ -1,20 +1,28 @@
-"""The code of docs/guides/decoding.md, run on real records: JSON, Avro, Avro behind a schema registry's five bytes."""
+"""The code of docs/guides/decoding.md, run on real records: text, JSON, Avro, Avro behind a schema registry's five
+bytes. And what the page says of values that don't fit."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from kafka import KafkaProducer
+from pyspark.sql import DataFrame, Row, SparkSession
 
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.spark import FileSink, decode_json, read_published
 from airflow_kafka_offsets.spark.load import shape
-from airflow_kafka_offsets.spark.published import read_published
+from airflow_kafka_offsets.spark.session.session import held
 from dev import ROOT
+from dev.kafka import Broker
 from tests.integration.conftest import Produce
+from tests.integration.kafka_clients import connect
 from tests.integration.spark.conftest import MakeFlights, OpenWindow
-from tests.integration.spark.publishing import load
+from tests.integration.spark.publishing import load, load_rows
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
 PAGE = (ROOT / "docs" / "guides" / "decoding.md").read_text(encoding="utf-8")
@@ -40,25 +48,67 @@ def registered(schema_id: int, content: bytes) -> bytes:
     return b"\x00" + schema_id.to_bytes(4, "big") + content
 
 
-JSON = [b'{"icao24": "3c0001", "altitude_m": 7}', b"not JSON", None, b"", b" "]
-FROM_JSON = [("3c0001", 7, None), (None, None, "not JSON"), None, (None, None, ""), (None, None, " ")]
+NOT_UTF8 = b'{"icao24": "\xff", "altitude_m": 7}'
+REPLACED = NOT_UTF8.decode(errors="replace")
+JSON = [
+    b'{"icao24": "3c0001", "altitude_m": 7}',
+    b"not JSON",
+    None,
+    b"",
+    b" ",
+    b'{"icao24": "3c0002", "altitude_m": "high"}',
+    NOT_UTF8,
+    b"\xef\xbb\xbf{}",
+]
+FROM_JSON = [
+    ("3c0001", 7, None),
+    (None, None, "not JSON"),
+    None,
+    (None, None, ""),
+    (None, None, " "),
+    ("3c0002", None, '{"icao24": "3c0002", "altitude_m": "high"}'),
+    (None, None, REPLACED),
+    (None, None, "\ufeff{}"),
+]
 """What becomes of it; only a tombstone becomes null."""
-AVRO = [avro("3c0001", 7), avro("3c0002", 8), None]
+RAW = [NOT_UTF8 if value is NOT_UTF8 else None for value in JSON]
+KEYS = [b"N1", b"\xff\xfeN\x00", b"\xed\xa0\x80", "\u00e9".encode(), b"", None, b"a\x00b", b"N8"]
+TEXTS = ["N1", None, None, "\u00e9", "", None, "a\x00b", "N8"]
+"""The keys beside the JSON. Two aren't UTF-8: one is UTF-16, one has half of a surrogate pair."""
+CHANGED = re.findall(r"^\| `(\{.*?)` \| `(x .*?)` \| `(.*?)`", PAGE, flags=re.MULTILINE)
+"""The page's values that Spark takes for JSON of the schema, and changes."""
+AVRO = [avro("3c0001", 7), avro("3c0002", 8), None, b"\xff\xff", b""]
+ALL_OPTIONAL = """
+{"type": "record", "name": "Flight", "fields": [
+  {"name": "icao24", "type": ["null", "string"], "default": null},
+  {"name": "squawk", "type": ["null", "string"], "default": null}
+]}
+"""
+BY_HEADER = [("__value_schema_id", b"\x01" + bytes(16))]
+"""The header in which Confluent's serialisers put a schema's id, instead of five bytes."""
 REGISTERED = [
     registered(7, avro("3c0001", 7)),
     registered(70_000, avro("3c0002", 8) + b"\x02" + text("7700")),
     registered(11, avro("3c0003", 9)),
     b"unframed",
     None,
+    registered(7, b"\xff"),
+    b"\x00\x02",
+    registered(7, avro("3c0004", 9)),
 ]
+"""The last one has the header, too: these bytes are all its own."""
 
 
 @pytest.fixture(scope="module")
-def topic(make_flights: MakeFlights, produce: Produce) -> str:
+def topic(make_flights: MakeFlights, produce: Produce, broker: Broker) -> str:
     """A partition for each of the three."""
     name = make_flights({0: 0, 1: 0, 2: 0})
-    for partition, values in enumerate((JSON, AVRO, REGISTERED)):
+    produce(name, 0, [(FIVE_MS, key, value) for key, value in zip(KEYS, JSON, strict=True)])
+    for partition, values in ((1, AVRO), (2, REGISTERED[:-1])):
         produce(name, partition, [(FIVE_MS, b"N1", value) for value in values])
+    with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers)) as producer:
+        producer.send(name, REGISTERED[-1], partition=2, timestamp_ms=FIVE_MS, headers=BY_HEADER)
+        producer.flush()
     return name
 
 
@@ -72,40 +122,106 @@ def page() -> dict[str, Any]:
     return names
 
 
-def test_json_that_cannot_be_parsed_keeps_its_text(
-    spark: SparkSession, open_window: OpenWindow, page: dict[str, Any], topic: str, table: str, ledger: Path
-) -> None:
-    load(open_window(manifest_of([(topic, 0, 0, 5)])), table, page["with_json"])
-    rows = read_published(spark, f"file://{ledger}").orderBy("offset").collect()
-    assert [row.flight and tuple(row.flight) for row in rows] == FROM_JSON
+@pytest.fixture
+def published(
+    spark: SparkSession, open_window: OpenWindow, topic: str, table: str, ledger: Path
+) -> Callable[..., list[Row]]:
+    """Load a partition with a function of the page; what readers get of it."""
+
+    def load_and_read(partition: int, values: list[Any], decode: Callable[[DataFrame], DataFrame]) -> list[Row]:
+        load(open_window(manifest_of([(topic, partition, 0, len(values))])), table, decode, includeHeaders="true")
+        return read_published(spark, f"file://{ledger}").orderBy("offset").collect()
+
+    return load_and_read
 
 
-def test_the_ready_made_load_keeps_the_same_of_json(open_window: OpenWindow, topic: str) -> None:
-    records = open_window(manifest_of([(topic, 0, 0, 5)])).read()
-    shaped = shape(records, key_as="binary", value_as="binary", json_schema="icao24 STRING, altitude_m INT")
-    assert [row.value and tuple(row.value) for row in shaped.orderBy("offset").collect()] == FROM_JSON
+class TestTextAndJson:
+    def test_what_does_not_fit_keeps_its_text_or_its_bytes(
+        self, published: Callable[..., list[Row]], page: dict[str, Any]
+    ) -> None:
+        rows = published(0, JSON, page["with_json"])
+        assert [row.flight and tuple(row.flight) for row in rows] == FROM_JSON
+        assert [row.raw_value and bytes(row.raw_value) for row in rows] == RAW
+        assert [row.key for row in rows] == TEXTS
+        assert _restored(rows, "key") == KEYS
+
+    def test_the_ready_made_load_does_the_same(self, open_window: OpenWindow, topic: str) -> None:
+        records = open_window(manifest_of([(topic, 0, 0, len(JSON))])).read()
+        shaped = shape(records, key_as="string", value_as="binary", json_schema="icao24 STRING, altitude_m INT")
+        rows = shaped.orderBy("offset").collect()
+        assert [row.value and tuple(row.value) for row in rows] == FROM_JSON
+        assert [row.raw_value and bytes(row.raw_value) for row in rows] == RAW
+        assert [row.key for row in rows] == TEXTS
+
+    @pytest.mark.parametrize("sink", ["parquet", "json"])
+    def test_values_as_text_can_be_turned_into_the_same_bytes(
+        self, spark: SparkSession, open_window: OpenWindow, topic: str, table: str, ledger: Path, sink: str
+    ) -> None:
+        window = open_window(manifest_of([(topic, 0, 0, len(JSON))]))
+        rows = shape(window.read(), key_as="string", value_as="string", json_schema=None)
+        load_rows(window, rows, FileSink(table, sink))  # type: ignore[arg-type]  # both are
+        found = spark.read.schema(rows.schema).format(sink).load(f"{table}/*/*").orderBy("offset").collect()
+        assert _restored(found, "value") == JSON
+        assert _restored(found, "key") == KEYS
+
+    def test_what_spark_changes_is_on_the_page(self, spark: SparkSession) -> None:
+        """In UTC, as the page says."""
+        assert len(CHANGED) == 9
+        with held(spark, "spark.sql.session.timeZone", lambda _: "UTC"):
+            for text, schema, expected in CHANGED:
+                rows = decode_json(_values(spark, text.encode()), schema)
+                (row,) = rows.selectExpr("string(value.x) AS x", "value._corrupt_record AS text").collect()
+                assert tuple(row) == (expected, None), text
+
+    @pytest.mark.parametrize(
+        ("schema", "said"),
+        [
+            ("no schema at, all", "is not a schema"),
+            ("a INT, _corrupt_record STRING", "_corrupt_record twice, which the load adds itself"),
+            ("a INT, b STRUCT<c: INT, _Corrupt_Record: INT>, A INT", "the field a twice"),
+            ("a ARRAY<STRUCT<c: INT, C: INT>>", "the field c twice"),
+            ("a MAP<STRING, STRUCT<c: INT, C: INT>>", "the field c twice"),
+        ],
+    )
+    def test_a_schema_that_no_table_can_have_is_refused(self, spark: SparkSession, schema: str, said: str) -> None:
+        with pytest.raises(ConfigurationError, match=said):
+            decode_json(_values(spark, b"{}"), schema)
 
 
-def test_avro_is_decoded(
-    spark: SparkSession, open_window: OpenWindow, page: dict[str, Any], topic: str, table: str, ledger: Path
-) -> None:
-    load(open_window(manifest_of([(topic, 1, 0, 3)])), table, page["with_avro"])
-    rows = read_published(spark, f"file://{ledger}").orderBy("offset").collect()
-    assert [row.flight and tuple(row.flight) for row in rows] == [("3c0001", 7), ("3c0002", 8), None]
+class TestAvro:
+    def test_what_does_not_match_becomes_null(self, published: Callable[..., list[Row]], page: dict[str, Any]) -> None:
+        rows = published(1, AVRO, page["with_avro"])
+        assert [row.flight and tuple(row.flight) for row in rows] == [("3c0001", 7), ("3c0002", 8), None, None, None]
+        assert [row.value and bytes(row.value) for row in rows] == [
+            value if value else None if value is None else bytearray() for value in AVRO
+        ]
+
+    def test_a_record_of_nulls_is_not_null(self, spark: SparkSession, page: dict[str, Any]) -> None:
+        names = page | {"FLIGHT": ALL_OPTIONAL}
+        exec(re.search(r"def with_avro.*?\n(?=```)", PAGE, flags=re.DOTALL).group(), names)  # type: ignore[union-attr]
+        rows = names["with_avro"](_values(spark, b"\x00\x00", b"\x00\x04")).collect()
+        assert [row.flight and tuple(row.flight) for row in rows] == [(None, None), None]
+
+    def test_of_several_registered_schemas_becomes_one_struct(
+        self, published: Callable[..., list[Row]], page: dict[str, Any]
+    ) -> None:
+        """Values with an unknown id, without the five bytes, with other bytes behind them, and with a header instead of
+        them, stay as they are."""
+        schemas = {7: page["FLIGHT"], 70_000: SQUAWKING}
+        rows = published(2, REGISTERED, lambda rows: page["with_registered_avro"](rows, schemas, SQUAWKING))
+        assert [(row.schema_id, row.flight and tuple(row.flight)) for row in rows] == [
+            (7, ("3c0001", 7, None)),
+            (70_000, ("3c0002", 8, "7700")),
+            *[(None, None)] * 6,
+        ]
+        assert [row.value and bytes(row.value) for row in rows] == REGISTERED
 
 
-def test_avro_of_several_registered_schemas_becomes_one_struct(
-    spark: SparkSession, open_window: OpenWindow, page: dict[str, Any], topic: str, table: str, ledger: Path
-) -> None:
-    schemas = {7: page["FLIGHT"], 70_000: SQUAWKING}
-    window = open_window(manifest_of([(topic, 2, 0, 5)]))
-    load(window, table, lambda rows: page["with_registered_avro"](rows, schemas, SQUAWKING))
-    rows = read_published(spark, f"file://{ledger}").orderBy("offset").collect()
-    assert [(row.schema_id, row.flight and tuple(row.flight)) for row in rows] == [
-        (7, ("3c0001", 7, None)),
-        (70_000, ("3c0002", 8, "7700")),
-        (11, None),
-        (None, None),
-        (None, None),
-    ]
-    assert [row.value and bytes(row.value) for row in rows] == REGISTERED
+def _restored(rows: list[Row], column: str) -> list[bytes | None]:
+    """A column's bytes, from its text or from what wasn't text."""
+    found = [(row[column], row[f"raw_{column}"]) for row in rows]
+    return [raw and bytes(raw) if text is None else text.encode() for text, raw in found]
+
+
+def _values(spark: SparkSession, *values: bytes) -> DataFrame:
+    return spark.createDataFrame([(bytearray(value),) for value in values], "value BINARY")

@@ -96,15 +96,17 @@ class TestVerdict:
         """By one who couldn't ask Kafka, as a client of Spark Connect."""
         said = str(judge(manifest(), uncounted(manifest(), WHOLE[3:])))
         assert said.startswith(
-            "t-0 lacks 3 of 10 rows. Either they were dropped between read() and write(), by a filter"
+            "t-0 lacks 3 of 10 rows. The log may have no record there, as is usual with transactions; Kafka couldn't "
+            "say. Or: rows may have been dropped between read() and write() (a filter"
         )
         assert "stopped early (limit, head, take)" in said
         assert "allow gaps (allow_gaps=True)" in said
 
-    def test_where_kafka_has_the_records_it_is_the_transform_and_gaps_are_no_cure(self) -> None:
+    def test_where_kafka_has_the_records_it_is_the_transform_or_the_output_and_gaps_are_no_cure(self) -> None:
         asked = replace(uncounted(manifest(), WHOLE[3:]), unread=(ReadPosition("t", 0, 10),))
         said = str(judge(manifest(), asked))
-        assert "Kafka has records there, such as offset 10 of t-0: they were dropped" in said
+        assert "Kafka has records there, such as offset 10 of t-0. Rows may have been dropped" in said
+        assert "the output doesn't show all that was written" in said
         assert "write_derived" in said
         assert "allow_gaps" not in said
 
@@ -218,7 +220,7 @@ class TestCause:
     @pytest.mark.parametrize(
         ("read", "written", "unread", "words"),
         [
-            pytest.param(WHOLE, WHOLE[::2], None, r"5 others were dropped .* read_published\(", id="a filter"),
+            pytest.param(WHOLE, WHOLE[::2], None, r"5 others.* read_published\(", id="a filter"),
             pytest.param(WHOLE, WHOLE * 2, None, "doubled between", id="an explode"),
             pytest.param(WHOLE * 2, WHOLE[::2], None, "more than once, because of a sort", id="a sort, and a filter"),
             pytest.param(WHOLE, [*WHOLE[:-1], 18], None, "not the same ones", id="dropped and doubled"),

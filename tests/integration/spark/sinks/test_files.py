@@ -1,0 +1,102 @@
+"""Files as a sink: whatever the folder is called, and whatever is in the rows, they are read back as they were."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark import FileSink, read_published
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, held
+from airflow_kafka_offsets.spark.sinks.file_sink import FileFormat
+from tests.integration.spark.conftest import OpenWindow
+from tests.integration.spark.publishing import load_rows
+from tests.integration.spark.sinks.conftest import EXPECTED, Holds, publish
+from tests.integration.spark.test_pinned_window import offsets
+
+NAMES = [
+    "[1]",
+    "{a}",
+    "st*r",
+    "q?x",
+    "back\\slash",
+    "per%20cent",
+    "plus+and&amp",
+    "hash#tag",
+    "a, b",
+    "quote'x",
+    "\u00e9",
+]
+
+
+class TestFolders:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_of_any_name_are_read_as_they_are_called(
+        self, open_window: OpenWindow, manifest: Manifest, holds: Holds, tmp_path: Path, name: str
+    ) -> None:
+        sink = FileSink(f"file://{tmp_path}/{name}")
+        assert publish(open_window(manifest), sink) == "try-1"
+        assert holds(sink, manifest) == EXPECTED
+
+    @pytest.mark.parametrize("file_format", get_args(FileFormat))
+    def test_that_would_match_another_one_as_a_pattern_do_not(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, tmp_path: Path, file_format: FileFormat
+    ) -> None:
+        for attempt, name in (("try-1", "start"), ("try-2", "st[a]rt"), ("try-3", "*")):
+            window = open_window(manifest, attempt)
+            assert window.write(window.read(), FileSink(f"file://{tmp_path}/{name}", file_format)).rows_written == 205
+
+
+class TestRows:
+    def test_json_keeps_whole_times_and_a_column_that_spark_uses_for_what_it_cannot_parse(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+    ) -> None:
+        """The ready-made load's field of this name is a column once a job takes its struct apart."""
+        when = datetime(2026, 11, 20, 6, 0, 0, 123_456, UTC)
+        window = open_window(manifest)
+        rows = window.read().withColumns({"_corrupt_record": F.lit("text"), "at": F.lit(when)})
+        load_rows(window, rows, FileSink(table, "json"))
+        found = read_published(spark, f"file://{ledger}")
+        (text,) = found.select("_corrupt_record").distinct().collect()
+        (at,) = found.select(F.unix_micros(F.to_timestamp("at"))).distinct().collect()
+        assert (text[0], at[0]) == ("text", int(when.timestamp()) * 1_000_000 + 123_456)
+
+    @pytest.mark.parametrize("file_format", get_args(FileFormat))
+    def test_that_are_gone_or_broken_are_not_left_out(
+        self,
+        spark: SparkSession,
+        open_window: OpenWindow,
+        manifest: Manifest,
+        ledger: Path,
+        tmp_path: Path,
+        file_format: FileFormat,
+    ) -> None:
+        """Whatever the session would skip."""
+        publish(open_window(manifest), FileSink(f"file://{tmp_path}/out", file_format))
+        rows = read_published(spark, f"file://{ledger}")
+        assert offsets(rows) == EXPECTED
+        first, *_ = sorted((tmp_path / "out").rglob(f"*.{file_format}"))
+        first.write_bytes(b"{broken")
+        with (
+            held(spark, "spark.sql.files.ignoreCorruptFiles", lambda _: "true"),
+            held(spark, "spark.sql.files.ignoreMissingFiles", lambda _: "true"),
+        ):
+            with pytest.raises(JAVA_ERRORS):
+                rows.count()
+            first.unlink()
+            with pytest.raises(JAVA_ERRORS):
+                rows.count()
+
+    def test_with_a_column_that_the_format_lacks_are_refused_by_its_name(
+        self, open_window: OpenWindow, manifest: Manifest, table: str
+    ) -> None:
+        window = open_window(manifest)
+        rows = window.read().withColumn("since", F.lit(None))
+        with pytest.raises(ConfigurationError, match="since"):
+            load_rows(window, rows, FileSink(table))
