@@ -1,10 +1,10 @@
 """The checksum of rows: if as many rows have the same checksum, they are the same rows. Spark's SQL for it, and what it
 must be for a whole range, in closed form.
 
-Each row adds (xor) two hashes: that of its offset, and that of the next offset. Where an offset follows another one, the
+Each row adds (xor) two hashes: that of its offset, and that of the next offset. Where one offset follows another, the
 hash between them is added twice, and so cancels out. Every offset of a range, once, comes to the hash of its start and
-that of its end: nobody has to go through its offsets, however many they are. Any other set of offsets starts and stops
-at other places, and so has another checksum.
+that of its end, however many offsets lie between. Any other set of offsets starts and stops at other places, and so has
+another checksum.
 
 The hash is xxHash64 (https://xxhash.com), which Spark has as ``xxhash64``. No I/O here.
 """

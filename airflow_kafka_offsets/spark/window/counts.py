@@ -116,7 +116,7 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
     """
     manifest = window.manifest
     if manifest.span and not window.needs_count:
-        counts = _by_output(window, output, sampled=sampled)
+        counts = _by_output(window, output, sampled=sampled and window.may_be_split)
         lacks = total_of(counts.written).count < manifest.span
         return _by_another_read(window, output, counts) if window.may_have_gaps and lacks else counts
     scanned = scan(output, manifest)
