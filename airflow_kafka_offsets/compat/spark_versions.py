@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -20,13 +21,15 @@ _EVENTS_WITHIN_MS = 60_000
 
 def confs_of(spark: SparkSession) -> dict[str, str]:
     """All confs that were set in a session; a Spark Connect client before 4.0 can't list them. Not needed from Spark
-    4.0 on (``spark.conf.getAll``)."""
-    if hasattr(spark.conf, "getAll"):
-        return dict(spark.conf.getAll)
-    if not isinstance(spark, SparkSession):
+    4.0 on (``spark.conf.getAll``), where a client of Spark Connect asks once; a driver would ask Java several times for
+    each conf."""
+    if isinstance(spark, SparkSession):
+        java: Any = spark._jvm
+        confs = java.scala.collection.JavaConverters.mapAsJavaMap(spark._jsparkSession.conf().getAll())
+        return dict(json.loads(java.com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(confs)))
+    if not hasattr(spark.conf, "getAll"):
         raise ConfigurationError(f"Spark Connect lists its confs since Spark 4.0; this client is {spark.version}.")
-    java: Any = spark._jvm
-    return dict(java.scala.collection.JavaConverters.mapAsJavaMap(spark._jsparkSession.conf().getAll()))
+    return dict(spark.conf.getAll)
 
 
 def condition_of(error: PySparkException) -> str | None:

@@ -22,11 +22,10 @@ class Tally:
     """Sums over rows.
 
     :param count: number of rows.
-    :param checksum: xor of a 64-bit hash of each row's partition and offset, and of its topic if the window has
-        several; signed, as Spark returns it.
+    :param checksum: a :class:`~airflow_kafka_offsets.offsets.proof.checksum.Checksum`; signed, as Spark returns it.
     :param outside_window: rows whose timestamp lies outside the window's two instants (late or early records); None if
         they weren't counted exactly once, for example because a sort read them twice.
-    :param bytes_per_record: mean size of key and value in a sample; None when the sample is empty.
+    :param bytes_per_record: mean size of key and value in a sample; None when the sample is empty, or nobody needed it.
     :param starts: sum of a hash of each task's first record; None when every offset has a record, since nobody needs it
         then.
     :param counted: whether this was counted. If not, it is what reading every offset once gives, which the output must

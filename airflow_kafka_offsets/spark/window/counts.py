@@ -23,6 +23,7 @@ from airflow_kafka_offsets.compat.spark_versions import alongside
 from airflow_kafka_offsets.errors import ConfigurationError, CountedTwiceError, KafkaOffsetsError, UnprovenError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.proof.audit import every_offset_once
+from airflow_kafka_offsets.offsets.proof.checksum import complete, every_offset
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, counted_twice, total_of
 from airflow_kafka_offsets.offsets.proof.task_rows import rows_of_tasks, split_with_gaps, starts_of
 from airflow_kafka_offsets.spark.kafka.stretches import unread_records
@@ -30,9 +31,7 @@ from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.window.tally import (
     UNREAD,
-    every_offset,
     first_missing,
-    offsets_once,
     sampled_bytes,
     scan,
     scan_tasks,
@@ -117,7 +116,7 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
     """
     manifest = window.manifest
     if manifest.span and not window.needs_count:
-        counts = _by_output(window, output, sampled=sampled)
+        counts = _by_output(window, output, sampled=sampled and window.may_be_split)
         lacks = total_of(counts.written).count < manifest.span
         return _by_another_read(window, output, counts) if window.may_have_gaps and lacks else counts
     scanned = scan(output, manifest)
@@ -127,7 +126,7 @@ def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled
     read = window.observed().found() if RowPlan.of(rows).counted else None
     total = total_of(written)
     if every_offset_once(manifest, written) and not (read and total.same_rows(read)):
-        proved = every_offset(window.spark, manifest)
+        proved = complete(manifest)
         read = proved if total.same_rows(proved) else read
     if read is None:
         raise UnprovenError(f"Window {manifest.window} is not proved, and can't be published: {UNREAD}")
@@ -146,7 +145,7 @@ def count_records(window: PinnedRead, records: DataFrame, reads: Sequence[Tally]
     manifest = window.manifest
     if not manifest.span:
         return RunCounts(reads[0], ())
-    every = scan(offsets_once(window.spark, manifest), manifest).written
+    every = every_offset(manifest)
     if not window.may_have_gaps or all(map(total_of(every).same_rows, reads)):
         return RunCounts(reads[0], every)
     return _with_gaps(window, records, scan(records, manifest).written, reads)
@@ -173,11 +172,12 @@ def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCo
     """Count the output and what it must hold. These short jobs run side by side: most of their time isn't Spark's
     tasks."""
     spark, manifest = window.spark, window.manifest
-    with ThreadPoolExecutor(2) as pool:
-        whole = pool.submit(alongside(spark, partial(every_offset, spark, manifest)))
+    with ThreadPoolExecutor(1) as pool:
         size = pool.submit(alongside(spark, partial(sampled_bytes, output))) if sampled else None
         scanned = scan(output, manifest, late=True)
-        read = replace(whole.result(), outside_window=scanned.late, bytes_per_record=size.result() if size else None)
+        read = replace(
+            complete(manifest), outside_window=scanned.late, bytes_per_record=size.result() if size else None
+        )
     lacks = total_of(scanned.written).count < manifest.span
     unread = _dropped(window, output) if lacks and not is_connect(spark) else None
     return RunCounts(read, scanned.written, unread=unread, outside=scanned.outside)

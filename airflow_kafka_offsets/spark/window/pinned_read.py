@@ -28,7 +28,12 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
-from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, split_plan
+from airflow_kafka_offsets.offsets.proof.split_plan import (
+    DEFAULT_BYTES_PER_RECORD,
+    SMALLEST_TASK_BYTES,
+    SplitPlan,
+    split_plan,
+)
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.kafka import extreme_timestamps as extreme
@@ -148,6 +153,12 @@ class PinnedRead:
         """Whether the proof of what is written needs the count of what is read. A Spark Connect server may leave the
         count out of its answer, so there the proof uses what was written, or another read."""
         return bool(self.manifest.span) and not is_connect(self.spark) and (self.may_have_gaps or self.strict_time)
+
+    @property
+    def may_be_split(self) -> bool:
+        """Whether the window is as large as what a split plan leaves whole, as far as anybody knows. If it is smaller,
+        its plan needs no size of a record, and neither does that of the next one like it."""
+        return self.manifest.span * (self._conf.bytes_per_record or DEFAULT_BYTES_PER_RECORD) >= SMALLEST_TASK_BYTES
 
     def frame(self, options: Mapping[str, str]) -> DataFrame:
         """The window's records, not counted; options as for :meth:`read`."""

@@ -7,7 +7,6 @@ the same checksum: equal checksums mean the same rows.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import observes_any
 from airflow_kafka_offsets.offsets.partitions import LogRange, merged
+from airflow_kafka_offsets.offsets.proof.checksum import Checksum
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally
 from airflow_kafka_offsets.offsets.proof.task_rows import START_HASH
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -182,20 +182,13 @@ def first_missing(rows: DataFrame, manifest: Manifest) -> list[LogRange]:
     that isn't proved: it shuffles all rows."""
     spark, keys = rows.sparkSession, list(AUDITED)
     place = Window.partitionBy("topic", "partition").orderBy("offset")
-    missing = offsets_once(spark, manifest).join(_audited(rows), keys, "left_anti")
+    missing = _offsets_once(spark, manifest).join(_audited(rows), keys, "left_anti")
     first = missing.withColumn("place", F.row_number().over(place)).where(F.col("place") <= _MISSING)
     found = first.select(*keys, F.expr("`offset` + 1")).collect()
     return merged(LogRange(*row[:4]) for row in found)
 
 
-def every_offset(spark: SparkSession, manifest: Manifest) -> Tally:
-    """The tally of a complete output, with each offset of the window once. Nothing is read, so what only a read can
-    count is unknown."""
-    (sums,) = offsets_once(spark, manifest).agg(*_columns(_same_rows(manifest))).collect()
-    return Tally(sums["count"], sums["checksum"] or 0, outside_window=None, counted=False)
-
-
-def offsets_once(spark: SparkSession, manifest: Manifest) -> DataFrame:
+def _offsets_once(spark: SparkSession, manifest: Manifest) -> DataFrame:
     """One row with topic, partition and offset for each offset of a window. Nothing is read."""
     # The driver's own rows are split into as many tasks as run at a time, without a shuffle.
     size = max(_CHUNK, manifest.span // _CHUNKS)
@@ -226,13 +219,8 @@ def _audited(rows: DataFrame, more: Iterable[str] = ()) -> DataFrame:
 
 
 def _same_rows(manifest: Manifest) -> dict[str, str]:
-    """Count and checksum, which are equal only for the same rows. The salt is needed because whoever writes to a topic
-    could otherwise craft records of which a transform drops some and doubles others without changing the sum; nobody
-    who writes to a topic knows the ledger's identity. A topic name takes longer to hash than two numbers, so a window's
-    only topic is left out: what was written is grouped by topic anyway."""
-    salt = int(hashlib.sha256(f"{manifest.ledger_id}/{manifest.window}".encode()).hexdigest()[:15], 16)
-    topic = "`topic`, " if len({each.topic for each in manifest.ranges}) > 1 else ""
-    return {"count": "count(*)", "checksum": f"bit_xor(xxhash64({salt}L, {topic}`partition`, `offset`))"}
+    """Count and checksum, which are equal only for the same rows."""
+    return {"count": "count(*)", "checksum": Checksum.of(manifest).sql}
 
 
 def _of_records(manifest: Manifest) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,7 +25,9 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
+from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt, Sink
 from dev.kafka import Broker
@@ -61,13 +64,28 @@ class TestOneAttempt:
 
         assert judge(manifest, result).proved
         assert result.read.count == 205
-        values = [value for count in (90, 125) for number, (_, _, value) in enumerate(flight_records(count))]
-        assert result.read.bytes_per_record == pytest.approx(sum(map(len, values)) / len(values), abs=3)
         assert result.read.outside_window == 0
         assert [(each.partition, each.min_offset, each.max_offset) for each in result.written] == [
             (0, 10, 89),
             (2, 0, 124),
         ]
+
+    @pytest.mark.parametrize("told", [1024.0 * 1024, None], ids=["large", "small"])
+    def test_measures_records_of_windows_that_are_large_enough_to_be_split(
+        self,
+        spark: SparkSession,
+        pin: Callable[..., RunConf],
+        manifest: Manifest,
+        ledger: Path,
+        table: str,
+        told: float | None,
+    ) -> None:
+        """It takes a job of its own, and only the split plan needs their size."""
+        conf = replace(pin(manifest, "try-1"), bytes_per_record=told)
+        load(PinnedWindow.open(spark, conf), table)
+        measured = result_of(ledger, manifest, "try-1").read.bytes_per_record
+        values = [value for count in (90, 125) for _, _, value in flight_records(count)]
+        assert measured == (pytest.approx(sum(map(len, values)) / len(values), abs=3) if told else None)
 
     def test_tells_topics_apart(self, open_window: OpenWindow, make_flights: MakeFlights, table: str) -> None:
         """Two with the same offsets would cancel each other out of a checksum without names."""
