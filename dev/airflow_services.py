@@ -272,7 +272,7 @@ class AirflowServices:
 
         :raises httpx.HTTPStatusError: the API refused; its reason is a note on the error.
         """
-        answer = httpx.request(method, f"{self.url}/api/v2{path}", json=body, timeout=30)
+        answer = httpx.request(method, f"{self.url}/api/v2{path}", json=body, timeout=120)
         try:
             return answer.raise_for_status().json()
         except httpx.HTTPStatusError as error:

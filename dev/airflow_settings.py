@@ -67,7 +67,7 @@ def _what_it_is(home: Path, port: int) -> dict[str, dict[str, object]]:
         "api_auth": {"jwt_secret": os.urandom(32).hex()},
         "logging": {"logging_level": "INFO", "base_log_folder": home / "airflow" / "logs"},
         # Seconds that a task waits for the api-server. The default is 5, but the machine may be busy.
-        "workers": {"execution_api_timeout": 30},
+        "workers": {"execution_api_timeout": 120},
         "usage_data_collection": {"enabled": False},
     }
 

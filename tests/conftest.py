@@ -25,6 +25,9 @@ os.environ |= {
     "AIRFLOW_HOME": str(AIRFLOW_HOME),
     "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    # On a busy machine, the imports of a Dag's file take longer than Airflow's own 30 and 50 seconds.
+    "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "600",
+    "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "600",
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{AIRFLOW_HOME}/airflow.db",
     "JDK_JAVA_OPTIONS": QUICK_START,

@@ -241,6 +241,7 @@ def test_dataproc_gets_a_job(prepared: dict[str, Any], google: Path) -> None:
     assert dict(job.pyspark_job.properties) == prepared["conf"]
 
 
+@pytest.mark.nightly("imports all of Google's provider; the test above has Dataproc's own job")
 @pytest.mark.timeout(900)
 def test_dataproc_serverless_gets_a_batch(prepared: dict[str, Any], google: Path) -> None:
     request = described("dataproc_serverless", prepared, google).submit
@@ -308,6 +309,7 @@ def test_the_spark_operators_types_refuse_a_field_that_they_do_not_have(
     assert not is_an_application(body)
 
 
+@pytest.mark.nightly("two drivers; test_prepare_load.py has a prepared load submitted, and verified")
 @pytest.mark.timeout(900)
 def test_livy_runs_it_and_verify_publishes_it(
     prepared: dict[str, Any], context: Context, monkeypatch: pytest.MonkeyPatch
@@ -330,7 +332,7 @@ def test_livy_runs_it_and_verify_publishes_it(
     assert verify.execute(context)["verdict"] == "read = written = log"
 
 
-@pytest.mark.nightly("a driver of its own; the test above has Livy run one")
+@pytest.mark.nightly("a driver of its own; test_prepare_load.py has a prepared load submitted")
 @pytest.mark.timeout(900)
 def test_the_spark_operator_runs_it_and_verify_publishes_it(
     prepared: dict[str, Any], context: Context, broker: Broker, monkeypatch: pytest.MonkeyPatch

@@ -29,6 +29,7 @@ from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnap
 from airflow_kafka_offsets.offsets.windows.tiling import shared
 from tests.integration.airflow.windows.test_every_moment import before_look
 from tests.integration.ledger.loads import publish, windows_of
+from tests.patience import PATIENCE_S
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 MINUTE_MS = HOUR_MS // 60
@@ -355,6 +356,7 @@ def race(folders: list[Path], minutes: tuple[int, int], ready: Callable[[], obje
             said.put((folder, minutes, str(error)))  # type: ignore[attr-defined]
 
 
+@pytest.mark.nightly("six processes; airflow/windows/test_side_by_side.py has resolvers side by side")
 def test_of_six_processes_that_pin_overlapping_windows_at_once_no_two_succeed_that_overlap(tmp_path: Path) -> None:
     """In several ledgers, one after the other."""
     folders = [tmp_path / str(number) for number in range(8)]
@@ -367,7 +369,7 @@ def test_of_six_processes_that_pin_overlapping_windows_at_once_no_two_succeed_th
         each.start()
     outcomes: dict[Path, dict[tuple[int, int], str | None]] = {folder: {} for folder in folders}
     for _ in range(len(folders) * len(RACERS)):
-        folder, minutes, error = said.get(timeout=120)
+        folder, minutes, error = said.get(timeout=4 * PATIENCE_S)
         outcomes[folder][minutes] = error
     for each in processes:
         each.join()
