@@ -169,8 +169,7 @@ def _with_gaps(
 
 
 def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCounts:
-    """Count the output and what it must hold. These short jobs run side by side: most of their time isn't Spark's
-    tasks."""
+    """Count the output. Its short jobs run side by side: most of their time isn't Spark's tasks."""
     spark, manifest = window.spark, window.manifest
     with ThreadPoolExecutor(1) as pool:
         size = pool.submit(alongside(spark, partial(sampled_bytes, output))) if sampled else None

@@ -156,8 +156,8 @@ class PinnedRead:
 
     @property
     def may_be_split(self) -> bool:
-        """Whether the window is as large as what a split plan leaves whole, as far as anybody knows. If it is smaller,
-        its plan needs no size of a record, and neither does that of the next one like it."""
+        """Whether a split plan may divide the window, as far as anybody knows: if it is smaller than the smallest task,
+        its plan needs no size of a record, and neither does that of the next window like it."""
         return self.manifest.span * (self._conf.bytes_per_record or DEFAULT_BYTES_PER_RECORD) >= SMALLEST_TASK_BYTES
 
     def frame(self, options: Mapping[str, str]) -> DataFrame:
