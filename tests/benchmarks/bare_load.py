@@ -1,5 +1,5 @@
-"""What somebody would write by hand for one small window: the same offsets, from Kafka into a table. Run by spark-submit;
-it uses nothing of this package."""
+"""What somebody would write by hand for one small window: the same offsets, from Kafka into a table. It is run by
+``spark-submit``, and uses nothing of this package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 
 def main() -> None:
-    """Read the offsets, and write them as Parquet files; or into a Delta table, in place of the window's earlier rows."""
+    """Read the offsets, and write Parquet files; or into a Delta table, in place of the window's earlier rows."""
     parser = argparse.ArgumentParser()
     for name in ("--servers", "--topic", "--starts", "--ends", "--output", "--window"):
         parser.add_argument(name, required=True)

@@ -1,4 +1,4 @@
-"""One task of a window, in a process of its own, as a worker runs it; ``python -m tests.benchmarks.window_task <JSON>``.
+"""One task of a window, in a process of its own: ``python -m tests.benchmarks.window_task <JSON>``.
 
 The JSON says which: ``{"task": "resolve" or "load", ...}`` with the operator's arguments. Prints the task's XCom as the
 last line, and before that how long Python took to import Airflow and the operators, and how long the task itself ran.
@@ -24,7 +24,7 @@ def main() -> None:
     kind = {"resolve": KafkaResolveWindowOperator, "load": KafkaSparkSubmitOperator}[given.pop("task")]
     ti = SimpleNamespace(dag_id="bench", run_id="r", task_id="t", try_number=1, max_tries=0, task=None)
     ti.xcom_push = lambda key, value: None
-    context: Any = {"ti": ti, "task_state_store": SimpleNamespace(get=dict().get, set=dict().__setitem__)}
+    context: Any = {"ti": ti}
     answer = kind(task_id="t", **given).execute(context)
     steps = {"imports": imported - started, "task": time.perf_counter() - imported}
     print(json.dumps({"steps": steps, "xcom": answer}))
