@@ -85,9 +85,10 @@ class KafkaPrepareLoadOperator(BaseOperator):
     :param allow_gaps: the topics may have offsets without a record, such as transactions leave.
 
     XCom: ``{"window", "ref", "load", "conf", "application", "py_files", "packages", "arguments", "conf_args",
-    "options_text", "submit", "offsets"}``. ``ref`` is the reference to the window, in the revision to load;
-    ``offsets`` says how many it has. ``conf_args`` holds the confs as words (``--conf``, ``name=value``), ``submit`` everything after ``spark-submit``, and ``options_text``
-    what of that comes before the application, as one string. ``conf`` includes the packages, as
+    "options_text", "submit", "offsets"}``. ``ref`` is the reference to the window, in the revision to load, and
+    ``offsets`` says how many it has. ``conf_args`` holds the confs as words (``--conf``, ``name=value``), ``submit``
+    everything after ``spark-submit``, and ``options_text`` what of that comes before the application, as one string.
+    ``conf`` includes the packages, as
     ``spark.jars.packages``.
     """
 

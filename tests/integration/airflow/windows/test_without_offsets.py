@@ -40,6 +40,7 @@ class TestAWindowThatNeverHadOffsets:
     def test_is_published_and_proved_without_spark(
         self, empty: XCom, context: Context, ledger: Ledger, run: Run, arguments: dict[str, Any]
     ) -> None:
+        """S6."""
         report = load(empty, **arguments).execute(context)
         assert (report["rows"], report["offsets"], report["read"], report["written"]) == (0, 0, 0, 0)
         assert (report["output"], report["application_id"], report["seconds"]) == (None, None, 0.0)
