@@ -109,6 +109,18 @@ _CONFIG = {
                 "example": None,
                 "default": "30",
             },
+            "jars_folder": {
+                "description": (
+                    "Folder on each worker for the jars of Maven packages (the Kafka connector, Delta Lake, Iceberg), "
+                    "which loads resolve once and then give to spark-submit as files. Only the worker's user may be "
+                    "able to write to it. Empty: airflow-kafka-offsets/jars in the user's cache (XDG_CACHE_HOME, "
+                    "~/.cache)."
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "/var/cache/airflow/jars",
+                "default": "",
+            },
             "page_kafka_conn_id": {
                 "description": (
                     'Connection with which the api-server asks Kafka when somebody presses "Ask Kafka now" on the page '

@@ -28,6 +28,7 @@ SCALA = scala_of(VERSION)
 CONNECTOR = coordinates_of(VERSION)
 _MINOR = VERSION.rpartition(".")[0]
 _DELTA = {"3.5": "3.2.1", "4.0": "4.0.0"}
+DELTA = f"io.delta:delta-spark_{SCALA}:{_DELTA[_MINOR]}"
 AVRO = f"org.apache.spark:spark-avro_{SCALA}:{VERSION}"
 
 
@@ -48,7 +49,7 @@ def folder_of(package: str) -> Path:
     if package == "avro":
         return jars.retrieve(f"spark-avro-{VERSION}", AVRO)
     coordinates = (
-        f"io.delta:delta-spark_{SCALA}:{_DELTA[_MINOR]}",
+        DELTA,
         f"org.apache.iceberg:iceberg-spark-runtime-{_MINOR}_{SCALA}:1.10.0",
         "org.postgresql:postgresql:42.7.8",
     )

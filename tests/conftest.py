@@ -28,6 +28,7 @@ os.environ |= {
     # On a busy machine, the imports of a Dag's file take longer than Airflow's own 30 and 50 seconds.
     "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "600",
     "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "600",
+    "AIRFLOW__KAFKA_OFFSETS__JARS_FOLDER": str(AIRFLOW_HOME / "jars"),
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{AIRFLOW_HOME}/airflow.db",
     "JDK_JAVA_OPTIONS": QUICK_START,

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.windows.ledger_names import DRIVERS
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.pipelines.empty_window import count_nothing, needs_no_job
 from airflow_kafka_offsets.pipelines.preflight import readable
 from airflow_kafka_offsets.pipelines.publisher import left_to_publish, publish
 from airflow_kafka_offsets.references.window_ref import WindowRef
@@ -58,6 +59,9 @@ class KafkaPrepareLoadOperator(BaseOperator):
     and the driver's part of this package where the cluster can read them, and returns what to submit. That contains no
     secret: the cluster's own secret store has to give credentials to the driver.
 
+    It publishes a window without offsets itself: then nothing needs to be submitted, and a driver that is submitted
+    all the same finds the window published.
+
     A retry of this task prepares a new load. A retry of the submitting task may submit the same load again: each
     driver is an attempt of its own, and only one of them is published.
 
@@ -81,9 +85,10 @@ class KafkaPrepareLoadOperator(BaseOperator):
     :param allow_gaps: the topics may have offsets without a record, such as transactions leave.
 
     XCom: ``{"window", "ref", "load", "conf", "application", "py_files", "packages", "arguments", "conf_args",
-    "options_text", "submit"}``. ``ref`` is the reference to the window, in the revision to load. ``conf_args`` holds
-    the confs as words (``--conf``, ``name=value``), ``submit`` everything after ``spark-submit``, and ``options_text``
-    what of that comes before the application, as one string. ``conf`` includes the packages, as
+    "options_text", "submit", "offsets"}``. ``ref`` is the reference to the window, in the revision to load, and
+    ``offsets`` says how many it has. ``conf_args`` holds the confs as words (``--conf``, ``name=value``), ``submit``
+    everything after ``spark-submit``, and ``options_text`` what of that comes before the application, as one string.
+    ``conf`` includes the packages, as
     ``spark.jars.packages``.
     """
 
@@ -156,8 +161,13 @@ class KafkaPrepareLoadOperator(BaseOperator):
         confs |= {PACKAGES: ",".join(program.packages)} if program.packages else {}
         prepared = PreparedLoad(WindowRef.of(ref.ledger_root, pinned), load, confs, program)
         ledger.window_folders.of(pinned).record_attempt(load, self._note(context) | {"arguments_hash": arguments_hash})
-        self.log.info("Window %s is ready to be loaded as %s", ref.window, load)
-        return prepared.to_json()
+        if needs_no_job(pinned):
+            with kafka.get_conn() as client:
+                publish(client, ledger, count_nothing(ledger, pinned, load, allow_gaps=self.allow_gaps))
+            self.log.info("Window %s has no offsets: published it, and nothing needs to be submitted", ref.window)
+        else:
+            self.log.info("Window %s is ready to be loaded as %s", ref.window, load)
+        return prepared.to_json() | {"offsets": pinned.manifest.span}
 
     def _readable(self, ref: WindowRef, ledger: Ledger, kafka: KafkaOffsetsHook, arguments_hash: str) -> PinnedManifest:
         """The revision to load. If an earlier load of the same kind was counted but not published, it is published

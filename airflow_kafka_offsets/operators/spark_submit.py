@@ -18,11 +18,12 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, window_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, TellsLineage, note_outlets
-from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.pipelines.empty_window import count_nothing, needs_no_job
 from airflow_kafka_offsets.pipelines.publisher import counted_attempt
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.spark.session.conf import new_attempt
@@ -63,7 +64,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     Retries and parallel attempts read the same range, and only one of them is published. If an earlier try of the task
     died after its driver had counted, the retry publishes or reports that attempt without Spark. If the window is
     already published, a cleared task or another run counts the published rows again, leaves them as they are, and
-    doesn't ask Kafka.
+    doesn't ask Kafka. A window without offsets is published without Spark.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param kafka_conn_id: connection id for the pre-flight check and for the reader. (templated)
@@ -146,6 +147,8 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
             return self._report(load, *done)
         # If the window is published, Spark only counts its rows and doesn't read Kafka: no pre-flight check is needed.
         pinned = pinned if published else load.preflight(pinned)
+        if needs_no_job(pinned):
+            return self._report(load, pinned, published.attempt if published else self._without_spark(load, pinned))
         return self._run_anew(load, pinned, published)
 
     def _load(self, context: Context) -> LoadTry:
@@ -242,6 +245,14 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
                 self._arguments = None
         return self._report(load, pinned, attempt)
 
+    def _without_spark(self, load: LoadTry, pinned: PinnedManifest) -> str:
+        """An attempt at a window without offsets: it reads and writes nothing. Returns its name."""
+        attempt = new_attempt()
+        self.log.info("Window %s has no offsets: publishing it without Spark", pinned.manifest.window)
+        load.record(pinned, attempt)
+        count_nothing(load.ledger, pinned, attempt, allow_gaps=self.allow_gaps)
+        return attempt
+
     def _go_on(self, load: LoadTry, earlier: EarlierDriver, published: Publication | None) -> dict[str, Any]:
         assert self._memory is not None
         pinned = load.ledger.pinned(load.ref.window, earlier.revision)
@@ -324,8 +335,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
                 context["ti"].xcom_push(key=key, value=page)
 
     def _begin(self, load: LoadTry, pinned: PinnedManifest, attempt: str) -> None:
-        fields = {"started_at": iso_instant(now_ms())} | load.tries.fields()
-        load.ledger.window_folders.of(pinned).record_attempt(attempt, fields)
+        load.record(pinned, attempt)
         if self._memory is not None:
             self._memory.note(load.ref, load.tries.arguments_hash, attempt, pinned.manifest.revision)
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError, LedgerError
 from airflow_kafka_offsets.offsets.instants import compact_instant, instant_ms
-from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.publication import NO_SINK, Publication
 from airflow_kafka_offsets.offsets.proof.reading import bounds, overlaps, refuse_unreadable
 from airflow_kafka_offsets.offsets.windows.ledger_names import (
     WINDOWS,
@@ -160,9 +160,9 @@ def published_windows(
 
 
 def _of_output(window: str, published: Publication, output: str | None) -> Publication:
-    """A publication as if the named output were its only one; unchanged for None. Refused when it has no such
-    output."""
-    if output is None:
+    """A publication as if the named output were its only one; unchanged for None, and for a window that needed no job.
+    Refused when it has no such output."""
+    if output is None or published.sink == NO_SINK:
         return published
     found = next((further for further in published.further if further.name == output), None)
     if found is None:

@@ -91,6 +91,12 @@ class DriverPlace(Enum):
         return self is not DriverPlace.KUBERNETES
 
     @property
+    def resolves_here(self) -> bool:
+        """``spark-submit`` itself resolves packages, and gives the files to driver and executors. On Kubernetes the
+        driver's pod does."""
+        return self in (DriverPlace.HERE, DriverPlace.YARN)
+
+    @property
     def defaults(self) -> Mapping[str, str]:
         """Confs that the user's confs override."""
         # An attempt runs once: a driver that YARN starts again would be refused.

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.common.compat.sdk import conf
 
 from airflow_kafka_offsets.client.connection.java_settings import ALLOWED_URLS, TOKEN_ENDPOINT
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -35,6 +38,7 @@ from airflow_kafka_offsets.submission.driver_bundle import (
 )
 from airflow_kafka_offsets.submission.driver_place import secrets_on_their_way
 from airflow_kafka_offsets.submission.given_confs import not_given
+from airflow_kafka_offsets.submission.package_jars import Packages, jars_of
 from airflow_kafka_offsets.submission.tries import LoadTry
 
 log = logging.getLogger(__name__)
@@ -46,6 +50,7 @@ _LOG_LEVEL = "spark.log.level"
 pods, which the provider looks for, comes from a process without a session."""
 PACKAGES = "spark.jars.packages"
 _JARS = "spark.jars"
+_PY_FILES = "spark.submit.pyFiles"
 _USERS_FIRST = "spark.driver.userClassPathFirst"
 _DRIVER_JAVA = "spark.driver.extraJavaOptions"
 _OPENED = (
@@ -72,7 +77,7 @@ class SparkArguments:
 
     :param defaults: confs that the user's confs override; none that his properties file sets.
     :param confs: confs that override the user's.
-    :param properties_file, application, application_args, java_class, py_files, packages: as for
+    :param properties_file, application, application_args, java_class, py_files, packages, jars: as for
         ``SparkSubmitOperator``.
     """
 
@@ -84,6 +89,7 @@ class SparkArguments:
     java_class: str | None
     py_files: str | None
     packages: str | None
+    jars: str | None
 
     def hook(self, task: SparkSubmitOperator) -> SparkSubmitHook:
         """The provider's hook, as it makes one for a task with these arguments. The task's confs are read only now,
@@ -91,7 +97,7 @@ class SparkArguments:
         given = copy(task)
         given.conf = {**self.defaults, **(task.conf or {}), **self.confs}
         given.properties_file, given.py_files, given.packages = self.properties_file, self.py_files, self.packages
-        given.application_args, given._java_class = self.application_args, self.java_class
+        given.application_args, given._java_class, given.jars = self.application_args, self.java_class, self.jars
         hook = SparkSubmitOperator._get_hook(given)
         if self.application != task.application:  # application and bundle go to the cluster as one file
             submit_instead(hook, self.application)
@@ -124,8 +130,9 @@ class Submission:
             self._defaults(kafka.plain),
             window_confs(self.pinned, named, allow_gaps=self.allow_gaps) | self._java_options(kafka.plain),
             *(task.properties_file, task.application, task.application_args, task._java_class, task.py_files),
-            self._packages(task),
+            *(self._packages(task), task.jars),
         )
+        own = self._with_jars(own, task)
         with self._with_python_files(own) as own, secrets_on_their_way(load.place, kafka.secret, load.given) as way:
             properties_file = way.properties_file or own.properties_file
             yield replace(own, confs={**own.confs, **way.confs}, properties_file=properties_file)
@@ -178,14 +185,39 @@ class Submission:
             )
         return ",".join(release.with_connector(packages_in(packages)))
 
+    def _with_jars(self, own: SparkArguments, task: SparkSubmitOperator) -> SparkArguments:
+        """Give the jars of all packages as files, so that ``spark-submit`` doesn't resolve them again; or the packages,
+        if that can't be done here."""
+        load, given = self.load, self.load.given.confs
+        coordinates, spark = packages_in(own.packages or given.get(PACKAGES)), load.program.own_jars()
+        if not coordinates or spark is None or not load.place.resolves_here:
+            return own
+        resolving = task.exclude_packages, task._repositories, task.properties_file
+        packages = Packages(coordinates, spark[1].version, spark[0], given, load.given.in_task, *resolving)
+        found = jars_of(packages, load.program.binary, load.program.environment, jars_folder())
+        if found is None:
+            return own
+        # A driver and executors in one process don't need Spark's own jars again; a cluster may lack some of them.
+        wanted = found.missing if load.spark["master"].startswith("local") else found.jars
+        jars = [*packages_in(task.jars or given.get(_JARS)), *map(str, wanted)]
+        python = [*packages_in(own.py_files or given.get(_PY_FILES)), *map(str, found.python)]
+        return replace(
+            own,
+            packages=None,
+            jars=",".join(jars),
+            py_files=",".join(python) or None,
+            confs={**own.confs, **({PACKAGES: ""} if PACKAGES in given else {})},
+        )
+
     @contextmanager
     def _with_python_files(self, own: SparkArguments) -> Iterator[SparkArguments]:
         """Put this package's bundle and the application where the driver can get them."""
         if self.load.place.takes_a_jar_alone and own.application.endswith(".py"):
             yield self._as_one_file(own)
             return
+        given = own.py_files or self.load.given.confs.get(_PY_FILES)
         with driver_bundle() as bundle:
-            yield replace(own, py_files=",".join(filter(None, (own.py_files, bundle))))
+            yield replace(own, py_files=",".join(filter(None, (given, bundle))))
 
     def _as_one_file(self, own: SparkArguments) -> SparkArguments:
         """The jar is our zip, and the class to run is Spark's own, with which ``spark-submit`` starts Python too."""
@@ -199,6 +231,12 @@ class Submission:
         jar = stored_bundle(self.load.ledger, content)
         arguments = [*start_arguments(jar, content), *(own.application_args or [])]
         return replace(own, application=jar, application_args=arguments, java_class=PYTHON_RUNNER, py_files=None)
+
+
+def jars_folder() -> Path:
+    """The folder with the jars of packages: the setting, else in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(conf.get("kafka_offsets", "jars_folder") or f"{cache}/airflow-kafka-offsets/jars").expanduser()
 
 
 def window_confs(pinned: PinnedManifest, named: Mapping[str, str], *, allow_gaps: bool) -> dict[str, str]:

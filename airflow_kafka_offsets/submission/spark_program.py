@@ -51,17 +51,14 @@ class SparkProgram:
     def release(self, *, ask: bool = False) -> SparkRelease | None:
         """Its version of Spark, from the jars beside it. Without jars: with ``ask``, what it answers itself, else
         None."""
-        for home in self._homes():
-            for jar in home.glob("jars/spark-core_*.jar"):
-                if found := _CORE.fullmatch(jar.name):
-                    return SparkRelease(found["version"], found["scala"])
+        if (own := self.own_jars()) is not None:
+            return own[1]
         if not ask:
             return None
         with suppress(OSError, subprocess.SubprocessError):  # running the load will show what is wrong with it
-            environment = os.environ | {name: str(value) for name, value in self.env_vars.items()}
             answer = subprocess.run(
                 [self.binary, "--version"],
-                env=environment,
+                env=self.environment,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -70,6 +67,19 @@ class SparkProgram:
             if found := _TOLD.search(answer.stdout):
                 return SparkRelease(found["version"], found["scala"])
         return None
+
+    def own_jars(self) -> tuple[Path, SparkRelease] | None:
+        """The folder with Spark's own jars, and the version that they are of; None if there is none beside it."""
+        for home in self._homes():
+            for jar in home.glob("jars/spark-core_*.jar"):
+                if found := _CORE.fullmatch(jar.name):
+                    return jar.parent, SparkRelease(found["version"], found["scala"])
+        return None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment that it gets."""
+        return os.environ | {name: str(value) for name, value in self.env_vars.items()}
 
     def refuse_mixed(self) -> None:
         """Refuse PySpark's own Spark if another version of ``pyspark-client`` was installed into the same folder."""

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, Spark
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.offsets.instants import rate_text
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, rate_text
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
@@ -159,6 +159,11 @@ class LoadTry:
             log.warning("Window %s is loaded without %s offsets that Kafka no longer has: %s", *without)
         return pinned
 
+    def record(self, pinned: PinnedManifest, attempt: str) -> None:
+        """Record an attempt of this try before it begins."""
+        fields = {"started_at": iso_instant(now_ms())} | self.tries.fields()
+        self.ledger.window_folders.of(pinned).record_attempt(attempt, fields)
+
     def explain(self, pinned: PinnedManifest, failure: Exception) -> Exception:
         """Spark fails if records vanish while it reads them (S13). The ledger notes which ones.
 
@@ -232,7 +237,9 @@ def load_report(
 
 def report_line(report: Mapping[str, Any]) -> str:
     """For the log: how many rows are where, and what this attempt did."""
-    if report["seconds"] is None:
+    if not report["offsets"]:
+        how = "the window has no offsets"
+    elif report["seconds"] is None:
         how = f"attempt {report['published_attempt']} published them before; this one counted them again"
     elif report["attempt"] == report["published_attempt"]:
         rate = rate_text(report["read"], report["seconds"])

@@ -24,6 +24,8 @@ ATTEMPT_NAME = re.compile(r"[A-Za-z0-9._+-]+")
 """Valid names of attempts: they become names of files and folders."""
 OF_LOAD = "."
 """Precedes the part of a name that tells attempts of one prepared load apart: a submitter may start several drivers."""
+NO_SINK = "none"
+"""The kind of sink of a window that was published without a job, as it has no offsets. It has no rows in any output."""
 _FILE = re.compile(r"(\d{8})\.json")
 
 
@@ -54,7 +56,7 @@ class Publication:
     :param outside: how many of the rows have a timestamp outside the window and are kept apart in the output; None when
         only the window's offsets decide which rows belong to it.
     :param sink: the output's kind: ``parquet``, ``orc``, ``json``, ``delta``, ``iceberg``, or what a user's own sink
-        calls itself.
+        calls itself; or :data:`NO_SINK`.
     :param apart: whether the sink keeps attempts apart; in other sinks, such as a table, the rows of one replace those
         of another.
     :param start_snapshot: number of the snapshot at the window's start.

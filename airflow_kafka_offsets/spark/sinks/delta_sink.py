@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
 from airflow_kafka_offsets.spark.session.files import HadoopFiles, files_of
-from airflow_kafka_offsets.spark.session.session import is_connect
+from airflow_kafka_offsets.spark.session.session import held, is_connect
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _REVISION = 10**13
 """Weight of a revision in a transaction's version: more than any instant in Unix milliseconds up to the year 2286."""
+_LOG_PARTITIONS, _LOG_TASKS = "spark.databricks.delta.snapshotPartitions", 50
+"""How many tasks read a table's log, and Delta's default for it."""
 _RECENT = 50
 """How many commits are looked at first: each is a file to read."""
 
@@ -61,6 +63,16 @@ class DeltaSink(TableSink):
             value=None,
         ),
     )
+
+    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
+        """See :meth:`.TableSink.write`."""
+        spark = rows.sparkSession
+        if is_connect(spark):
+            return super().write(rows, attempt)
+        # Delta reads a table's log in 50 tasks, which for a small table take longer than to read it.
+        tasks = str(min(_LOG_TASKS, spark.sparkContext.defaultParallelism))
+        with held(spark, _LOG_PARTITIONS, lambda given: tasks if given is None else None):
+            return super().write(rows, attempt)
 
     def _exists(self, spark: SparkSession) -> bool:
         if "/" in self.table:

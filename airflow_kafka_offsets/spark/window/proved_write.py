@@ -22,7 +22,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
-from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.offsets.proof.publication import NO_SINK, Publication, counts_over
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read, with_epoch
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -65,7 +65,8 @@ def load_unless_published(
         published = folder.publication()
         if published is not None and counts_over(published, window.manifest):
             notes.add(attempt.name, writes=False)
-            found = recorded(folder, published, attempt)
+            no_rows = published.sink == NO_SINK  # whatever this run would write
+            found = folder.published_result(published) if no_rows else recorded(folder, published, attempt)
             if found is not None:
                 notes.add(attempt.name, recounted=True)
                 return found

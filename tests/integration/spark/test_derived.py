@@ -12,15 +12,20 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from upath import UPath
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
     LedgerError,
     UnprovenError,
 )
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.pipelines.empty_window import count_nothing
+from airflow_kafka_offsets.pipelines.publisher import publish_next
 from airflow_kafka_offsets.spark import (
     Attempt,
     DeltaSink,
@@ -30,6 +35,7 @@ from airflow_kafka_offsets.spark import (
     Sink,
     read_published,
 )
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import ROOT
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.derived_jobs import (
@@ -46,7 +52,7 @@ from tests.integration.spark.derived_jobs import (
 from tests.integration.spark.publishing import publish, result_of
 from tests.integration.spark.stages import read_by_the_newer_interface
 from tests.integration.spark.test_transforms import OUTCOMES, outcome_of, transform_of
-from tests.unit.spark.manifests import manifest_of
+from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
 __all__ = ["ledger_uri", "make_sink"]
 
@@ -124,6 +130,37 @@ class TestOutputs:
         assert (published.rows, published.output) == (0, None)
         with pytest.raises(LedgerError, match="all without rows"):
             read_published(spark, ledger_uri)
+
+    def test_of_a_window_that_needed_no_job_are_there_for_readers_and_reruns(
+        self,
+        spark: SparkSession,
+        open_window: OpenWindow,
+        empty_manifest: Manifest,
+        flights: str,
+        ledger: Path,
+        ledger_uri: str,
+        make_sink: MakeSink,
+    ) -> None:
+        """S6: Airflow's side has published it, and knows neither the job nor its outputs."""
+
+        def run(window: PinnedWindow) -> RunResult:
+            return window.write_derived(lambda rows: rows, make_sink("all"), more=Derived(too_high, make_sink("more")))
+
+        window = open_window(empty_manifest)
+        ours = Ledger(UPath(ledger.parent), ledger.name)
+        pinned = ours.pinned(empty_manifest.window)
+        publish_next(ours, count_nothing(ours, pinned, "try-0", allow_gaps=False))
+        assert run(window).attempt == "try-0"
+        again = open_window(empty_manifest, "try-2")
+        assert again.write(again.read(), DeltaSink("nowhere")).attempt == "try-0"
+
+        ranges = [(flights, 0, 10, 10), (flights, 1, 0, 0), (flights, 2, 0, 125)]
+        neighbour = open_window(manifest_of(ranges, start_ms=SIX_MS, end_ms=SEVEN_MS), "try-3")
+        made = run(neighbour)
+        publish(neighbour, made)
+        found = read_published(spark, ledger_uri, output="more")
+        assert found.count() == made.further[0].rows
+        assert read_published(spark, ledger_uri).count() == made.rows_written == 125
 
     @pytest.mark.nightly("eight cases of no rows; the test above has one")
     @pytest.mark.parametrize("outputs", [1, 2])

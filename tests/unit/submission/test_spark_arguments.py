@@ -29,6 +29,7 @@ class TestHook:
             java_class="org.Runner",
             py_files=None,
             packages="org:connector:1",
+            jars="/ours/a.jar",
         )
 
     def test_has_the_users_confs_over_the_defaults_and_under_what_the_window_decides(

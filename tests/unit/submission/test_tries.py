@@ -13,6 +13,7 @@ REPORT: dict[str, Any] = {
     "attempt": "b-2",
     "published_attempt": "b-2",
     "rows": 60,
+    "offsets": 60,
     "read": 60,
     "output": "file:/lake",
     "seconds": 6.0,
