@@ -38,8 +38,8 @@ class Claim:
     """One claim about the ledger, and whether it holds.
 
     :param claim: its subject: ``checkpoints``, ``window``, ``files``, ``tiling``, ``hole``, ``unpublished`` or
-        ``orphans``. ``hole`` is about offsets between published windows that no window covers; ``unpublished`` about
-        windows that cover them but aren't published, and about others that have failed or lost records.
+        ``orphans``. ``hole`` is about offsets between windows that no window covers; ``unpublished`` about windows
+        that aren't published though a later one is, and about others that have failed or lost records.
     :param window: the window; None for claims about all windows.
     :param holds: whether the claim holds.
     :param found: what was found, in words.

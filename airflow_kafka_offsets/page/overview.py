@@ -30,7 +30,7 @@ class Overview:
     :param proved: the verified window that ends last; None if there is none.
     :param states: how many windows are in each state.
     :param losses: what windows have lost, in words: gone when they were pinned, or deleted before they were loaded.
-    :param holes: every hole between published windows, in words.
+    :param holes: every hole between windows, in words.
     :param problems: overlaps, and windows that meet in time but not in offsets, in words.
     :param lost_offsets: number of offsets that windows have lost.
     :param gone_offsets: number of offsets that no published window has, and that Kafka had deleted when the newest
