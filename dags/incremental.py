@@ -1,22 +1,26 @@
-"""Wait until a hundred records have arrived since the last published window, and pin them as an increment."""
+"""Load what is new whenever a hundred records have arrived, with one call: wait, pin it, load it, prove it.
+
+Needs the same connections and settings as ``flights_daily``. It has a pipeline of its own: an increment goes on where
+the last window of its pipeline ends, and would be in the way of the next day there.
+"""
 
 from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
-from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
+from airflow_kafka_offsets.task_groups.increment_load import kafka_increment_load
 
-with DAG(dag_id="incremental", schedule=None, tags=["kafka-offsets"]):
-    enough = KafkaNewDataSensor(
-        task_id="enough",
+with DAG(
+    dag_id="incremental",
+    schedule=None,
+    default_args={"retries": 2, "poke_interval": 2, "timeout": 600},
+    tags=["kafka-offsets"],
+):
+    kafka_increment_load(
+        group_id="flights",
+        pipeline="flights_increments",
         topics="flights",
-        pipeline="flights_daily",
         min_records=100,
-        poke_interval=2,
-        timeout=600,
-        deferrable=True,
+        connector="auto",
+        application_args=["--output", "{{ var.value.flights_output }}_increments"],
     )
-    window = KafkaResolveIncrementOperator(task_id="window", pipeline="flights_daily", topics="flights")
-
-    enough >> window

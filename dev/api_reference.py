@@ -45,16 +45,18 @@ def import_lazy_names(module: doc.Module) -> None:
         vars(module.obj).setdefault(name, getattr(module.obj, name))
 
 
-def write(folder: Path) -> None:
-    """Write the pages.
+def write(folder: Path) -> list[doc.Module]:
+    """Write the pages, and return what they are about.
 
     :raises UserWarning: when pdoc warns about our code.
     """
     warnings.filterwarnings("error", module="pdoc")
     for each in AIRFLOWS_OWN:
         warnings.filterwarnings("ignore", each)
-    for module in list(modules(doc.Module(airflow_kafka_offsets))):
+    documented = list(modules(doc.Module(airflow_kafka_offsets)))
+    for module in documented:
         import_lazy_names(module)
         resolve_named_tuples(module)
     render.configure(docformat="restructuredtext", show_source=False)
     pdoc.pdoc("airflow_kafka_offsets", output_directory=folder)
+    return documented

@@ -1,4 +1,5 @@
-"""What the site has in addition to the pages of ``docs/``: the reference of the public API, and links to other files.
+"""What the site has in addition to the pages of ``docs/``: the reference of the public API, an inventory of its names,
+and links to other files.
 
 A hook of mkdocs, which ``make docs`` runs.
 """
@@ -13,7 +14,9 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+import airflow_kafka_offsets
 from dev import ROOT, api_reference
+from dev.inventory import inventory
 
 API = "api"
 """The folder of the API's reference in the site."""
@@ -21,9 +24,11 @@ _LINK = re.compile(r"(\]\()((?:\.\./)+[^)\s]*)(\))")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that pdoc makes of the docstrings."""
+    """Add the pages that pdoc makes of the docstrings, and where each name is on them."""
     with tempfile.TemporaryDirectory() as folder:
-        api_reference.write(Path(folder))
+        documented = api_reference.write(Path(folder))
+        names = inventory(documented, Path(folder), API, airflow_kafka_offsets.__version__)
+        files.append(File.generated(config, "objects.inv", content=names))
         for page in sorted(Path(folder).rglob("*")):
             if page.is_file():
                 name = f"{API}/{page.relative_to(folder).as_posix()}"

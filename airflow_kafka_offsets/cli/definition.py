@@ -234,7 +234,7 @@ _LEDGER_GROUP = Group(
             _policy(
                 "--on-hole",
                 HolePolicy,
-                "If offsets between published windows are in none: fail (default), or warn: report them but exit with "
+                "If offsets between windows are in none: fail (default), or warn: report them but exit with "
                 "0, for example during a backfill",
             ),
             _LEDGER,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import compress, groupby, pairwise
 from operator import not_
 
@@ -16,7 +15,8 @@ from airflow_kafka_offsets.errors import LedgerError, number_of, shorten
 from airflow_kafka_offsets.ledger.file_lists import files_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.ledger.summaries import WindowSummary, day_of, still_true, summary_of, without_replaced
+from airflow_kafka_offsets.ledger.summaries import WindowSummary, day_of, still_true, summary_of
+from airflow_kafka_offsets.ledger.unloaded import tiling_of, unloaded
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
 from airflow_kafka_offsets.ledger.window_listing import WindowListing, WindowState
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
@@ -26,7 +26,6 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import live_revisions, revisions_of, window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
-from airflow_kafka_offsets.offsets.windows.tiling import Beginning, Tiling, check_tiling
 
 _RECENT_MS = 7 * 86_400_000
 """How far back to look for crashes; older ones are looked for only with ``full``."""
@@ -39,8 +38,8 @@ class Claim:
     """One claim about the ledger, and whether it holds.
 
     :param claim: its subject: ``checkpoints``, ``window``, ``files``, ``tiling``, ``hole``, ``unpublished`` or
-        ``orphans``. ``hole`` is about offsets between published windows that no window covers; ``unpublished`` about
-        windows that cover them but aren't published, and about others that have failed or lost records.
+        ``orphans``. ``hole`` is about offsets between windows that no window covers; ``unpublished`` about windows
+        that aren't published though a later one is, and about others that have failed or lost records.
     :param window: the window; None for claims about all windows.
     :param holds: whether the claim holds.
     :param found: what was found, in words.
@@ -223,38 +222,12 @@ def _orphans(ledger: Ledger, names: Collection[str], last: int, since: str) -> I
             yield Claim("orphans", window, True, found)
 
 
-def tiling_of(
-    ledger: Ledger, kept: Sequence[WindowSummary], read: Mapping[WindowSummary, Sequence[OffsetRange]]
-) -> Tiling:
-    """Whether published windows tile. Reads the ledger, and writes nothing.
-
-    :param kept: windows whose manifests are known to be unchanged. They are read only if they may not meet.
-    :param read: other windows, with their ranges.
-    """
-    all_windows = without_replaced((*kept, *read))
-    published = [summary for summary in all_windows if summary.attempt is not None]
-    waiting = [summary for summary in all_windows if summary.attempt is None]
-    sure = set(kept)
-
-    @cache
-    def ranges(window: WindowSummary) -> Sequence[OffsetRange]:
-        return read[window] if window in read else ledger.pinned(window.window, window.revision).manifest.ranges
-
-    def surely_meet(earlier: WindowSummary, later: WindowSummary) -> bool:
-        # Unchanged manifests that were made from the same snapshot meet there.
-        return {earlier, later} <= sure and earlier.end_snapshot == later.start_snapshot
-
-    def beginning(window: WindowSummary) -> Beginning:
-        return ledger.snapshots.log_starts(window.start_snapshot)
-
-    return check_tiling(published, ranges, surely_meet, beginning, waiting)
-
-
 def _tiling(
     ledger: Ledger, kept: Sequence[WindowSummary], read: Mapping[WindowSummary, Sequence[OffsetRange]]
 ) -> Iterator[Claim]:
     published = [summary for summary in (*kept, *read) if summary.attempt is not None]
     tiling = tiling_of(ledger, kept, read)
+    missing = unloaded((*kept, *read), tiling)
     offsets = sum(summary.offsets for summary in published)
     lost = sum(summary.lost_offsets for summary in published)
     waiting = [summary for summary in read if summary.attempt is None]
@@ -265,6 +238,8 @@ def _tiling(
     found = f"{number_of(tiling.windows, 'published window')} {tile}"
     found += f", except for {' and '.join(exceptions)}; " if exceptions else ", "
     found += f"{offsets} offsets" + (f", {lost} lost" if lost else "")
+    if missing and published and missing.since_ms < max(summary.end_ms for summary in published):
+        found += f"; complete up to {iso_instant(missing.since_ms)}"
     if waiting:
         counted = sum(summary.state is WindowState.COUNTED for summary in waiting)
         found += f"; {number_of(len(waiting), 'window')} not published"
@@ -273,14 +248,16 @@ def _tiling(
     yield from (Claim("hole", None, False, hole) for hole in tiling.holes)
     by_name = {summary.window: summary for summary in waiting}
     for misfit in between:
-        start, end = iso_instant(window_extent(misfit.earlier)[1]), iso_instant(window_extent(misfit.later)[0])
-        yield _unpublished(ledger, f", from {start} to {end}", [by_name[window] for window in misfit.waiting])
-    # Of the others, only those that need attention. Where an older revision is published, that one counts.
+        where = f", from {iso_instant(misfit.start_ms)} to {iso_instant(misfit.end_ms)}"
+        yield _unpublished(ledger, where, [by_name[window] for window in misfit.waiting])
+    # Of the others, those that published ones follow or that need attention. Where an older revision is published, that
+    # one counts.
     told = {window for misfit in between for window in misfit.waiting} | {summary.window for summary in published}
+    first_ms = min((summary.start_ms for summary in published), default=0)
     others = [summary for summary in waiting if summary.offsets and summary.window not in told]
-    stuck = [summary for summary in others if _state_now(ledger, summary) in _STUCK]
-    if stuck:
-        yield _unpublished(ledger, "", stuck)
+    late = [each for each in others if each.start_ms < first_ms or _state_now(ledger, each) in _STUCK]
+    if late:
+        yield _unpublished(ledger, "", late)
 
 
 def _unpublished(ledger: Ledger, where: str, waiting: Sequence[WindowSummary]) -> Claim:

@@ -29,9 +29,9 @@ class KafkaRetentionWatchOperator(BaseOperator):
     """
     Forecasts which records Kafka's retention will delete before they are loaded.
 
-    Covers the windows that are pinned but not published, and the backlog from the last window's end (without windows:
-    from the first increment's start, or the newest snapshot) to the end of the log. The topics are those that the
-    ledger records for the pipeline.
+    Covers the windows that are pinned but not published, the holes between windows, from the first one that is known
+    on, and the backlog from the last window's end (without windows: from the first increment's start, or the newest
+    snapshot) to the end of the log. The topics are those that the ledger records for the pipeline.
 
     :param pipeline: name of the pipeline, and of its folder in the ledger root. (templated)
     :param fail_within: fail the task when records are already deleted, or may be within this time, as far as that can

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,12 +9,10 @@ from dataclasses import asdict, dataclass
 from airflow_kafka_offsets.errors import LedgerError, number_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
-from airflow_kafka_offsets.ledger.verification import tiling_of
+from airflow_kafka_offsets.ledger.unloaded import Unloaded, tiling_of, unloaded
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
-from airflow_kafka_offsets.offsets.windows.tiling import Misfit, Tiling
 from airflow_kafka_offsets.page.answer import Answer, encoded
 from airflow_kafka_offsets.page.writers import dags_of_pipeline
 
@@ -33,13 +30,12 @@ class Overview:
     :param proved: the verified window that ends last; None if there is none.
     :param states: how many windows are in each state.
     :param losses: what windows have lost, in words: gone when they were pinned, or deleted before they were loaded.
-    :param holes: every hole between published windows, in words.
+    :param holes: every hole between windows, in words.
     :param problems: overlaps, and windows that meet in time but not in offsets, in words.
     :param lost_offsets: number of offsets that windows have lost.
     :param gone_offsets: number of offsets that no published window has, and that Kafka had deleted when the newest
-        snapshots were taken; None while nothing is published, and if the snapshots can't be read.
-    :param unloaded_from_ms: from when on records aren't loaded, Unix milliseconds: the first hole, or else the end of
-        the last published window. None if nothing is published.
+        snapshots were taken; None without windows, and if the snapshots can't be read.
+    :param unloaded_from_ms: from when on records aren't loaded, Unix milliseconds; None without windows.
     :param retention_ms: the shortest retention of the topics; -1 if all are kept forever, as compacted topics are; None
         if it isn't known for one of them.
     :param rows: rows of the last published windows, in order of time.
@@ -79,8 +75,7 @@ def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
     published = [summary for summary in by_end if summary.attempt is not None]
     proved = [summary.window for summary in published if summary.state is WindowState.VERIFIED]
     tiling = tiling_of(ledger, summaries, {})
-    gaps = _with_gaps(tiling)
-    until_ms = published[-1].end_ms if published else None
+    missing = unloaded(summaries, tiling)
     facts = topic_facts(ledger, summaries)
     loaded = {summary.window for summary in published}
     counting = (summary for summary in by_end if summary.attempt is not None or summary.window not in loaded)
@@ -96,8 +91,8 @@ def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
         holes=tiling.holes,
         problems=tiling.problems,
         lost_offsets=sum(losses.values()),
-        gone_offsets=_gone(ledger, summaries, published[-1], gaps) if published else None,
-        unloaded_from_ms=min((window_extent(gap.earlier)[1] for gap in gaps), default=until_ms),
+        gone_offsets=None if missing is None else _gone(ledger, summaries, missing),
+        unloaded_from_ms=None if missing is None else missing.since_ms,
         retention_ms=_shortest_retention(facts.values()),
         rows=tuple(summary.rows for summary in published[-_DRAWN:] if summary.rows is not None),
         dag_ids=dags_of_pipeline(ledger, summaries),
@@ -112,16 +107,14 @@ def _lost(ledger: Ledger, summary: WindowSummary) -> int:
     return summary.lost_offsets + sum(later.values())
 
 
-def _gone(
-    ledger: Ledger, summaries: Sequence[WindowSummary], last: WindowSummary, gaps: Sequence[Misfit]
-) -> int | None:
-    """How many offsets Kafka had deleted from the gaps between published windows, and after the last one."""
+def _gone(ledger: Ledger, summaries: Sequence[WindowSummary], missing: Unloaded) -> int | None:
+    """How many offsets Kafka had deleted of what no published window has."""
     try:
         starts = _log_starts(ledger, summaries)
     except LedgerError:  # ledger verify names the file; the windows can be shown without it
         return None
-    unloaded = _unloaded(ledger, last, gaps)
-    return sum(gone_of(each, starts.get(TopicPartition.of(each), each.start_offset)) for each in unloaded)
+    ranges = missing.ranges(ledger)
+    return sum(gone_of(each, starts.get(TopicPartition.of(each), each.start_offset)) for each in ranges)
 
 
 def gone_of(unloaded: LogRange, log_start_offset: int) -> int:
@@ -130,27 +123,13 @@ def gone_of(unloaded: LogRange, log_start_offset: int) -> int:
 
 
 def unloaded_ranges(ledger: Ledger, summaries: Sequence[WindowSummary]) -> list[LogRange] | None:
-    """The ranges that no published window has: between two windows, and from the last one to the log end, wherever that
-    is. None if nothing is published.
+    """The ranges that no published window has, from the first window on to the log end, wherever that is. None without
+    windows.
 
     :raises LedgerError: when the ledger can't be read or is damaged.
     """
-    published = [summary for summary in summaries if summary.attempt is not None]
-    if not published:
-        return None
-    last = max(published, key=lambda summary: summary.end_ms)
-    return _unloaded(ledger, last, _with_gaps(tiling_of(ledger, summaries, {})))
-
-
-def _with_gaps(tiling: Tiling) -> list[Misfit]:
-    return [misfit for misfit in tiling.misfits if any(seam.is_gap for seam in misfit.seams)]
-
-
-def _unloaded(ledger: Ledger, last: WindowSummary, gaps: Sequence[Misfit]) -> list[LogRange]:
-    seams = [seam for gap in gaps for seam in gap.seams if seam.is_gap]
-    between = [LogRange(*TopicPartition.of(seam), seam.end_offset, seam.start_offset) for seam in seams]
-    ranges = ledger.pinned(last.window, last.revision).manifest.ranges
-    return between + [LogRange(*TopicPartition.of(each), each.end_offset, sys.maxsize) for each in ranges]
+    missing = unloaded(summaries, tiling_of(ledger, summaries, {}))
+    return None if missing is None else missing.ranges(ledger)
 
 
 def _log_starts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[TopicPartition, int]:

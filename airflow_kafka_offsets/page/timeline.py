@@ -201,9 +201,11 @@ class _Growth:
 def _loaded(
     ledger: Ledger, shown: Iterable[WindowSummary], found: Mapping[int, OffsetSnapshot], parts: _Parts
 ) -> _Loaded | None:
-    """What these windows loaded. None if none is published, or if the snapshots that were read don't tell."""
-    published = [each for each in shown if each.attempt is not None]
-    ends = {number for each in published for number in (each.start_snapshot, each.end_snapshot)}
+    """What these windows loaded. None if none is published, or if the snapshots that were read don't tell. Counting
+    starts with the first window, published or not."""
+    windows = list(shown)
+    published = [each for each in windows if each.attempt is not None]
+    ends = {number for each in windows for number in (each.start_snapshot, each.end_snapshot)}
     if not published or ends - parts.keys():
         return None
     numbers = sorted(ends, key=lambda number: (found[number].timestamp_ms, number))

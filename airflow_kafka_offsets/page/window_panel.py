@@ -31,7 +31,7 @@ _STATES = {
     "lost": "Kafka deleted some of its records before they were loaded.",
     "published": "Its rows are published, but the verify task hasn't recorded a verdict yet.",
     "verified": "Published, and proved: what was read, what was written and the log agree.",
-    "hole": "These offsets are between published windows, and no window has them.",
+    "hole": "These offsets are between two windows, and no window has them.",
     "overlap": "Another published window contains some of the same offsets.",
     "revised": "The window was pinned again; the newest published revision counts.",
 }

@@ -1,4 +1,5 @@
-"""The table of a pipeline's windows by partition, in order of time. Holes are entries between the windows.
+"""The table of a pipeline's windows by partition, in order of time. Time that no window has is an entry between them: a
+hole if there are offsets in it, else ``absent``.
 
 In all of the page, rows are those that the output holds; in the first one, if a job has several. Which partition they
 are from is known only if each record is a row, not if a job makes other rows of the records.
@@ -13,14 +14,14 @@ from typing import Any
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.summaries import WindowSummary
-from airflow_kafka_offsets.ledger.verification import tiling_of
+from airflow_kafka_offsets.ledger.unloaded import tiling_of
 from airflow_kafka_offsets.ledger.window_listing import WindowState
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.offsets.windows.tiling import Misfit
+from airflow_kafka_offsets.offsets.windows.tiling import Misfit, Seam
 
 Json = dict[str, Any]
 
@@ -42,10 +43,13 @@ def windows_table(ledger: Ledger, summaries: Sequence[WindowSummary], before: st
     partitions = sorted({TopicPartition.of(each) for own in ranges.values() for each in own})
     places = {key: place for place, key in enumerate(partitions)}
     windows = in_parallel(lambda each: _window(ledger, each, ranges[each], places), shown)
-    misfits = tiling_of(ledger, _neighbours(earlier, shown), ranges).misfits
+    neighbours = _neighbours(earlier, shown)
+    misfits = tiling_of(ledger, neighbours, ranges).misfits
+    _mark_overlaps(windows, misfits, places)
+    missing = _missing(neighbours, ranges, misfits, places)
     return {
         "partitions": [[key.topic, key.partition] for key in partitions],
-        "entries": _with_misfits(windows, misfits, places),
+        "entries": [entry for window in windows for entry in (*missing.pop(window["window"], ()), window)],
         "more": bool(earlier),
     }
 
@@ -61,12 +65,13 @@ def _cut(summaries: Sequence[WindowSummary], most: int) -> tuple[Sequence[Window
 def _neighbours(earlier: Sequence[WindowSummary], shown: Sequence[WindowSummary]) -> Sequence[WindowSummary]:
     """The earlier windows that may touch what is shown.
 
-    These are the published one that ends last, and all that reach past its end or into what is shown.
+    These are the published one that ends last (if none is published, the one that ends last), and all that reach past
+    its end or into what is shown.
     """
-    published = [summary for summary in earlier if summary.attempt is not None]
-    if not published or not shown:
+    if not earlier or not shown:
         return []
-    furthest = max(published, key=lambda summary: summary.end_ms)
+    published = [summary for summary in earlier if summary.attempt is not None]
+    furthest = max(published or earlier, key=lambda summary: summary.end_ms)
     since_ms = min(furthest.end_ms, shown[0].start_ms)
     return [summary for summary in earlier if summary is furthest or summary.end_ms > since_ms]
 
@@ -111,33 +116,51 @@ def rows_by_partition(result: RunResult | None) -> dict[TopicPartition, int] | N
     return {TopicPartition.of(tally): tally.count for tally in result.written}
 
 
-def _with_misfits(
-    windows: Sequence[Json], misfits: Iterable[Misfit], places: Mapping[TopicPartition, int]
-) -> list[Json]:
-    """The windows with their overlaps, and each hole before the window that follows it."""
+def _mark_overlaps(windows: Sequence[Json], misfits: Iterable[Misfit], places: Mapping[TopicPartition, int]) -> None:
     by_name = {each["window"]: each for each in reversed(windows)}  # of two revisions, the published one comes first
-    holes: dict[str, Json] = {}
     for misfit in misfits:
-        later = by_name.get(misfit.later)
-        if later is None:
-            continue
-        for common in misfit.shared:
-            for each in filter(None, (by_name.get(misfit.earlier), later)):
-                each["overlap"][places[TopicPartition.of(common)]] = common.end_offset - common.start_offset
-        for seam in misfit.seams:
-            if not seam.is_gap:
-                for each in filter(None, (by_name.get(misfit.earlier), later)):
-                    each["overlap"][places[TopicPartition.of(seam)]] = seam.size
-        gaps = {places[TopicPartition.of(seam)]: seam.size for seam in misfit.missing}
-        if gaps:
-            holes[misfit.later] = _hole(misfit, gaps)
-    found: list[Json] = []
-    for window in windows:
-        hole = holes.pop(window["window"], None)
-        found += [window] if hole is None else [hole, window]
+        twice = {TopicPartition.of(each): each.end_offset - each.start_offset for each in misfit.shared}
+        twice |= {TopicPartition.of(seam): seam.size for seam in misfit.seams if not seam.is_gap}
+        for each in filter(None, map(by_name.get, (misfit.earlier, misfit.later))):
+            each["overlap"] |= {places[partition]: count for partition, count in twice.items()}
+
+
+def _missing(
+    neighbours: Iterable[WindowSummary],
+    shown: Mapping[WindowSummary, Sequence[OffsetRange]],
+    misfits: Iterable[Misfit],
+    places: Mapping[TopicPartition, int],
+) -> dict[str, list[Json]]:
+    """What is missing directly before a window, by its name: time that no window has, with the offsets of that time."""
+    found: dict[str, list[Json]] = {}
+    until_ms = max((each.end_ms for each in neighbours), default=None)
+    ordered = sorted(shown, key=lambda each: each.start_ms)
+    for each in ordered:
+        if until_ms is not None and each.start_ms > until_ms:
+            found[each.window] = [_stretch(until_ms, each.start_ms)]
+        until_ms = max(until_ms or 0, each.end_ms)
+    for misfit in misfits:
+        within = [each for each in ordered if misfit.start_ms <= each.start_ms <= misfit.end_ms]
+        for seam in misfit.missing:
+            window = next((each.window for each in within if _comes_after(seam, shown[each])), None)
+            if window is not None:
+                (stretch,) = found.setdefault(window, [_stretch(misfit.start_ms, window_extent(window)[0])])
+                stretch["state"] = "hole"
+                stretch["gaps"][places[TopicPartition.of(seam)]] += seam.size
     return found
 
 
-def _hole(misfit: Misfit, gaps: dict[int, int]) -> Json:
-    start, end = window_extent(misfit.earlier)[1], window_extent(misfit.later)[0]
-    return {"kind": "hole", "state": "hole", "start": iso_instant(start), "end": iso_instant(end), "gaps": gaps}
+def _comes_after(seam: Seam, ranges: Iterable[OffsetRange]) -> bool:
+    """Whether a window starts where offsets that are missing end, or later."""
+    partition = TopicPartition.of(seam)
+    return any(TopicPartition.of(each) == partition and each.window_start >= seam.start_offset for each in ranges)
+
+
+def _stretch(start_ms: int, end_ms: int) -> Json:
+    return {
+        "kind": "hole",
+        "state": "absent",
+        "start": iso_instant(start_ms),
+        "end": iso_instant(end_ms),
+        "gaps": Counter[int](),
+    }

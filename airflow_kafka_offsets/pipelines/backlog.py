@@ -9,10 +9,11 @@ from typing import Any
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.unloaded import manifests, unloaded_in
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
-from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import AnswerSet, LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -28,7 +29,8 @@ from airflow_kafka_offsets.offsets.windows.retention import (
     rest_of,
 )
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
+from airflow_kafka_offsets.offsets.windows.tiling import Misfit
+from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics, is_another
 
 REST = "backlog"
 """Stands for a window's name: the offsets after the last window."""
@@ -46,8 +48,9 @@ class Backlog:
         self._client = client
         self._ledger = ledger
         self._end = end
-        unloaded = [summary for summary in ledger.summaries() if summary.attempt is None]
-        self._manifests = [ledger.pinned(summary.window, summary.revision).manifest for summary in unloaded]
+        missing = unloaded_in(ledger)
+        self._manifests = [] if missing is None else manifests(ledger, missing.windows)
+        self._holes = [] if missing is None else [gap for gap in missing.gaps if gap.missing]
         self._survey = client.survey(
             {*end.names(), *(name for manifest in self._manifests for name in manifest.topics)}
         )
@@ -56,7 +59,7 @@ class Backlog:
         """What the forecasts lack because it couldn't be asked, one line each."""
 
     def forecasts(self) -> list[WindowForecast]:
-        """A forecast for each non-empty window that isn't loaded, and for the backlog.
+        """A forecast for each non-empty window that isn't loaded, for each hole, and for the backlog.
 
         :raises TopicChangedError: for another cluster, or a topic that is missing or was re-created.
         :raises LogTruncatedError: when a log ends before the end of such a window, or the start of the backlog.
@@ -76,7 +79,20 @@ class Backlog:
             check_topics(manifest, self._survey.cluster_id, self._survey.facts)
             FixedOffsets.of_window_end(manifest).refuse_truncated(self._extents)
         pending = {manifest.window: [each.log_range for each in manifest.non_empty()] for manifest in self._manifests}
+        pending |= {f"hole from {iso_instant(hole.start_ms)}": list(self._left_of(hole)) for hole in self._holes}
         return pending | {REST: list(self._backlog())}
+
+    def _left_of(self, hole: Misfit) -> Iterator[LogRange]:
+        """The ranges of a hole of which anything is left: nothing can be done for the others, and not for those of a
+        topic that was dropped or re-created since."""
+        known = self._ledger.pinned(hole.later).manifest.topics
+        for seam in hole.missing:
+            facts = self._survey.facts.get(seam.topic)
+            extent = self._extents.lookup(seam.topic, seam.partition)
+            if facts is None or extent is None or is_another(known[seam.topic].topic_id, facts.topic_id):
+                continue
+            if (extent.log_start_offset or 0) < seam.start_offset:
+                yield LogRange(seam.topic, seam.partition, seam.end_offset, seam.start_offset)
 
     def _backlog(self) -> Iterator[LogRange]:
         """The ranges after the last window. Partitions that it doesn't have are new, and belong to the next window."""

@@ -6,40 +6,23 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import TaskGroup
-
-from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
+from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup, given, refuse_pattern
 
 if TYPE_CHECKING:
-    from airflow.sdk.definitions.xcom_arg import XComArg
-
     from airflow_kafka_offsets.conditions.window_complete import IdlePolicy
     from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, HolePolicy, OverlapPolicy
 
 
-class KafkaWindowLoad(TaskGroup):
+class KafkaWindowLoad(KafkaLoadGroup):
     """
     A task group that loads one window. Made by :func:`kafka_window_load`.
 
     :ivar complete: the sensor; None if the group doesn't wait.
-    :ivar resolve: pins the window.
-    :ivar load: runs Spark on it.
-    :ivar verify: proves it.
     """
 
     complete: KafkaWindowCompleteSensor | None
-    resolve: KafkaResolveWindowOperator
-    load: KafkaSparkSubmitOperator
-    verify: KafkaVerifyWindowOperator
-
-    @property
-    def window(self) -> XComArg:
-        """The reference to the window, which other tasks take as ``window=``."""
-        return self.resolve.output
 
 
 def kafka_window_load(
@@ -100,37 +83,20 @@ def kafka_window_load(
     :param load: all other arguments of :class:`~airflow_kafka_offsets.operators.spark_submit.KafkaSparkSubmitOperator`.
     :raises ConfigurationError: when ``topic_pattern`` is given and the group waits.
     """
-    if wait and topic_pattern is not None:
-        raise ConfigurationError(
-            "The group's sensor takes topics by name: give topics= instead of topic_pattern=, or set wait=False."
-        )
-    cluster = _given(kafka_conn_id=kafka_conn_id)
-    window = cluster | _given(topics=topics, start=start, end=end, isolation_level=isolation_level)
-    policy = _given(on_data_loss=on_data_loss)
-    resolving = policy | _given(
+    refuse_pattern(wait, topic_pattern)
+    cluster, policy = given(kafka_conn_id=kafka_conn_id), given(on_data_loss=on_data_loss)
+    window = cluster | given(topics=topics, start=start, end=end, isolation_level=isolation_level)
+    resolving = policy | given(
         topic_pattern=topic_pattern, ledger_root=ledger_root, on_future_record=on_future_record, on_overlap=on_overlap
     )
-    waiting = _given(allowed_lateness=allowed_lateness, idle=idle, idle_after=idle_after)
+    waiting = given(allowed_lateness=allowed_lateness, idle=idle, idle_after=idle_after)
+    proving = given(explain_gaps=explain_gaps, on_hole=on_hole, outlets=outlets)
     of_all: Any = dict(default_args or {})
     group = KafkaWindowLoad(group_id=group_id, default_args=of_all)
     with group:
-        group.resolve = KafkaResolveWindowOperator(task_id="resolve", pipeline=pipeline, **window, **resolving)
-        group.load = KafkaSparkSubmitOperator(task_id="load", window=group.window, **cluster, **policy, **load)
-        group.verify = KafkaVerifyWindowOperator(
-            task_id="verify",
-            window=group.window,
-            deferrable=False,  # it runs after the load
-            **cluster,
-            **_given(explain_gaps=explain_gaps, on_hole=on_hole, outlets=outlets),
+        group.complete = (
+            KafkaWindowCompleteSensor(task_id="complete", deferrable=True, **window, **waiting) if wait else None
         )
-        group.complete = None
-        if wait:
-            group.complete = KafkaWindowCompleteSensor(task_id="complete", deferrable=True, **window, **waiting)
-            group.complete >> group.resolve
-        group.resolve >> group.load >> group.verify
+        resolve = KafkaResolveWindowOperator(task_id="resolve", pipeline=pipeline, **window, **resolving)
+        group.load_what_is_pinned(group.complete, resolve, cluster | policy | load, cluster | proving)
     return group
-
-
-def _given(**arguments: Any) -> dict[str, Any]:
-    """Only what the caller gave: anything else would override the default arguments of the group and the Dag."""
-    return {name: value for name, value in arguments.items() if value is not None}

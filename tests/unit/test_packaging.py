@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+import tomllib
 
 import pytest
+import yaml
 
 import airflow_kafka_offsets
 from airflow_kafka_offsets.get_provider_info import get_provider_info
+from dev import ROOT
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+REGISTRY = yaml.safe_load((ROOT / ".airflow-registry.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("module", ["airflow_kafka_offsets", "airflow_kafka_offsets.get_provider_info"])
@@ -40,6 +47,42 @@ def test_the_kafka_providers_type_and_scheme_are_left_alone() -> None:
     info = get_provider_info()
     assert [each["connection-type"] for each in info["connection-types"]] == ["kafka_offsets"]
     assert "asset-uris" not in info
+
+
+class TestProviderRegistry:
+    """``.airflow-registry.yaml``, from which Airflow's Provider Registry lists what a provider has."""
+
+    def test_says_of_the_package_what_the_package_says_itself(self) -> None:
+        info, urls = get_provider_info(), PYPROJECT["project"]["urls"]
+        assert {key: value for key, value in REGISTRY.items() if isinstance(value, str)} == {
+            "package-name": info["package-name"],
+            "display-name": info["name"],
+            "description": info["description"],
+            "docs-url": urls["Documentation"],
+            "source-url": urls["Source"],
+        }
+
+    @pytest.mark.parametrize("kind", ["hooks", "operators", "sensors", "triggers"])
+    def test_lists_what_users_write_in_dags(self, kind: str) -> None:
+        """Of the triggers those for watchers; the others belong to operators and sensors."""
+        modules = [name for each in get_provider_info()[kind] for name in each["python-modules"]]
+        public = {
+            f"{module}.{name}"
+            for module in modules
+            for name, found in vars(importlib.import_module(module)).items()
+            if isinstance(found, type) and found.__module__ == module and name.endswith(kind[:-1].title())
+        }
+        if kind == "triggers":
+            public = {name for name in public if ".watchers." in name and not name.endswith("EdgeTrigger")}
+        assert {each["module"] for each in REGISTRY[kind]} == public
+        assert all(each["description"] for each in REGISTRY[kind])
+
+    def test_lists_the_task_groups(self) -> None:
+        for each in REGISTRY["other"]:
+            module, _, name = each["module"].rpartition(".")
+            assert callable(getattr(importlib.import_module(module), name))
+        groups = ROOT / "airflow_kafka_offsets" / "task_groups"
+        assert len(REGISTRY["other"]) == len(list(groups.glob("*_load.py")))
 
 
 def test_the_driver_bundle_is_small_and_complete(tmp_path: object) -> None:

@@ -147,14 +147,12 @@ def test_no_other_page_explains_arguments() -> None:
         assert [each for each in names & tables.keys() if "| argument |" in tables[each]] == [], page
 
 
-def test_the_task_groups_arguments_are_those_of_its_signature() -> None:
-    from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
-
-    named = inspect.signature(kafka_window_load).parameters.values()
+@pytest.mark.parametrize("group", ["window", "increment"])
+def test_a_task_groups_arguments_are_those_of_its_signature(group: str) -> None:
+    module, name = importlib.import_module(f"airflow_kafka_offsets.task_groups.{group}_load"), f"kafka_{group}_load"
+    named = inspect.signature(getattr(module, name)).parameters.values()
     expected = {each.name: shown(each) for each in named if each.kind is each.KEYWORD_ONLY}
-    assert {
-        name: each.default for name, each in rows(sections("operators.md")["kafka_window_load"]).items()
-    } == expected
+    assert {argument: each.default for argument, each in rows(sections("operators.md")[name]).items()} == expected
 
 
 def commands(group: GroupCommand, prefix: str = "") -> Iterator[tuple[str, ActionCommand]]:

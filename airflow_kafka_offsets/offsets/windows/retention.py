@@ -89,7 +89,8 @@ class RangeForecast:
 class WindowForecast:
     """What retention does to a window.
 
-    :param window: its name; ``backlog`` for the offsets after the last window.
+    :param window: its name; ``hole from`` an instant for offsets that no window has; ``backlog`` for those after the
+        last window.
     :param ranges: the non-empty ranges, at least one, most urgent first.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -151,7 +152,8 @@ class Misfit:
     :param later: name of the other window.
     :param seams: where they fail to meet, by partition; empty when they overlap in time.
     :param shared: offsets that both have; empty when they don't overlap in time.
-    :param waiting: unpublished windows that have some of the offsets left out between the two.
+    :param waiting: unpublished windows, around which both are published, that have some of the offsets left out
+        between the two.
     :param missing: offsets left out between the two that no window has.
     :param meets: whether the later one starts at the instant when the earlier one ends.
     """
@@ -164,12 +166,27 @@ class Misfit:
     missing: tuple[Seam, ...] = ()
     meets: bool = False
 
+    @property
+    def gaps(self) -> tuple[Seam, ...]:
+        """What no published window has between the two."""
+        return tuple(seam for seam in self.seams if seam.is_gap)
+
+    @property
+    def start_ms(self) -> int:
+        """Where the earlier one ends, Unix milliseconds."""
+        return window_extent(self.earlier)[1]
+
+    @property
+    def end_ms(self) -> int:
+        """Where the later one starts, Unix milliseconds."""
+        return window_extent(self.later)[0]
+
     def problems(self) -> list[str]:
         """Overlaps, and seams of windows that meet in time but not in offsets, in words. Holes aren't included."""
         if self.shared:
             return [f"windows {self.earlier} and {self.later} overlap: {shorten(map(str, self.shared))}"]
         if self.meets or not all(seam.is_gap for seam in self.seams):
-            return [f"at {iso_instant(window_extent(self.later)[0])}, {seam}" for seam in self.seams]
+            return [f"at {iso_instant(self.end_ms)}, {seam}" for seam in self.seams]
         return []
 
     def holes(self) -> list[str]:
@@ -177,8 +194,7 @@ class Misfit:
         if self.problems() or not self.missing:
             return []
         late = f"; not published yet: {shorten(self.waiting)}" if self.waiting else ""
-        start_ms, end_ms = window_extent(self.earlier)[1], window_extent(self.later)[0]
-        between = f"{iso_instant(start_ms)} to {iso_instant(end_ms)}"
+        between = f"{iso_instant(self.start_ms)} to {iso_instant(self.end_ms)}"
         return [f"no window from {between}: {shorten(map(str, self.missing))}{late}"]
 
 
@@ -186,7 +202,7 @@ class Misfit:
 class Tiling:
     """The result of checking a series of windows.
 
-    :param windows: how many there are.
+    :param windows: how many of them are published.
     :param problems: every overlap, and every seam where two windows meet in time but not in offsets; in words, in order
         of time.
     :param holes: offsets between two windows that no window has, not even an unpublished one; in words, in order of
@@ -212,33 +228,48 @@ def check_tiling(
     beginning: Callable[[T], Beginning | None] = lambda _: None,
     waiting: Sequence[T] = (),
 ) -> Tiling:
-    """Check windows against each other, in order of their start.
+    """Check windows against each other, in order of their start: from the first window that is known to the last one,
+    published or not.
 
+    :param windows: the published windows.
     :param ranges: gives a window's ranges.
     :param surely_meet: whether two windows are known to meet, so that their ranges needn't be read.
     :param beginning: gives the start of topics that a window has and the one before it lacks.
-    :param waiting: unpublished windows: offsets that one of them has aren't a hole.
+    :param waiting: unpublished windows: offsets that one of them has aren't a hole. They may share offsets until one
+        of them is taken back, so that only what they leave out counts.
     """
-    ordered = sorted(windows, key=lambda window: (window.start_ms, window.end_ms))
+    outer = beyond(windows, waiting)
+    unpublished = {window.window for window in outer}
+    ordered = sorted([*windows, *outer], key=lambda window: (window.start_ms, window.end_ms))
     misfits: list[Misfit] = []
     before: list[T] = []
     for later in ordered:
         # Windows with other offsets may overlap in time: each is compared with all that reach into it.
         reaching = [earlier for earlier in before if earlier.end_ms > later.start_ms]
         for earlier in reaching:
-            common = shared(ranges(earlier), ranges(later))
+            common = [] if {earlier.window, later.window} & unpublished else shared(ranges(earlier), ranges(later))
             if common:
                 misfits.append(Misfit(earlier.window, later.window, shared=tuple(common)))
         if before and not reaching:
             furthest = max(before, key=lambda window: window.end_ms)
             found = [] if surely_meet(furthest, later) else seams([ranges(furthest), ranges(later)], beginning(later))
+            if {furthest.window, later.window} & unpublished:
+                found = [seam for seam in found if seam.is_gap]
             if found:
                 may_have = [each for each in waiting if _may_have(each, furthest, later)]
                 misfits.append(_misfit(furthest, later, found, may_have, ranges))
         before = [*reaching, later]
     problems = (line for misfit in misfits for line in misfit.problems())
     holes = (line for misfit in misfits for line in misfit.holes())
-    return Tiling(len(ordered), tuple(problems), tuple(holes), tuple(misfits))
+    return Tiling(len(windows), tuple(problems), tuple(holes), tuple(misfits))
+
+
+def beyond(windows: Sequence[T], waiting: Sequence[T]) -> list[T]:
+    """The unpublished windows that start before the first published one, or end after the last one; all of them while
+    nothing is published."""
+    first_ms = min((window.start_ms for window in windows), default=math.inf)
+    last_ms = max((window.end_ms for window in windows), default=-math.inf)
+    return [window for window in waiting if window.start_ms < first_ms or window.end_ms > last_ms]
 
 
 def _may_have(window: Tile, earlier: Tile, later: Tile) -> bool:

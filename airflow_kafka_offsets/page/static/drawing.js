@@ -10,6 +10,7 @@ export const STATES = {
   verified: { letter: "V", colour: "#009e73", ink: "#000000" },
   lost: { letter: "L", colour: "#8b0d1a", ink: "#ffffff" },
   hole: { letter: "H", colour: "#000000", ink: "#ffffff" },
+  absent: { letter: "–", colour: "#e4e8ec", ink: "#000000" },
   overlap: { letter: "X", colour: "#cc79a7", ink: "#000000" },
   revised: { letter: "R", colour: "#e69f00", ink: "#000000" },
 };

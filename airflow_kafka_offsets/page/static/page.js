@@ -51,7 +51,7 @@ const endOf = (window) => { const [start, end] = timeOf(window).split(" to "); r
 const completeText = (row, now) => `${time(iso(row.unloaded_from_ms))}, ${duration(now - row.unloaded_from_ms)} ago`;
 
 function completeCell(row, now) {
-  if (row.unloaded_from_ms === null) return [];
+  if (row.published === null) return [];
   return [make("div", {}, moment(time(iso(row.unloaded_from_ms)))),
     make("div", { className: "note" }, `${duration(now - row.unloaded_from_ms)} ago`)];
 }
@@ -108,7 +108,7 @@ function cellState(entry, place) {
 
 function cellWords(entry, place, [topic, partition]) {
   const of = `${topic}-${partition}`;
-  if (entry.kind === "hole") return `${of}: ${place in entry.gaps ? `${number(entry.gaps[place])} offsets in no window` : "no hole"}`;
+  if (entry.kind === "hole") return `${of}: ${place in entry.gaps ? `${number(entry.gaps[place])} offsets in no window` : "nothing missing"}`;
   if (entry.offsets[place] === null) return `${of}: not in this window`;
   const rows = entry.rows === null ? ", nothing published" : entry.partition_rows ? `, ${number(entry.partition_rows[place])} rows` : ", rows unknown";
   const lost = place in entry.lost ? `, ${number(entry.lost[place])} offsets lost` : "";
@@ -137,13 +137,14 @@ function topicCell(entry, topic, answer, open, pointed) {
 
 function windowsTableRow(entry, answer, topics, pipeline, opened, pointed) {
   const open = entry.window ? () => { location.hash = hash("p", pipeline, "w", entry.window); } : null;
-  const label = between(entry.start, entry.end);
-  const states = [badge(entry.state)];
+  const label = between(entry.start, entry.end), isHole = entry.kind === "hole";
+  const states = [badge(entry.state, isHole ? `no window for ${duration(Date.parse(entry.end) - Date.parse(entry.start))}` : entry.state)];
   if (entry.revision > 1) states.push(" ", badge("revised", `revision ${entry.revision}`));
   if (entry.kind === "window" && Object.keys(entry.overlap).length) states.push(" ", badge("overlap"));
   const lost = entry.kind === "window" ? Object.values(entry.lost).reduce((a, b) => a + b, 0) : 0;
   if (lost && entry.state !== "lost") states.push(" ", badge("lost"));
-  const rows = Number.isInteger(entry.rows) ? [number(entry.rows)] : [], total = lost ? [...rows, bad(` ${number(lost)} lost`)] : rows;
+  const missing = isHole ? Object.values(entry.gaps).reduce((a, b) => a + b, 0) : 0;
+  const rows = Number.isInteger(entry.rows) ? [number(entry.rows)] : missing ? [bad(`${number(missing)} missing`)] : [], total = lost ? [...rows, bad(` ${number(lost)} lost`)] : rows;
   return make("tr", { className: entry.window && entry.window === opened ? "open" : "" },
     make("td", {}, open ? make("button", { className: "plain", type: "button", onclick: open }, label) : label),
     make("td", {}, ...states),
@@ -180,7 +181,7 @@ async function showPipeline(pipeline, rest, question) {
   showAge(answer);
   const overview = answer.overview, parts = [make("h2", {}, pipeline)];
   parts.push(facts([["Topics", overview.topics.join(", ")], ["Loaded by", overview.dag_ids.join(", ") || "no attempt names a Dag"],
-    ["Complete up to", overview.unloaded_from_ms === null ? "nothing published yet" : completeText(overview, answer.now_ms)],
+    ["Complete up to", overview.published === null ? "nothing published yet" : completeText(overview, answer.now_ms)],
     ["Newest published", overview.published === null ? null : timeOf(overview.published)],
     ["Retention left", overview.unloaded_from_ms === null ? null : retentionCell(overview, answer.now_ms)],
     ["Offsets over time", make("span", {}, ...overview.topics.flatMap((topic, place) => [place ? ", " : null,

@@ -38,8 +38,8 @@ from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOpera
 """
 """Of a Dag that is shown without any."""
 
-OF_GROUP = ("complete", "resolve", "load", "verify")
-"""The tasks of ``kafka_window_load``."""
+GROUPS = {"window": "complete", "increment": "new_data"}
+"""What ``kafka_window_load`` and ``kafka_increment_load`` wait for, before their other tasks."""
 
 BLOCKS = [block for block in guide_blocks() if not block.is_of_spark and block.key not in NOT_RUN]
 CHECK = ("docs/guides/waits.md", 5)
@@ -60,7 +60,7 @@ def public_names() -> dict[str, Any]:
     ]
     found = {
         name: thing
-        for module in (*modules, "airflow_kafka_offsets.task_groups.window_load")
+        for module in (*modules, *(f"airflow_kafka_offsets.task_groups.{each}_load" for each in GROUPS))
         for name, thing in vars(importlib.import_module(module)).items()
         if getattr(thing, "__module__", None) == module
     }
@@ -71,8 +71,10 @@ def public_names() -> dict[str, Any]:
 def tasks_in(code: str) -> set[str]:
     """The tasks that a block makes, by its text."""
     named = {*re.findall(r'\btask_id="(\w+)"', code), *re.findall(r"@task\s+def (\w+)", code)}
-    group = re.search(r'kafka_window_load\(\s*(?:group_id="(\w+)")?', code)
-    return named | {f"{group[1] or 'window_load'}.{each}" for each in OF_GROUP} if group else named
+    for kind, group_id in re.findall(r'\bkafka_(\w+)_load\(\s*(?:group_id="(\w+)")?', code):
+        tasks = (GROUPS[kind], "resolve", "load", "verify")
+        named |= {f"{group_id or f'{kind}_load'}.{each}" for each in tasks}
+    return named
 
 
 @pytest.mark.parametrize("block", FRAGMENTS, ids=name_of)

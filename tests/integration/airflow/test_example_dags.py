@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from dev import ROOT
 from dev.airflow_home import environment
@@ -317,17 +318,51 @@ class TestSnapshotsLoad:
 
 
 class TestIncremental:
-    def test_it_waits_for_records_after_the_last_window_that_was_published(
+    def test_it_waits_for_records_after_the_last_window_that_was_published_and_loads_them(
         self, home: Path, resolve: Resolve, publish: Publish, produce: Produce
     ) -> None:
         end = datetime.now(UTC).isoformat()
-        publish(resolve("flights", "2013-03-09T00:00:00Z", end, pipeline="flights_daily"))
+        publish(resolve("flights", "2013-03-09T00:00:00Z", end, pipeline="flights_increments"))
         with meanwhile(produce, "flights", 0, [(None, None, b"x")] * 100):
             results = run_dag("incremental", datetime.now(UTC))
-        state, result = results["enough"]
-        assert (state, result["new"], result["stale"]) == ("success", {"flights": 100}, {})
-        state, window = results["window"]
-        assert (state, window["offsets"]) == ("success", 100)
+        assert {task: state for task, (state, _) in results.items()} == dict.fromkeys(results, "success")
+        waited, verified = results["flights.new_data"][1], results["flights.verify"][1]
+        assert (waited["new"], waited["stale"]) == ({"flights": 100}, {})
+        assert results["flights.resolve"][1]["offsets"] == results["flights.load"][1]["rows"] == 100
+        assert verified["verdict"] == "read = written = log"
+
+
+class TestTogether:
+    """On one ledger, as somebody has them who has copied the folder."""
+
+    def test_no_pipeline_is_that_of_two_dags_that_pin_windows(self, airflow_db: Path) -> None:
+        from airflow.dag_processing.dagbag import DagBag
+
+        bag = DagBag(str(ROOT / "dags"), bundle_name="dags-folder")
+        pinning = Counter(
+            pipeline
+            for dag in bag.dags.values()
+            for pipeline in {task.pipeline for task in dag.tasks if isinstance(task, KafkaResolvingOperator)}
+        )
+        assert len(pinning) > 6
+        assert set(pinning.values()) == {1}
+
+    @pytest.mark.nightly("runs Spark eight times; the test above shows why none is in another's way")
+    def test_none_is_in_the_way_of_another(self, home: Path, broker: Broker, produce: Produce) -> None:
+        """Each runs once, the increments first, and then the next day of those that load days."""
+        produce("flights", 0, [(None, None, b"x")] * 100)
+        day, now = datetime(2013, 3, 10, tzinfo=UTC), datetime.now(UTC)
+        days = ("flights_daily", "flights_per_hour", "window_load", "classic_spark_submit")
+        runs = [("incremental", now), *((dag_id, day) for dag_id in days), ("flights_daily", day + timedelta(days=1))]
+        runs += [("snapshot_schedule", day), ("retention_watch", now)]
+        states = {}
+        for dag_id, moment in runs:
+            states |= {f"{dag_id}.{task}": state for task, (state, _) in run_dag(dag_id, moment).items()}
+        for dag_id in ("group_caught_up", "drained", "snapshots_load", "own_sensor"):
+            commit(broker, 5)
+            with meanwhile(commit, broker, None):
+                states |= {f"{dag_id}.{task}": state for task, (state, _) in run_dag(dag_id, now).items()}
+        assert states == dict.fromkeys(states, "success")
 
 
 class TestRetentionWatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -26,12 +27,14 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, ResponseError, TopicChangedError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import pin_window
+from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.page.overview import overview
 from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from dev.kafka import Broker, BrokerSettings
 from tests.integration.airflow.conftest import Context, Publish, Resolve, fails_with, recreate, sasl, use_connection
@@ -322,6 +325,62 @@ class TestBacklog:
             producer.send(name, partition=1, value=b"x", timestamp_ms=at_ms)
         (backlog,) = watch()
         assert (backlog["partition"], backlog["offsets"]) == (1, 1)
+
+
+class TestABackfillBeforeWhatIsPublished:
+    """Watch, page and verification go by one rule: from the first window that is known."""
+
+    def test_page_watch_and_verification_say_from_when_on_records_are_not_loaded_and_what_no_window_has(
+        self, topic: MakeTopic, write: Write, resolve: Resolve, publish: Publish, watch: Watch, ledger: Ledger
+    ) -> None:
+        """A record for each hour. Hours 0 and 3 are pinned, 8 is published, and no window has 1, 2 and 4 to 7."""
+        name, first_ms = topic(DAY), now_ms() - 12 * HOUR_MS
+        hours = [first_ms + hour * HOUR_MS for hour in range(11)]
+        write(name, hours)
+        windows = {hour: resolve(name, iso_instant(hours[hour]), iso_instant(hours[hour + 1])) for hour in (8, 0, 3)}
+        publish(windows[8])
+        self.agree(ledger, watch(), hours[0], {hours[1]: 2, hours[4]: 4}, [windows[0], windows[3]])
+        publish(windows[0])
+        self.agree(ledger, watch(), hours[1], {hours[1]: 6}, [windows[3]])
+
+    @staticmethod
+    def agree(
+        ledger: Ledger, told: list[dict[str, Any]], since_ms: int, holes: dict[int, int], late: list[dict[str, Any]]
+    ) -> None:
+        """All three say it.
+
+        :param told: what the watch says.
+        :param holes: for each hole's start, how many offsets it has.
+        """
+        shown, claims = json.loads(overview(ledger).shown), verify(ledger)
+        losses = [parse_instant(each["loses_at"]) for each in told]
+        assert (shown["unloaded_from_ms"], shown["unloaded_from_ms"] + shown["retention_ms"]) == (since_ms, min(losses))
+        (tiling,) = [claim.found for claim in claims if claim.claim == "tiling"]
+        assert f"complete up to {iso_instant(since_ms)}" in tiling
+        assert shown["holes"] == [claim.found for claim in claims if claim.claim == "hole"]
+        missing = {each["window"]: each["offsets"] for each in told if each["window"].startswith("hole")}
+        assert missing == {f"hole from {iso_instant(start_ms)}": count for start_ms, count in holes.items()}
+        names = [each["window"] for each in late]
+        assert [each["window"] for each in told if each["window"][0].isdigit()] == names
+        assert all(name in "".join(claim.found for claim in claims if not claim.window) for name in names)
+
+    def test_a_hole_of_which_nothing_is_left_is_no_longer_watched(
+        self,
+        topic: MakeTopic,
+        write: Write,
+        resolve: Resolve,
+        publish: Publish,
+        watch: Watch,
+        admin: KafkaAdminClient,
+    ) -> None:
+        name, first_ms = topic(DAY), now_ms() - 12 * HOUR_MS
+        hours = [first_ms + hour * HOUR_MS for hour in range(5)]
+        write(name, hours)
+        for hour in (0, 3):
+            publish(resolve(name, iso_instant(hours[hour]), iso_instant(hours[hour + 1])))
+        for deleted, lost in ((2, [1]), (3, [])):
+            admin.delete_records({TopicPartition(name, 0): deleted})
+            assert [each["lost"] for each in watch() if each["window"] != "backlog"] == lost
 
 
 class TestLost:

@@ -6,9 +6,12 @@ import os
 import re
 import subprocess
 import sys
+import zlib
+from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dev import ROOT
 
@@ -33,6 +36,30 @@ def test_has_a_page_for_each_of_the_docs_and_the_api(site: Path) -> None:
     assert wanted <= found
     assert "api/airflow_kafka_offsets/operators/resolve_window.html" in found
     assert (site / "pictures" / "windows-tile.svg").exists()
+
+
+def test_says_where_each_public_name_is_as_sphinx_does(site: Path) -> None:
+    """By which Airflow's Provider Registry links to classes."""
+    head, _, rest = (site / "objects.inv").read_bytes().partition(b"zlib.\n")
+    assert head.startswith(b"# Sphinx inventory version 2\n# Project: airflow-kafka-offsets\n# Version: ")
+    lines = [line.split(" ") for line in zlib.decompress(rest).decode().splitlines()]
+    places = {name: (role, address) for name, role, _, address, _ in lines}
+    registry = yaml.safe_load((ROOT / ".airflow-registry.yaml").read_text(encoding="utf-8"))
+    listed = {each["module"] for kind in registry.values() if isinstance(kind, list) for each in kind}
+    assert listed <= places.keys()
+    operator = "airflow_kafka_offsets.operators.resolve_window.KafkaResolveWindowOperator"
+    page = "api/airflow_kafka_offsets/operators/resolve_window.html"
+    assert places[operator] == ("py:class", f"{page}#KafkaResolveWindowOperator")
+    assert places[f"{operator}.resolve"] == ("py:method", f"{page}#KafkaResolveWindowOperator.resolve")
+    assert places["airflow_kafka_offsets.errors.DataLossError"][0] == "py:exception"
+    for _, address in places.values():
+        page, _, anchor = address.partition("#")
+        assert not anchor or f'id="{anchor}"' in text_of(site / page)
+
+
+@cache
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
 
 
 def test_loads_nothing_from_elsewhere(site: Path) -> None:

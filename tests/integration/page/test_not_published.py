@@ -72,7 +72,7 @@ class TestNotPublished:
         load(late, 3)
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
         answer = browser.get("/api/pipelines/late").json()
-        assert [each["state"] for each in answer["entries"]] == ["verified", "pinned", "hole", "verified"]
+        assert [each["state"] for each in answer["entries"]] == ["verified", "hole", "pinned", "verified"]
         (hole,) = answer["overview"]["holes"]
         assert f"gap of {OFFSETS} offsets between {AT_T0 + OFFSETS} and {AT_T0 + 2 * OFFSETS}" in hole
         assert hole.endswith(f"; not published yet: {window(2)}")
@@ -94,7 +94,7 @@ class TestNotPublished:
         said = claims["unpublished"]
         assert (said.holds, said.found.endswith(f" {window(0)} (pinned)")) == (True, True)
         assert "except for 1 place not published yet" in claims["tiling"].found
-        assert [each["kind"] for each in entries] == ["window"] * 3
+        assert [each["state"] for each in entries] == ["verified", "pinned", "absent", "verified"]
 
     def test_a_window_of_other_offsets_within_the_time_has_no_part_in_what_is_late(
         self, make_pipeline: MakePipeline
@@ -199,16 +199,72 @@ class TestNotPublished:
         row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/gappy").json()["overview"]
         assert row["gone_offsets"] == gone
 
-    @pytest.mark.parametrize("pinned", [True, False])
-    def test_what_is_gone_already_is_unknown_while_nothing_is_published(
-        self, log_in: As, make_pipeline: MakePipeline, pinned: bool
+    @pytest.mark.parametrize(("pinned", "gone", "since_ms"), [(True, 0, T0), (False, None, None)])
+    def test_what_is_gone_already_is_unknown_without_windows(
+        self, log_in: As, make_pipeline: MakePipeline, pinned: bool, gone: int | None, since_ms: int | None
     ) -> None:
-        """Then no window says from where on records are to be loaded, as when Kafka is asked."""
+        """Then nothing says from where on records are to be loaded, as when Kafka is asked."""
         new = make_pipeline("new")
         if pinned:
             resolve(new, 0)
         row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/new").json()["overview"]
-        assert row["gone_offsets"] is None
+        assert (row["gone_offsets"], row["unloaded_from_ms"]) == (gone, since_ms)
+
+    @pytest.mark.parametrize("most", [100, 2])
+    def test_windows_and_holes_before_the_first_published_one_are_not_loaded(
+        self, log_in: As, make_pipeline: MakePipeline, most: int
+    ) -> None:
+        """A backfill pins hours 0 and 2 beside the live hour 5: no window has hours 1, 3 and 4."""
+        late = make_pipeline("late")
+        load(late, 5)
+        for hour in (0, 2):
+            resolve(late, hour)
+        claims = verify(late)
+        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+        answer = browser.get("/api/pipelines/late", params={"most": most}).json()
+        assert [each["state"] for each in answer["entries"]][-4:] == ["hole", "pinned", "hole", "verified"]
+        assert [each["gaps"] for each in answer["entries"] if each["kind"] == "hole"] == [
+            {"0": OFFSETS},
+            {"0": 2 * OFFSETS},
+        ]
+        assert answer["overview"]["unloaded_from_ms"] == T0
+        assert [claim.found for claim in claims if claim.claim == "hole"] == answer["overview"]["holes"]
+        said = {claim.claim: claim.found for claim in claims}
+        assert said["unpublished"] == f"not published yet: {window(0)} (pinned), {window(2)} (pinned)"
+        assert said["tiling"] == (
+            "1 published window tiles, except for 2 holes; 10 offsets; complete up to 2026-11-21T06:00:00.000Z; "
+            "2 windows not published"
+        )
+
+    def test_a_hole_between_windows_after_the_last_published_one_is_one_already(
+        self, log_in: As, make_pipeline: MakePipeline
+    ) -> None:
+        late = make_pipeline("late")
+        load(late, 0)
+        for hour in (1, 3):
+            resolve(late, hour)
+        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+        answer = browser.get("/api/pipelines/late").json()
+        assert [each["state"] for each in answer["entries"]] == ["verified", "pinned", "hole", "pinned"]
+        assert [claim.found for claim in verify(late) if claim.claim == "hole"] == answer["overview"]["holes"]
+        assert answer["overview"]["unloaded_from_ms"] == T0 + HOUR_MS
+
+    def test_an_hour_without_a_window_is_a_row_though_nothing_is_missing(
+        self, log_in: As, make_pipeline: MakePipeline
+    ) -> None:
+        """Its run was skipped, and nothing was written in it."""
+        idle = make_pipeline("idle")
+        load(idle, 0)
+        ends = [
+            snapshot({0: offset}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER_MS)
+            for hour, offset in ((2, AT_T0 + OFFSETS), (3, AT_T0 + 2 * OFFSETS))
+        ]
+        publish(idle, pin_window(idle, *idle.snapshots.append(ends)))
+        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+        answer = browser.get("/api/pipelines/idle").json()
+        first, hour, _ = answer["entries"]
+        assert (hour["state"], hour["start"], hour["gaps"]) == ("absent", first["end"], {})
+        assert (answer["overview"]["holes"], answer["overview"]["unloaded_from_ms"]) == ([], T0 + 3 * HOUR_MS)
 
     def test_a_snapshot_that_cannot_be_read_hides_no_window(self, log_in: As, make_pipeline: MakePipeline) -> None:
         torn = make_pipeline("torn-snapshot")

@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,10 @@ Range = tuple[int, int, int]
 
 
 def daily_dag(schedule: str, bootstrap_servers: str, topic: str, output: str, first_ms: int, last_ms: int) -> DAG:
-    """The Dag. The load of its first window goes on until that of its last one has begun, so that backfill and schedule
-    overlap, however fast or slow the machine is.
+    """The Dag. It starts two days before its last window ends; a backfill reaches further back.
+
+    The load of its first window goes on until that of its last one has begun, so that backfill and schedule overlap,
+    however fast or slow the machine is.
 
     :param schedule: cron expression, whose ticks are a day apart.
     :param output: folder of the published windows, one file each; it exists.
@@ -60,7 +62,7 @@ def daily_dag(schedule: str, bootstrap_servers: str, topic: str, output: str, fi
         return len(rows)
 
     timetable = CronDataIntervalTimetable(schedule, timezone="UTC")
-    start = datetime(2020, 1, 1, tzinfo=UTC)
+    start = datetime.fromtimestamp(last_ms / 1000, UTC) - timedelta(days=2)
     with DAG(DAG_ID, schedule=timetable, start_date=start, catchup=False, max_active_runs=16) as dag:
         window = KafkaResolveWindowOperator(task_id="resolve", pipeline=DAG_ID, topics=topic).output
         prove(window, load(window))

@@ -31,6 +31,7 @@ from kafka import KafkaAdminClient
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.airflow_services import AirflowServices
@@ -191,6 +192,11 @@ class TestAMonthsBackfill:
         assert Counter(month.airflow.runs(DAG_ID).values()) == {"success": DAYS + 1}
         backfilled, scheduled = month.spans("backfill"), month.spans("scheduled")
         assert (len(backfilled), len(scheduled)) == (DAYS - 1, 2)
+
+    def test_a_backfill_reaches_further_back_than_the_dags_start_date(self, month: Month) -> None:
+        """From which the schedule starts."""
+        loaded, start_ms = month.returned("load"), int((month.tick - timedelta(days=2)).timestamp() * 1000)
+        assert sum(window_extent(each["window"])[0] < start_ms for each in loaded.values()) == DAYS - 1
 
     def test_backfilled_runs_overlap_with_each_other_and_with_the_live_schedule(self, month: Month) -> None:
         backfilled, (_, live) = month.spans("backfill"), month.spans("scheduled")

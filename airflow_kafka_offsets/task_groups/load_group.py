@@ -1,0 +1,76 @@
+"""What the task groups share: a window is pinned, loaded with Spark and verified.
+
+Which window it is, and what is waited for before, each group says itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import TaskGroup
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.xcom_arg import XComArg
+
+
+class KafkaLoadGroup(TaskGroup):
+    """
+    A task group that loads a window.
+
+    :ivar resolve: pins the window.
+    :ivar load: runs Spark on it.
+    :ivar verify: proves it.
+    """
+
+    resolve: KafkaResolvingOperator
+    load: KafkaSparkSubmitOperator
+    verify: KafkaVerifyWindowOperator
+
+    @property
+    def window(self) -> XComArg:
+        """The reference to the window, which other tasks take as ``window=``."""
+        return self.resolve.output
+
+    def load_what_is_pinned(
+        self,
+        sensor: KafkaWaitSensor | None,
+        resolve: KafkaResolvingOperator,
+        load: dict[str, Any],
+        verify: dict[str, Any],
+    ) -> None:
+        """Load and verify what a task pins. Called within the group.
+
+        :param sensor: what is waited for before; None to begin with ``resolve``.
+        :param load: arguments of the load.
+        :param verify: arguments of verify.
+        """
+        self.resolve = resolve
+        self.load = KafkaSparkSubmitOperator(task_id="load", window=self.window, **load)
+        # It runs after the load, so there is nothing to defer for.
+        self.verify = KafkaVerifyWindowOperator(task_id="verify", window=self.window, deferrable=False, **verify)
+        if sensor is not None:
+            sensor >> resolve
+        resolve >> self.load >> self.verify
+
+
+def given(**arguments: Any) -> dict[str, Any]:
+    """Only what the caller gave: anything else would override the default arguments of the group and the Dag."""
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def refuse_pattern(wait: bool, topic_pattern: str | None) -> None:
+    """
+    Refuse to wait for topics that a pattern names.
+
+    :raises ConfigurationError: when ``topic_pattern`` is given and the group waits.
+    """
+    if wait and topic_pattern is not None:
+        raise ConfigurationError(
+            "The group's sensor takes topics by name: give topics= instead of topic_pattern=, or set wait=False."
+        )

@@ -1,0 +1,77 @@
+"""The task group of increments: which tasks it has, in which order, and what reaches them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, Asset
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
+from airflow_kafka_offsets.task_groups.increment_load import KafkaIncrementLoad, kafka_increment_load
+
+
+def group(of_dag: dict[str, Any] | None = None, **arguments: Any) -> tuple[DAG, KafkaIncrementLoad]:
+    with DAG("d", default_args=of_dag or {}) as dag:
+        return dag, kafka_increment_load(group_id="g", pipeline="p", **({"topics": "t"} | arguments))
+
+
+def order(dag: DAG) -> list[str]:
+    return [task.task_id for task in dag.topological_sort()]
+
+
+def test_it_waits_resolves_loads_and_verifies_and_others_follow_with_the_increment() -> None:
+    dag, loaded = group()
+    with dag:
+        loaded >> KafkaCommitOffsetsOperator(task_id="commit", window=loaded.window, group="g")
+    assert order(dag) == ["g.new_data", "g.resolve", "g.load", "g.verify", "commit"]
+    assert isinstance(loaded.resolve, KafkaResolveIncrementOperator)
+    assert loaded.new_data is not None
+    assert (loaded.new_data.pipeline, loaded.new_data.deferrable, loaded.verify.deferrable) == ("p", True, False)
+
+
+def test_without_waiting_it_begins_with_resolving() -> None:
+    dag, loaded = group(wait=False)
+    assert order(dag) == ["g.resolve", "g.load", "g.verify"]
+    assert loaded.new_data is None
+
+
+def test_arguments_reach_the_tasks_that_they_are_for() -> None:
+    table = Asset("s3://lake/clicks")
+    _, loaded = group(
+        {"isolation_level": "read_uncommitted", "poke_interval": 7},
+        since="latest",
+        min_records=100,
+        max_age=timedelta(hours=1),
+        ledger_root="s3://l",
+        on_data_loss="load_rest",
+        on_hole="warn",
+        kafka_conn_id="k",
+        outlets=[table],
+        default_args={"retries": 3},
+        application_args=["--output", "o"],
+    )
+    assert loaded.new_data is not None
+    assert isinstance(loaded.resolve, KafkaResolveIncrementOperator)
+    tasks = (loaded.new_data, loaded.resolve, loaded.load, loaded.verify)
+    assert {(each.retries, each.kafka_conn_id) for each in tasks} == {(3, "k")}
+    assert (loaded.new_data.min_records, loaded.new_data.max_age) == (100, timedelta(hours=1))
+    assert (loaded.new_data.isolation_level, loaded.new_data.poke_interval) == ("read_uncommitted", 7)
+    assert loaded.new_data.ledger_root == loaded.resolve.ledger_root == "s3://l"
+    assert (loaded.resolve.since, loaded.resolve.on_data_loss, loaded.load.on_data_loss) == (
+        "latest",
+        "load_rest",
+        "load_rest",
+    )
+    assert (loaded.verify.on_hole, loaded.verify.outlets, loaded.load.outlets) == ("warn", [table], [])
+    assert loaded.load.application_args == ["--output", "o"]
+
+
+def test_a_pattern_of_topics_is_resolved_but_can_not_be_waited_for() -> None:
+    _, loaded = group(topics=None, topic_pattern=r"orders\..*", wait=False)
+    assert loaded.resolve.topic_pattern == r"orders\..*"
+    with pytest.raises(ConfigurationError, match="wait=False"):
+        group(topics=None, topic_pattern="x")
