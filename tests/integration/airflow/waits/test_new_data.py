@@ -49,7 +49,7 @@ def look(client: OffsetsClient, context: Context) -> Look:
     def check(topics: str | list[str], **arguments: object) -> Progress:
         sensor = KafkaNewDataSensor(task_id="s", topics=topics, **arguments)
         try:
-            return sensor.condition(context, client).check(client)
+            return sensor.condition(context).check(client)
         finally:
             context["task_state_store"].clear()
 
