@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.partitions import AnswerSet, LogRange, TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.retention import (
@@ -24,7 +21,6 @@ from airflow_kafka_offsets.offsets.windows.retention import (
     applies,
     forecast,
     log_pace,
-    predates_tiers,
     rest_of,
 )
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
@@ -52,8 +48,6 @@ class Backlog:
             {*end.names(), *(name for manifest in self._manifests for name in manifest.topics)}
         )
         self._extents = self._survey.extents.raise_for_errors()
-        self.warnings: list[str] = []
-        """What the forecasts lack because it couldn't be asked, one line each."""
 
     def forecasts(self) -> list[WindowForecast]:
         """A forecast for each non-empty window that isn't loaded, and for the backlog.
@@ -102,9 +96,7 @@ class Backlog:
             for unloaded in ranges
             if any(applies(limit, self._survey.facts[unloaded.topic]) for limit in Limit)
         ]
-        records = self._client.first_records(rests, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-        self._note("When retention deletes records by time is unknown", records)
-        return records
+        return self._client.first_records(rests, isolation_level=IsolationLevel.READ_UNCOMMITTED)
 
     def _paces(self, ranges: Iterable[LogRange]) -> dict[TopicPartition, LogPace]:
         """How fast the partitions grow whose size is limited."""
@@ -113,19 +105,12 @@ class Backlog:
             return {}
         pieces = {TopicPartition.of(unloaded): self._extent(unloaded) for unloaded in sized}
         sizes, local = self._client.log_sizes(pieces), self._client.list_offsets(pieces, OffsetSpec.EARLIEST_LOCAL)
-        for answers in (sizes, ListedOffsets(each for each in local if not predates_tiers(each))):
-            self._note("When retention deletes records by size is unknown", answers)
         at_ms = now_ms()
         earlier = _snapshot_before(self._ledger, at_ms - _APART_MS)
         return {
             piece: log_pace(extent, sizes.lookup(*piece), local.lookup(*piece), earlier, at_ms)
             for piece, extent in pieces.items()
         }
-
-    def _note(self, what: str, answers: AnswerSet[Any]) -> None:
-        failures = answers.failures()
-        if failures:
-            self.warnings.append(f"{what}: {shorten(f'{name}: {error}' for name, error in failures)}")
 
 
 def last_end(ledger: Ledger) -> FixedOffsets | None:
