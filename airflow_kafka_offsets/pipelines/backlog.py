@@ -121,12 +121,10 @@ def last_end(ledger: Ledger) -> FixedOffsets | None:
     if last is not None:
         return FixedOffsets.of_window_end(last.manifest)
     log = ledger.snapshots
-    entries = log.entries()
-    increments = [entry.number for entry in entries if entry.kind == AsOfKind.INCREMENT]
-    if increments:
-        start, _ = log.increment_to(log.read(increments[0]))
+    start = log.first_increment_start()
+    if start is not None:
         return FixedOffsets.of_snapshot(start)
-    starts = [entry for entry in entries if entry.kind in (AsOfKind.INSTANT, AsOfKind.LATEST) or entry.about]
+    starts = [entry for entry in log.entries() if entry.kind in (AsOfKind.INSTANT, AsOfKind.LATEST) or entry.about]
     return FixedOffsets.of_snapshot(log.read(starts[-1].number)) if starts else None
 
 

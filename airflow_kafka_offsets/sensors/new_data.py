@@ -32,7 +32,7 @@ class KafkaNewDataSensor(KafkaWaitSensor):
     :param topics: a topic or several. (templated)
     :param since: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned. (templated)
     :param pipeline: instead of ``since``: the pipeline whose last published window to start from. Until it has one,
-        everything in the logs is new. (templated)
+        what its first increment starts from, once that is resolved; before, everything in the logs is new. (templated)
     :param ledger_root: with ``pipeline``: the folder of all ledgers; by default the setting ``[kafka_offsets]
         ledger_root``. (templated)
     :param min_records: how many records, over all topics; 1 by default.
