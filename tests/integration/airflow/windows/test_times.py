@@ -56,11 +56,12 @@ class TestOutOfOrder:
 
 
 class TestWithoutTimestamps:
-    """E42: some clients write records without a timestamp, which no instant is before or after."""
+    """Some clients write records without one: no instant is before or after them."""
 
     def test_alone_in_a_log_they_are_in_no_window_of_time_which_is_said_and_in_increments(
         self, topic: MakeTopic, produce: Produce, resolve: Resolve, increment: Increment
     ) -> None:
+        """E42"""
         name = topic()
         produce(name, 0, [(-1, None, b"x")] * 10)
         with pytest.raises(
@@ -73,6 +74,7 @@ class TestWithoutTimestamps:
     def test_a_partition_that_has_none_at_all_does_not_hide_behind_another(
         self, topic: MakeTopic, produce: Produce, resolve: Resolve
     ) -> None:
+        """E42"""
         name = topic(partitions=3)
         produce(name, 0, stamped(0, 10))
         produce(name, 1, [(-1, None, b"x")])
@@ -82,6 +84,7 @@ class TestWithoutTimestamps:
     def test_among_others_they_are_in_the_window_of_those_beside_them(
         self, topic: MakeTopic, produce: Produce, resolve: Resolve
     ) -> None:
+        """E42"""
         name = topic()
         bare = (-1, None, b"x")
         first, second, third = stamped(0, 1, 60)
@@ -95,6 +98,7 @@ class TestWithoutTimestamps:
     def test_are_not_waited_for(
         self, topic: MakeTopic, produce: Produce, context: Context, idle: dict[str, Any]
     ) -> None:
+        """E42"""
         name = topic()
         produce(name, 0, [(-1, None, b"x")] * 10)
         sensor = KafkaWindowCompleteSensor(task_id="s", topics=name, start=at(0), end=at(60), **idle)
