@@ -20,6 +20,7 @@ import struct
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 from kafka.protocol.consumer import (
@@ -28,6 +29,8 @@ from kafka.protocol.consumer import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+
+from airflow_kafka_offsets.client.decoding import decode_body
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +95,19 @@ class MessageCodec:
         """
         self._refuse_unknown(version)
         try:
-            message = self.message_class.decode(frame, version=version, header=header)
+            buffer = BytesIO(frame)
+            found = self.message_class.parse_header(buffer, version=version) if header else None
+            message = decode_body(self.message_class, version, buffer.read())
         except (struct.error, TypeError, LookupError, AttributeError, AssertionError) as error:
             raise ValueError(f"not a valid {self.message_class.name} version {version}: {error}") from error
-        decoded = Decoded(message.to_dict(json=False), self._header(message, version) if header else None)
+        decoded = Decoded(message.to_dict(json=False), self._header(found, version) if header else None)
         size = len(self.encode(decoded.fields, version, header=decoded.header))
         if size != len(frame):  # kafka-python doesn't say how far it read, and accepts a string that ends early
             raise ValueError(f"{self.message_class.name} version {version} takes {size} bytes here, not {len(frame)}")
         return decoded
 
-    def _header(self, message: Any, version: int) -> Header:
-        found = message.header
-        if not message.is_request():
+    def _header(self, found: Any, version: int) -> Header:
+        if not self.message_class.is_request():
             return Header(found.correlation_id)
         if (found.request_api_key, found.request_api_version) != (self.message_class.API_KEY, version):
             raise ValueError(f"the header has key {found.request_api_key}, version {found.request_api_version}")

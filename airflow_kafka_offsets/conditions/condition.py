@@ -86,8 +86,8 @@ class Condition:
 
     kind: ClassVar[str]
     """Its name in a trigger's JSON."""
-    sensor: ClassVar[str]
-    """The class name of the sensor that waits for it."""
+    sensor: ClassVar[str | None]
+    """The class name of the sensor that waits for it; None for a condition that only finds what another one needs."""
     group_argument: ClassVar[str | None] = None
     """The sensor's argument that names groups; None when it has none."""
     awaited_in_general: ClassVar[str]

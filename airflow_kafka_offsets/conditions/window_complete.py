@@ -153,7 +153,7 @@ class WindowComplete(Condition):
     def _look_up(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Asking[ListedOffsets]:
         spec = OffsetSpec.at(to_datetime(timestamp_ms))
         listed = yield from ask(Listed, ((spec, partition) for partition in partitions), self.isolation_level)
-        return listed[spec].raise_for_errors().refuse_older_answers()
+        return listed[spec].raise_for_errors().refuse_older_answers().refuse_untimed()
 
     def _with_record(self, listed: ListedOffsets, timestamp_ms: int) -> Asking[set[TopicPartition]]:
         """The partitions with a visible record at or after the timestamp. A marker or aborted record isn't enough."""

@@ -278,6 +278,11 @@ class SnapshotLog:
         assert end.as_of.follows is not None, "an increment follows something"
         return self.read(end.as_of.follows), end
 
+    def first_increment_start(self) -> OffsetSnapshot | None:
+        """Where the first stored increment starts; None when there is none."""
+        first = next((entry for entry in self.entries() if entry.kind == AsOfKind.INCREMENT), None)
+        return None if first is None else self.increment_to(self.read(first.number))[0]
+
     def _create(self, entry: Entry, fields: Mapping[str, Any]) -> bool:
         """Store an entry; False when its number is taken. Its marker is then deleted where that is permitted, or every
         later writer has to find out which marker the number belongs to."""

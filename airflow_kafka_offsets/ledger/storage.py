@@ -10,6 +10,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,7 +21,7 @@ from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
-from airflow_kafka_offsets.errors import ExclusiveCreateError, LedgerCorruptError
+from airflow_kafka_offsets.errors import ExclusiveCreateError, LedgerCorruptError, StoreFailedError
 
 _LOCAL = ("file", "local", "")
 _S3 = ("s3", "s3a")
@@ -27,9 +29,11 @@ _AZURE = ("abfs", "abfss", "az", "adl")
 _CONDITIONAL_PUT = (*_S3, "gs", "gcs", *_AZURE)
 """Stores whose fsspec file system supports a conditional put: recent versions of s3fs, gcsfs and adlfs. Creating a
 ledger tests whether this one does."""
-_AT_A_TIME = 16
+AT_A_TIME = 16
 """Small files requested at a time: on an object store, each takes a round trip or two."""
-_MOST_TRIES = 100
+_MOST_TRIES = 15
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
+"""Pauses before a file is created again grow from the one to the other: about five seconds for all of them."""
 _TAKEN = (409, 412)
 _RESTORE = "Restore it as it was, from a backup or an earlier version of the object."
 _HADOOP_SCHEMES = {"gcs": "gs", "local": "file", "": "file"}
@@ -110,10 +114,15 @@ def create_exclusive(path: StoragePath, content: bytes) -> bool:
         request succeeded but its response was lost, the retry finds its own content, and returns True.
     :param content: at least one byte: fsspec creates an empty object on S3 unconditionally, whatever the mode.
     :raises ExclusiveCreateError: when the store can't create exclusively.
+    :raises StoreFailedError: when the store goes on answering that others are creating it, and there is no file.
     """
     if not content:
         raise ValueError(f"{path} can't be created exclusively without content.")
-    for _ in range(_MOST_TRIES):
+    for tries in range(_MOST_TRIES):
+        if tries:
+            # Half of it at random, so that writers that were refused together don't come back together.
+            pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**tries)
+            time.sleep(random.uniform(pause_s / 2, pause_s))
         try:
             _create(path, content)
         except ExclusiveCreateError:
@@ -125,11 +134,14 @@ def create_exclusive(path: StoragePath, content: bytes) -> bool:
                 return stored == content
             if not _is_refusal(error):
                 raise
-            # The writer that had created it has deleted it in between.
+            # Another put of that name is in progress, or the writer that had created it has deleted it in between.
             refusal = error
         else:
             return True
-    raise refusal
+    raise StoreFailedError(
+        f"{path} couldn't be created in {_MOST_TRIES} tries: each time, the store answered that somebody else is "
+        f"creating it ({refusal}), and then that there is no such file. Try again."
+    ) from refusal
 
 
 def replace_file(path: StoragePath, content: bytes) -> None:
@@ -291,7 +303,7 @@ def in_parallel(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
     asked = list(items)
     if len(asked) < 2:
         return [ask(item) for item in asked]
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
         return list(pool.map(ask, asked))
 
 

@@ -356,18 +356,23 @@ class WindowFolder:
         path = self._folder / RESULTS / f"{published.attempt}.json"
         return published_result(published, read(path), str(path))
 
-    def record_verified(self, attempt: str, verdict: Verdict) -> None:
+    def record_verified(self, attempt: str, verdict: Verdict) -> bool:
         """Record the verdict on the published attempt, unless one is recorded: its words may be another version's, and
         the log may have been compacted since its gaps were explained.
 
+        :returns: whether none was recorded before.
         :raises LedgerConflictError: when the recorded one is about another attempt, or found another number of gaps.
         """
         path = self._folder / VERDICTS / f"{attempt}.json"
         fields = {"format": 1, "attempt": attempt} | asdict(verdict)
         if verdict.explained is None:
             del fields["explained"]
-        if not create_exclusive(path, to_json_bytes(fields)) and _facts(fields) != _facts(read_json(path)):
+        stored = read_json(path)
+        if stored is None and create_exclusive(path, to_json_bytes(fields)):
+            return True
+        if _facts(fields) != _facts(stored or read_json(path)):
             raise LedgerConflictError(f"{path} records a different verdict than {verdict}.")
+        return False
 
 
 def _facts(verdict: dict[str, Any] | None) -> tuple[Any, ...]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
-from airflow_kafka_offsets.arguments import as_milliseconds
-from airflow_kafka_offsets.errors import shorten
+from airflow_kafka_offsets.arguments import as_milliseconds, check_choice
+from airflow_kafka_offsets.errors import OffsetsError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.hooks.metrics import tell
@@ -17,6 +18,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.measures import Measure
+from airflow_kafka_offsets.offsets.windows.policies import UnknownPolicy
 from airflow_kafka_offsets.offsets.windows.retention import WindowForecast
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.backlog import Backlog, last_end
@@ -34,8 +36,10 @@ class KafkaRetentionWatchOperator(BaseOperator):
     snapshot) to the end of the log. The topics are those that the ledger records for the pipeline.
 
     :param pipeline: name of the pipeline, and of its folder in the ledger root. (templated)
-    :param fail_within: fail the task when records are already deleted, or may be within this time, as far as that can
-        be told; a timedelta or seconds. None never fails it.
+    :param fail_within: fail the task when records are already deleted, or may be within this time; a timedelta or
+        seconds. None never fails it.
+    :param on_unknown: with ``fail_within``, what to do when nobody can tell when some records are deleted, and somebody
+        has to do something about that, such as grant an ACL or install a codec: ``fail`` (default), or ``warn``.
     :param ledger_root: folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by default. (templated)
     :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
 
@@ -53,6 +57,7 @@ class KafkaRetentionWatchOperator(BaseOperator):
         *,
         pipeline: str,
         fail_within: timedelta | float | None = None,
+        on_unknown: UnknownPolicy = "fail",
         ledger_root: str | None = None,
         kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
         **kwargs: Any,
@@ -60,19 +65,24 @@ class KafkaRetentionWatchOperator(BaseOperator):
         super().__init__(**kwargs)
         self.pipeline = pipeline
         self.fail_within = fail_within
+        self.on_unknown = on_unknown
         self.ledger_root = ledger_root
         self.kafka_conn_id = kafka_conn_id
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         fail_within_ms = as_milliseconds(self.fail_within, "fail_within")
+        check_choice("on_unknown", self.on_unknown, *get_args(UnknownPolicy))
         ledger = existing_ledger(self.ledger_root, self.pipeline)
         forecasts = sorted(self._forecasts(ledger), key=lambda forecast: forecast.urgency)
         for forecast in forecasts:
-            self.log.info("Not loaded: %s", forecast)
+            level = logging.WARNING if any(forecast.unforeseen()) else logging.INFO
+            self.log.log(level, "Not loaded: %s", forecast)
         tell(_measures(self.pipeline, forecasts))
         if fail_within_ms is not None:
             _refuse_loss(forecasts, fail_within_ms)
+            if self.on_unknown == "fail":
+                _refuse_unknown(forecasts)
         return {"windows": [forecast.to_json() for forecast in forecasts]}
 
     def _forecasts(self, ledger: Ledger) -> list[WindowForecast]:
@@ -81,11 +91,7 @@ class KafkaRetentionWatchOperator(BaseOperator):
             self.log.warning("%s has no window, and no snapshot to start one at: nothing to watch", ledger.uri)
             return []
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client, telling_leftovers(ledger):
-            look = Backlog(client, ledger, end)
-            forecasts = look.forecasts()
-        for warning in look.warnings:
-            self.log.warning(warning)
-        return forecasts
+            return Backlog(client, ledger, end).forecasts()
 
 
 def _measures(pipeline: str, forecasts: Sequence[WindowForecast]) -> Iterator[Measure]:
@@ -108,3 +114,22 @@ def _refuse_loss(forecasts: Sequence[WindowForecast], within_ms: int) -> None:
             f"some within {duration_text(within_ms / 1000)}: {first}. Load them now, or raise retention.ms "
             "or retention.bytes of the topic until they are loaded."
         )
+
+
+def _refuse_unknown(forecasts: Sequence[WindowForecast]) -> None:
+    """Refuse what can't be foreseen: a watch that can't see would never alert.
+
+    :raises OffsetsError: when Kafka's errors, which may pass, are all that is in the way.
+    """
+    found = [(forecast.window, *each) for forecast in forecasts for each in forecast.unforeseen()]
+    if not found:
+        return
+    errors = [(partition, unknown.error) for _, partition, unknown in found if unknown.error is not None]
+    if len(errors) == len(found) and all(error.may_pass for _, error in errors):
+        raise OffsetsError("Foreseeing when retention deletes records that aren't loaded", errors)
+    windows = dict.fromkeys(window for window, _, _ in found)
+    first = shorten(dict.fromkeys(f"{partition} ({unknown})" for _, partition, unknown in found))
+    raise AirflowFailException(
+        f"Nobody can tell when retention deletes records of {len(windows)} of {len(forecasts)} windows that aren't "
+        f"loaded: {first}. Give this task what it needs to tell, or set on_unknown='warn'."
+    )

@@ -229,8 +229,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             self.log.warning("Window %s: %s", ref.window, line)
         if holes.missing and self.on_hole == "fail":
             raise refusal(ref.window, [holes.before] if holes.before else [], loader)
-        folder.record_verified(result.attempt, verdict)
-        self._keep_day(ledger, folder.id, around)
+        if folder.record_verified(result.attempt, verdict):
+            self._keep_day(ledger, folder.id, around)
         report = _report(manifest, result, verdict) | {"source": source or "unchanged", "tiling": _describe(holes)}
         self.log.info(
             "Window %s: %s%s%s; %s; rows with a timestamp outside it: %s",

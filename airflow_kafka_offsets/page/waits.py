@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 _TRIGGER = f"{KafkaWaitTrigger.__module__}.{KafkaWaitTrigger.__name__}"
-_BY_SENSOR = {condition.sensor: condition for condition in CONDITIONS.values()}
+_BY_SENSOR = {condition.sensor: condition for condition in CONDITIONS.values() if condition.sensor is not None}
 """What each of our sensors waits for. If it runs on a worker, only its own process knows its limits."""
 _ON_ITS_OWN = (TaskInstanceState.RUNNING, TaskInstanceState.UP_FOR_RESCHEDULE)
 """The states of a sensor that waits without a trigger."""

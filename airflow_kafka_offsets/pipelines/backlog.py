@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.unloaded import manifests, unloaded_in
-from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
-from airflow_kafka_offsets.offsets.partitions import AnswerSet, LogRange, TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.retention import (
@@ -25,7 +22,6 @@ from airflow_kafka_offsets.offsets.windows.retention import (
     applies,
     forecast,
     log_pace,
-    predates_tiers,
     rest_of,
 )
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
@@ -55,8 +51,6 @@ class Backlog:
             {*end.names(), *(name for manifest in self._manifests for name in manifest.topics)}
         )
         self._extents = self._survey.extents.raise_for_errors()
-        self.warnings: list[str] = []
-        """What the forecasts lack because it couldn't be asked, one line each."""
 
     def forecasts(self) -> list[WindowForecast]:
         """A forecast for each non-empty window that isn't loaded, for each hole, and for the backlog.
@@ -118,9 +112,7 @@ class Backlog:
             for unloaded in ranges
             if any(applies(limit, self._survey.facts[unloaded.topic]) for limit in Limit)
         ]
-        records = self._client.first_records(rests, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-        self._note("When retention deletes records by time is unknown", records)
-        return records
+        return self._client.first_records(rests, isolation_level=IsolationLevel.READ_UNCOMMITTED)
 
     def _paces(self, ranges: Iterable[LogRange]) -> dict[TopicPartition, LogPace]:
         """How fast the partitions grow whose size is limited."""
@@ -129,19 +121,12 @@ class Backlog:
             return {}
         pieces = {TopicPartition.of(unloaded): self._extent(unloaded) for unloaded in sized}
         sizes, local = self._client.log_sizes(pieces), self._client.list_offsets(pieces, OffsetSpec.EARLIEST_LOCAL)
-        for answers in (sizes, ListedOffsets(each for each in local if not predates_tiers(each))):
-            self._note("When retention deletes records by size is unknown", answers)
         at_ms = now_ms()
         earlier = _snapshot_before(self._ledger, at_ms - _APART_MS)
         return {
             piece: log_pace(extent, sizes.lookup(*piece), local.lookup(*piece), earlier, at_ms)
             for piece, extent in pieces.items()
         }
-
-    def _note(self, what: str, answers: AnswerSet[Any]) -> None:
-        failures = answers.failures()
-        if failures:
-            self.warnings.append(f"{what}: {shorten(f'{name}: {error}' for name, error in failures)}")
 
 
 def last_end(ledger: Ledger) -> FixedOffsets | None:
@@ -152,12 +137,10 @@ def last_end(ledger: Ledger) -> FixedOffsets | None:
     if last is not None:
         return FixedOffsets.of_window_end(last.manifest)
     log = ledger.snapshots
-    entries = log.entries()
-    increments = [entry.number for entry in entries if entry.kind == AsOfKind.INCREMENT]
-    if increments:
-        start, _ = log.increment_to(log.read(increments[0]))
+    start = log.first_increment_start()
+    if start is not None:
         return FixedOffsets.of_snapshot(start)
-    starts = [entry for entry in entries if entry.kind in (AsOfKind.INSTANT, AsOfKind.LATEST) or entry.about]
+    starts = [entry for entry in log.entries() if entry.kind in (AsOfKind.INSTANT, AsOfKind.LATEST) or entry.about]
     return FixedOffsets.of_snapshot(log.read(starts[-1].number)) if starts else None
 
 

@@ -229,7 +229,8 @@ class WindowPinner:
             partitions, OffsetSpec.at(to_datetime(at_ms)), isolation_level=self.maker.isolation_level
         )
         offsets = {
-            TopicPartition.of(answer): answer.offset for answer in listed.raise_for_errors().refuse_older_answers()
+            TopicPartition.of(answer): answer.offset
+            for answer in listed.raise_for_errors().refuse_older_answers().refuse_untimed()
         }
         # Without a record at or after the instant, the window has none of the topic's records.
         return {key: found if (found := offsets[key]) is not None else end.boundaries[key].offset for key in partitions}

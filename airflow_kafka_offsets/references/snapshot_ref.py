@@ -103,8 +103,12 @@ def offsets_in(xcom: Any, argument: str) -> FixedOffsets:
 
 
 def last_published_end(ledger: Ledger) -> FixedOffsets:
-    """Where a pipeline's last published window ends; without any offsets when none is published."""
+    """Where a pipeline's last published window ends; when none is published, where its first increment starts; without
+    any offsets when there is none of either."""
     last = ledger.last_published()
-    if last is None:
-        return FixedOffsets("the log starts, as nothing is published", ledger=ledger.uri)
-    return FixedOffsets.of_window_end(last, ledger.uri)
+    if last is not None:
+        return FixedOffsets.of_window_end(last, ledger.uri)
+    start = ledger.snapshots.first_increment_start()
+    if start is not None:
+        return FixedOffsets.of_snapshot(start, ledger.uri)
+    return FixedOffsets("the log starts, as nothing is published", ledger=ledger.uri)

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_offsets.arguments import as_milliseconds, as_names
-from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp, NoCommit
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -73,7 +72,7 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
         self.abandoned_topics = abandoned_topics
         self.stable_polls = stable_polls
 
-    def condition(self, context: Context, client: OffsetsClient) -> Condition:
+    def condition(self, context: Context) -> Condition:
         return GroupsCaughtUp(
             groups=as_names(self.groups, "groups"),
             topics=None if self.topics is None else as_names(self.topics, "topics"),

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.arguments import as_milliseconds, as_names
-from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import ConfigurationError
@@ -33,7 +32,7 @@ class KafkaNewDataSensor(KafkaWaitSensor):
     :param topics: a topic or several. (templated)
     :param since: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned. (templated)
     :param pipeline: instead of ``since``: the pipeline whose last published window to start from. Until it has one,
-        everything in the logs is new. (templated)
+        what its first increment starts from, once that is resolved; before, everything in the logs is new. (templated)
     :param ledger_root: with ``pipeline``: the folder of all ledgers; by default the setting ``[kafka_offsets]
         ledger_root``. (templated)
     :param min_records: how many records, over all topics; 1 by default.
@@ -68,7 +67,7 @@ class KafkaNewDataSensor(KafkaWaitSensor):
         self.min_records = min_records
         self.max_age = max_age
 
-    def condition(self, context: Context, client: OffsetsClient) -> Condition:
+    def condition(self, context: Context) -> Condition:
         return NewData(
             topics=as_names(self.topics, "topics"),
             since=self._since(context),
@@ -86,4 +85,7 @@ class KafkaNewDataSensor(KafkaWaitSensor):
         if self.pipeline is None:
             return offsets_in(self.since, "since")
         ledger = ledger_of(self.ledger_root, self.pipeline)
-        return self.kept_offsets(context, [ledger.uri], lambda: last_published_end(ledger))
+        found_for = [ledger.uri]
+        return self.kept_offsets(context, found_for) or self.keep_offsets(
+            context, found_for, last_published_end(ledger)
+        )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.arguments import as_names
-from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.condition import Condition
+from airflow_kafka_offsets.conditions.log_ends_found import LogEndsFound
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.references.snapshot_ref import offsets_in
@@ -21,16 +19,16 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 LOG_END = "log_end"
-"""The target for: where the logs end when the task begins."""
+"""The target for: where the logs end when the task begins, or when Kafka first says so."""
 
 
 class KafkaOffsetsReachedSensor(KafkaWaitSensor):
     """
     Waits until a group's commits have passed a fixed target, which new records don't move.
 
-    The target is a stored snapshot, a window's end, or the log end when this task began. That log end is found once and
-    kept for the task's retries, until the task ends or is cleared. A partition without a commit counts as being at its
-    log start.
+    The target is a stored snapshot, a window's end, or the log end when this task began (if Kafka doesn't answer then:
+    when it first does). That log end is found once and kept for the task's retries, until the task ends or is cleared.
+    A partition without a commit counts as being at its log start.
 
     :param group: group id. (templated)
     :param target: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned; by default
@@ -58,28 +56,25 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
         self.target = target
         self.topics = topics
 
-    def condition(self, context: Context, client: OffsetsClient) -> Condition:
+    def condition(self, context: Context) -> Condition:
         level = IsolationLevel.of(self.isolation_level)
         if self.target != LOG_END:
             if self.topics is not None:
                 raise ConfigurationError("target= already names its topics: drop topics=.")
             return OffsetsReached(self.group, offsets_in(self.target, "target"), level)
-        topics = None if self.topics is None else as_names(self.topics, "topics")
-        arguments = [self.group, topics and list(topics), str(level)]
-        target = self.kept_offsets(context, arguments, lambda: self._ends(client, topics, level))
-        return OffsetsReached(self.group, target, level)
+        ends = self.kept_offsets(context, self._found_for)
+        return (
+            LogEndsFound(self.group, self._topics, level) if ends is None else OffsetsReached(self.group, ends, level)
+        )
 
-    def _ends(self, client: OffsetsClient, topics: Iterable[str] | None, level: IsolationLevel) -> FixedOffsets:
-        metadata = client.topics(self._touched(client, level) if topics is None else topics).raise_for_errors()
-        extents = client.log_extents(partitions_of(metadata))
-        source = f"the log end at {iso_instant(now_ms())}"
-        return FixedOffsets.of_ends(source, extents, level, metadata.cluster_id, metadata.topic_ids)
+    def take_found(self, context: Context, found: Mapping[str, Any]) -> None:
+        self.keep_offsets(context, self._found_for, FixedOffsets.from_json(found))
 
-    def _touched(self, client: OffsetsClient, level: IsolationLevel) -> list[str]:
-        (lag,) = client.group_lags([self.group], isolation_level=level).raise_for_errors()
-        if lag.no_such_group:
-            raise ConfigurationError(
-                f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND), so what it reads is unknown. Is it "
-                "misspelt, or not started yet?"
-            )
-        return lag.partitions.topics()
+    @property
+    def _topics(self) -> tuple[str, ...] | None:
+        return None if self.topics is None else as_names(self.topics, "topics")
+
+    @property
+    def _found_for(self) -> list[Any]:
+        topics = self._topics
+        return [self.group, topics and list(topics), str(IsolationLevel.of(self.isolation_level))]

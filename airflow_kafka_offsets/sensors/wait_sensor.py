@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,7 +17,6 @@ from airflow.providers.common.compat.sdk import (
     conf,
 )
 
-from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.compat.airflow_versions import ProcessState, TaskState, needs_airflow, task_state
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
@@ -60,7 +59,7 @@ class KafkaWaitSensor(BaseSensorOperator):
     template_fields: Sequence[str] = ("isolation_level", "kafka_conn_id")
     stable_polls = 1
     keeps_offsets = False
-    """Whether this kind of sensor calls :meth:`kept_offsets`."""
+    """Whether this kind of sensor keeps offsets (:meth:`keep_offsets`)."""
     ui_color = "#d7e8f7"
 
     def __init__(
@@ -79,25 +78,35 @@ class KafkaWaitSensor(BaseSensorOperator):
         self._wait: Wait | None = None
         self._in_process = ProcessState()
 
-    def condition(self, context: Context, client: OffsetsClient) -> Condition:
-        """What this task waits for, once its templates are rendered. Each sensor defines its own."""
+    def condition(self, context: Context) -> Condition:
+        """What this task waits for now, once its templates are rendered. Each sensor defines its own. Kafka isn't asked
+        here: what only Kafka knows is found by a condition of its own, which comes first."""
+        raise NotImplementedError
+
+    def take_found(self, context: Context, found: Mapping[str, Any]) -> None:
+        """Take in the result of such a condition, so that the next :meth:`condition` can be made of it."""
         raise NotImplementedError
 
     def execute(self, context: Context) -> Any:
         """Check once, then defer; or poke and reschedule as any sensor does."""
-        end = time.monotonic() + self.timeout
+        until_s = time.time() + self.timeout
         if self._reschedules and task_state(context) is None:
             self.log.warning("%s", needs_airflow("mode='reschedule'", "3.3", _POKES))
             self.mode = "poke"
+        if self.deferrable:
+            return self._check_or_defer(context, until_s)
         with self._clients:
-            if not self.deferrable:
-                return self._wait_here(context)
+            return self._wait_here(context)
+
+    def _check_or_defer(self, context: Context, until_s: float) -> Any:
+        """Check once, and defer if the wait goes on.
+
+        :param until_s: when the sensor times out, Unix seconds.
+        """
+        with self._clients:
             condition, verdict = self._first_check(context)
-            while condition is None:  # the condition depends on an answer that the cluster hasn't given yet
-                time.sleep(min(self.poke_interval, self._left(end)))
-                condition, verdict = self._first_check(context)
         if verdict.status != "done":
-            self._defer(context, condition, self._left(end))
+            self._defer(context, condition or self.condition(context), until_s)
         return self._finish(context, verdict.result)
 
     def _wait_here(self, context: Context) -> Any:
@@ -115,6 +124,18 @@ class KafkaWaitSensor(BaseSensorOperator):
         return PokeReturnValue(False)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> Any:
+        return self._finish(context, self._result_of(context, event))
+
+    def execute_found(self, context: Context, until_s: float, event: Mapping[str, Any] | None = None) -> Any:
+        """Go on with what a condition that came first has found.
+
+        :param until_s: when the sensor times out, Unix seconds.
+        """
+        self.take_found(context, self._result_of(context, event))
+        return self._check_or_defer(context, until_s)
+
+    def _result_of(self, context: Context, event: Mapping[str, Any] | None) -> Any:
+        """The result that a trigger's event reports."""
         if event is None or event.get("status") not in ("done", "failed"):
             raise AirflowFailException(
                 f"The trigger sent {event!r}, which this version doesn't understand. Clear the task to wait again."
@@ -122,7 +143,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         if event["status"] == "failed":
             self._drop_kept(context)
             raise AirflowFailException(event["message"])
-        return self._finish(context, event["result"])
+        return event["result"]
 
     def _first_check(self, context: Context) -> tuple[Condition | None, WaitStatus]:
         """Check once, with failures treated as in the other modes, where the base class does this."""
@@ -134,12 +155,16 @@ class KafkaWaitSensor(BaseSensorOperator):
             raise
 
     def _check(self, context: Context) -> tuple[Condition | None, WaitStatus]:
-        """Check once; the condition is None when it couldn't be built."""
+        """Check once. Also returns what was checked; None when that couldn't be made."""
         condition: Condition | None = None
         try:
+            condition = self.condition(context)
             client = self._clients.get(KafkaOffsetsHook(self.kafka_conn_id).settings())
-            condition = self.condition(context, client)
             outcome: Outcome = condition.check(client)
+            if isinstance(outcome, Progress) and outcome.done and condition.sensor is None:
+                self.take_found(context, outcome.result)
+                condition = self.condition(context)
+                outcome = condition.check(client)
             if isinstance(outcome, Progress):
                 tell(outcome.measures)
         except KafkaOffsetsError as error:
@@ -172,8 +197,9 @@ class KafkaWaitSensor(BaseSensorOperator):
         if self._reschedules:
             self._store(context).set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number})
 
-    def kept_offsets(self, context: Context, arguments: list[Any], find: Callable[[], FixedOffsets]) -> FixedOffsets:
-        """Offsets that are found once for the whole task, retries included: kept in its task state store.
+    def kept_offsets(self, context: Context, arguments: list[Any]) -> FixedOffsets | None:
+        """Offsets that are found once for the whole task, retries included: kept in its task state store. None while
+        none are kept.
 
         Before Airflow 3.3, which has no such store, each try finds its own: later ones, so no try passes too early.
         A cleared task finds them again, however it ended before. Airflow doesn't clear the store with the task, and
@@ -183,15 +209,20 @@ class KafkaWaitSensor(BaseSensorOperator):
         :param arguments: what the offsets depend on, as plain JSON: when this changes, they are found again; also if
             another version of this package kept something that can't be read.
         """
-        store = self._store(context)
-        found_for = [context["ti"].max_tries, self.kafka_conn_id, *arguments]
-        kept = store.get(_OFFSETS)
+        kept = self._store(context).get(_OFFSETS)
         with suppress(AttributeError, KeyError, TypeError, ValueError):  # another version kept something else
-            if kept is not None and kept["for"] == found_for:
+            if kept is not None and kept["for"] == self._found_for_task(context, arguments):
                 return FixedOffsets.from_json(kept["fixed_offsets"])
-        found = find()
-        store.set(_OFFSETS, {"for": found_for, "fixed_offsets": found.to_json()})
+        return None
+
+    def keep_offsets(self, context: Context, arguments: list[Any], found: FixedOffsets) -> FixedOffsets:
+        """Keep offsets for :meth:`kept_offsets`, and return them."""
+        found_for = self._found_for_task(context, arguments)
+        self._store(context).set(_OFFSETS, {"for": found_for, "fixed_offsets": found.to_json()})
         return found
+
+    def _found_for_task(self, context: Context, arguments: list[Any]) -> list[Any]:
+        return [context["ti"].max_tries, self.kafka_conn_id, *arguments]
 
     def _finish(self, context: Context, result: Any) -> Any:
         """Clean up, and return what is pushed."""
@@ -209,15 +240,16 @@ class KafkaWaitSensor(BaseSensorOperator):
         store = task_state(context)
         return self._in_process if store is None else store
 
-    def _left(self, end: float) -> float:
+    def _left(self, until_s: float) -> float:
         """Seconds until the timeout, which is treated as in the other modes."""
-        left = end - time.monotonic()
+        left = until_s - time.time()
         if left > 0:
             return left
         message = f"Sensor has timed out; the specified timeout is {self.timeout:g} s."
         raise AirflowSkipException(message) if self.soft_fail or self.never_fail else AirflowSensorTimeout(message)
 
-    def _defer(self, context: Context, condition: Condition, timeout_s: float) -> NoReturn:
+    def _defer(self, context: Context, condition: Condition, until_s: float) -> NoReturn:
+        comes_first = condition.sensor is None
         self.defer(
             trigger=KafkaWaitTrigger(
                 kafka_conn_id=self.kafka_conn_id,
@@ -225,6 +257,7 @@ class KafkaWaitSensor(BaseSensorOperator):
                 poll_interval_s=self.poke_interval,
                 memory=self._recall(context).to_json() | {"held": 0},  # the triggerer's first poll may be much later
             ),
-            method_name="execute_complete",
-            timeout=timedelta(seconds=timeout_s),
+            method_name="execute_found" if comes_first else "execute_complete",
+            kwargs={"until_s": until_s} if comes_first else None,
+            timeout=timedelta(seconds=self._left(until_s)),
         )

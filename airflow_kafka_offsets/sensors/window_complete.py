@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.arguments import as_milliseconds, as_names
-from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.window_complete import IdlePolicy, WindowComplete
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -60,7 +59,7 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
         self.idle = idle
         self.idle_after = idle_after
 
-    def condition(self, context: Context, client: OffsetsClient) -> Condition:
+    def condition(self, context: Context) -> Condition:
         return WindowComplete(
             topics=as_names(self.topics, "topics"),
             instant_ms=run_interval(context, self.start, self.end).end_ms,

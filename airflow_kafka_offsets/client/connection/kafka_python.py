@@ -1,6 +1,7 @@
 """Adapts kafka-python 3.0.x: its log lines, its frames, and how it opens connections.
 
-Much of this uses kafka-python's private API. Sending requests is :mod:`.transport`'s job.
+Much of this uses kafka-python's private API. Sending requests is :mod:`.transport`'s job. Nothing here changes
+kafka-python for others in the process: what differs, differs on this client's connections.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import kafka.errors as kafka_errors
 from kafka.future import Future
+from kafka.net.connection import KafkaConnection
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
-from kafka.net.sasl import register_sasl_mechanism
 from kafka.net.sasl.msk import SaslMechanismAwsMskIam
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
-from kafka.protocol.schemas.fields.codecs import UnsignedVarInt32
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthToken, TokenSource
 from airflow_kafka_offsets.client.connection.settings import KERBEROS, MSK_IAM, ClientSettings, msk_region
+from airflow_kafka_offsets.client.decoding import decode_body
 from airflow_kafka_offsets.errors import ConfigurationError
 
 IO_LOOP = "airflow-kafka-offsets"
@@ -66,16 +68,24 @@ class Unreadable:
 
     error: kafka_errors.KafkaProtocolError
 
+    @property
+    def error_code(self) -> int:
+        """What kafka-python looks at first in the answers to its own requests: this ends the connection.
+
+        :raises KafkaProtocolError: why it can't be decoded.
+        """
+        raise self.error
+
 
 class Framed:
     """Poses to kafka-python as a request, as its header, and as the class that decodes its response.
 
     kafka-python encodes a request, keeps its header, and decodes the response with the class that the header names.
 
-    :param read: decodes the response instead of that class.
+    :param read: decodes the response; None for kafka-python's schema.
     """
 
-    def __init__(self, request: Any, read: Read | None) -> None:
+    def __init__(self, request: Any, read: Read | None = None) -> None:
         self._message = request
         self._read = read
 
@@ -97,6 +107,14 @@ class Framed:
     def api_version(self) -> int:
         return int(self._message.API_VERSION)
 
+    @property
+    def API_VERSION(self) -> Any:
+        return self._message.API_VERSION
+
+    @API_VERSION.setter
+    def API_VERSION(self, version: int) -> None:
+        self._message.API_VERSION = version
+
     def get_response_class(self) -> Any:
         return self
 
@@ -107,33 +125,9 @@ class Framed:
         try:
             if self._read is not None:
                 return self._read(buffer.read())
-            return self._message.header.get_response_class().decode(buffer)
+            return decode_body(self._message.header.get_response_class(), self.api_version, buffer.read())
         except (ValueError, IndexError, TypeError, struct.error) as error:
             return Unreadable(kafka_errors.KafkaProtocolError(f"{self._message.name}: {error}"))
-
-
-def _emit_varint(_: Any, code: Any, number: str, indent: str) -> None:
-    """Generate the code that decodes an unsigned varint, which has at most 5 bytes (KIP-482).
-
-    That of kafka-python 3.0.12 reads on as long as a byte says that another follows, into a growing number: a megabyte
-    of 0xFF takes minutes on the I/O thread, where it holds up the answers of all other brokers.
-    """
-    byte, shift = code.next_var("b"), code.next_var("sh")
-    for line in (
-        f"{number} = 0",
-        f"for {shift} in (0, 7, 14, 21, 28):",
-        f"    {byte} = data[pos]",
-        "    pos += 1",
-        f"    {number} |= ({byte} & 0x7F) << {shift}",
-        f"    if {byte} < 0x80: break",
-        "else:",
-        "    raise ValueError('a number of more than 5 bytes')",
-    ):
-        code.emit(indent, line)
-
-
-# This affects the whole process, but only answers that aren't in Kafka's protocol.
-UnsignedVarInt32.emit_decode_from = classmethod(_emit_varint)
 
 
 class _KeepsLastWords:
@@ -158,7 +152,7 @@ class _TlsTransport(_KeepsLastWords, KafkaSSLTransport):
 class Connections(KafkaConnectionManager):
     """kafka-python's connection manager, but opening a connection meets the deadline and closes its sockets on failure.
     The addresses of a name share the time, so that one that doesn't answer leaves some for the next. A token for a
-    login is waited for in a thread of its own.
+    login is waited for in a thread of its own. The requests that kafka-python sends by itself are :class:`Framed` too.
 
     After a refused connection or a failed TLS handshake, kafka-python 3.0.12 leaves the socket to the garbage
     collector; and it waits for a TLS handshake without a time limit.
@@ -173,6 +167,9 @@ class Connections(KafkaConnectionManager):
         """The brokers whose login waits for a token right now."""
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
+        conn._send_request = partial(_send_framed, conn._send_request)
+        if self.config["sasl_mechanism"] == MSK_IAM:
+            conn._sasl_authenticate = partial(_log_in_to_msk, conn)
         if self._tokens is not None:
             # kafka-python also logs in again with it, on a connection that is open (KIP-368).
             conn._sasl_authenticate = partial(self._log_in, conn.node_id, self._tokens, conn._sasl_authenticate)
@@ -229,6 +226,10 @@ class Connections(KafkaConnectionManager):
                 await self._net.wait_write(sock, timeout_at)
 
 
+def _send_framed(send: Any, request: Any, **options: Any) -> Any:
+    return send(request if isinstance(request, Framed) else Framed(request), **options)
+
+
 def _in_thread(net: Any, work: Callable[[], object]) -> Future:
     """Do some work outside the I/O thread. The I/O thread can await its end, and raises its errors."""
     ended = Future()
@@ -267,7 +268,7 @@ def _addresses(node: Any) -> list[Any]:
         raise kafka_errors.KafkaConnectionError(f"the name can't be resolved ({why})") from error
 
 
-class _MskIam(SaslMechanismAwsMskIam):
+class MskIam(SaslMechanismAwsMskIam):
     """Signs for the region in the broker's name, as the Kafka provider does, because the worker may be in another
     region. If the name contains none, signs for the environment's region."""
 
@@ -278,8 +279,13 @@ class _MskIam(SaslMechanismAwsMskIam):
             self._boto_session_cls = partial(_session_in, region)
 
 
-# This affects the whole process: brokers are sent the mechanism's name, so ours can't be registered under another one.
-register_sasl_mechanism(MSK_IAM, _MskIam, overwrite=True)
+# kafka-python's own login, but for the class that signs: it takes that by the mechanism's name from a registry of the
+# whole process, where the class would also sign for others.
+_log_in_to_msk = FunctionType(
+    KafkaConnection._sasl_authenticate.__code__,
+    KafkaConnection._sasl_authenticate.__globals__ | {"get_sasl_mechanism": lambda _: MskIam},
+    argdefs=KafkaConnection._sasl_authenticate.__defaults__,
+)
 
 
 def _session_in(region: str) -> Any:

@@ -77,7 +77,29 @@ async def look_up(
         return say_why_unmatched(listed, extents, newest)
 
     explained = await session.beside(*(partial(explain, *item) for item in instants.items()))
-    return found | dict(zip(instants, explained, strict=True))
+    untimed = await _without_timestamps(session, extents, newest)
+    return found | {spec: each.with_untimed(untimed) for spec, each in zip(instants, explained, strict=True)}
+
+
+async def _without_timestamps(session: Session, extents: LogExtents, newest: ListedOffsets) -> set[TopicPartition]:
+    """The logs that hold records, none of which has a timestamp, so that their leaders can't name a newest one. Nor can
+    they when the newest one isn't replicated yet, so they are asked again after the first one was read."""
+    level = IsolationLevel.READ_UNCOMMITTED
+    nameless = {TopicPartition.of(each) for each in newest if each.error is None and each.timestamp_ms is None}
+    starts = [each for each in extents.of_keys(nameless) if each.error is None and not each.is_empty]
+    if not starts:
+        return set()
+    first = [ReadPosition(each.topic, each.partition, each.log_start_offset or 0) for each in starts]
+    records = await find_records(session.half(), first, level, None)
+    untimed = {
+        TopicPartition.of(record)
+        for record in records
+        if record.offset is not None and record.timestamp_ms is None and not record.missing_codec
+    }
+    if not untimed:
+        return set()
+    again = await fetch_list_offsets(session, untimed, OffsetSpec.MAX_TIMESTAMP, level)
+    return {TopicPartition.of(each) for each in again if each.error is None and each.timestamp_ms is None}
 
 
 @dataclass(frozen=True, slots=True)

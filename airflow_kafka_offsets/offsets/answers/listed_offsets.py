@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from airflow_kafka_offsets.compat.python_versions import Self, StrEnum
-from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.errors import InstantError, OffsetsError, ResponseError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
 from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
@@ -24,6 +25,8 @@ class ListOutcome(StrEnum):
     NOT_VISIBLE = "not_visible"
     """A record satisfies the spec, or may, but isn't visible yet: it lies at or above the high watermark, or, under
     ``read_committed``, above the last stable offset (E1)."""
+    NO_TIMESTAMPS = "no_timestamps"
+    """The log holds records, none of which has a timestamp: no instant is before or after them (E42)."""
     NO_RECORD = "no_record"
     """No record satisfies the spec. For a timestamp: the broker is too old (before 3.0) to say which of the three."""
     OLDER_THAN_ASKED = "older_than_asked"
@@ -81,6 +84,29 @@ class ListedOffsets(PartitionMap[ListedOffset]):
         if older:
             raise OffsetsError("Looking up the instant", older)
         return self
+
+    def refuse_untimed(self) -> Self:
+        """Return self when each log that holds records has one with a timestamp (E42).
+
+        :raises InstantError: naming the partitions, where no window of time can hold the records.
+        """
+        untimed = self.with_outcome(ListOutcome.NO_TIMESTAMPS)
+        if untimed:
+            raise InstantError(
+                f"The records of {shorten(map(str, untimed))} have no timestamps, so no instant is before or after "
+                "them, and no window of time can hold them. Load them by increments (KafkaResolveIncrementOperator), "
+                "or have brokers stamp what is written from now on (message.timestamp.type=LogAppendTime)."
+            )
+        return self
+
+    def with_untimed(self, untimed: Collection[TopicPartition]) -> ListedOffsets:
+        """The same, where some logs hold no record with a timestamp."""
+        return ListedOffsets(
+            each._replace(outcome=ListOutcome.NO_TIMESTAMPS)
+            if each.offset is None and each.error is None and TopicPartition.of(each) in untimed
+            else each
+            for each in self
+        )
 
 
 def say_why_unmatched(listed: ListedOffsets, extents: LogExtents, newest: ListedOffsets) -> ListedOffsets:

@@ -56,6 +56,7 @@ def at_instant(extents: LogExtents, listed: ListedOffsets, isolation_level: Isol
     :param extents: log starts and ends, requested before ``listed``.
     :param listed: the first record at or after the instant, per partition.
     :raises OffsetsError: when any partition is in error or unanswered, or was answered with an older record (E37).
+    :raises InstantError: when the records of a partition have no timestamps (E42).
     """
 
     def resolve(extent: LogExtent) -> Boundary:
@@ -67,7 +68,7 @@ def at_instant(extents: LogExtents, listed: ListedOffsets, isolation_level: Isol
         found = _boundary(extent, answer.offset, Evidence.LOG_START if truncated else Evidence.MATCHED)
         return replace(found, matched_timestamp_ms=answer.timestamp_ms, leader_epoch=answer.leader_epoch)
 
-    listed.raise_for_errors().refuse_older_answers()
+    listed.raise_for_errors().refuse_older_answers().refuse_untimed()
     return _by_partition(extents, resolve)
 
 

@@ -12,3 +12,5 @@ OverlapPolicy: TypeAlias = Literal["fail", "allow"]
 """``on_overlap``: another window has some of the window's offsets. ``allow`` pins it anyway."""
 HolePolicy: TypeAlias = Literal["fail", "warn"]
 """``on_hole``: offsets before the window are in no published window, and nobody loads them."""
+UnknownPolicy: TypeAlias = Literal["fail", "warn"]
+"""``on_unknown``: it can't be told when retention deletes records that aren't loaded."""

@@ -10,22 +10,20 @@ nobody can foresee.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.compat.python_versions import StrEnum
-from airflow_kafka_offsets.errors import shorten
+from airflow_kafka_offsets.errors import ResponseError, shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogSize
-from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
-Bound = float | None
-"""Unix milliseconds, milliseconds or bytes; :data:`NEVER` when there is no limit; None when unknown."""
 NEVER = math.inf
 _LAST_MS = 253_402_300_799_999
 """End of the year 9999. Anything later has no date, and counts as never."""
@@ -40,15 +38,38 @@ class Limit(StrEnum):
     """``retention.bytes``."""
 
 
+class Unknown(NamedTuple):
+    """A limit whose effect can't be told.
+
+    :param why: in words, after "unknown:", with what to do about it.
+    :param error: Kafka's error for which it can't be told; None when there is none.
+    :param in_time: whether it will be known by itself after a while, so that nobody has to do anything.
+    """
+
+    limit: Limit
+    why: str
+    error: ResponseError | None = None
+    in_time: bool = False
+
+    def __str__(self) -> str:
+        return f"loss by {self.limit} unknown: {self.why}"
+
+
+Bound = float | Unknown
+"""Unix milliseconds; :data:`NEVER` when there is no limit."""
+
+
 class LogPace(NamedTuple):
     """How a partition's log grows.
 
     :param bytes_per_offset: average size of a record on the leader's disk; None when the log's size is unknown.
     :param offsets_per_s: offsets written per second; None when unknown.
+    :param error: Kafka's error for which the size is unknown; None when there is none.
     """
 
     bytes_per_offset: float | None = None
     offsets_per_s: float | None = None
+    error: ResponseError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +90,14 @@ class RangeForecast:
     lost: int = 0
     loses_at_ms: int | None = None
     by: Limit | None = None
-    unknown: tuple[Limit, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
 
     def __str__(self) -> str:
         said = [f"{self.lost} of {self.offsets} offsets gone"] if self.lost else []
         if self.loses_at_ms is not None:
             sure = "not before" if self.by is Limit.TIME else "about"
             said.append(f"next loss by {self.by} {sure} {iso_instant(self.loses_at_ms)}")
-        said.extend(f"loss by {limit} unknown" for limit in self.unknown)
+        said.extend(map(str, self.unknown))
         return f"{self.topic}-{self.partition} ({'; '.join(said) or 'no loss'})"
 
     @property
@@ -115,6 +136,11 @@ class WindowForecast:
         """Sorts windows with losses first, then as ranges."""
         return (not self.lost, *self.ranges[0].urgency)
 
+    def unforeseen(self) -> Iterator[tuple[str, Unknown]]:
+        """What can't be told about its partitions, unless it will be known by itself, by the partitions' names."""
+        for each in self.ranges:
+            yield from ((f"{each.topic}-{each.partition}", unknown) for unknown in each.unknown if not unknown.in_time)
+
     def loses_by(self, moment_ms: int) -> bool:
         """Whether something is gone, or may be gone at that moment, as far as is known."""
         return bool(self.lost) or self.ranges[0].urgency[0] <= moment_ms
@@ -142,13 +168,15 @@ def rest_of(pending: LogRange, extent: LogExtent) -> ReadPosition:
 
 def applies(limit: Limit, facts: TopicFacts) -> bool:
     """Whether a topic is known to have this limit."""
-    return _allowed(limit, facts) not in (None, NEVER)
+    allowed = _allowed(limit, facts)
+    return not isinstance(allowed, Unknown) and allowed != NEVER
 
 
 def _allowed(limit: Limit, facts: TopicFacts) -> Bound:
+    """What a topic allows, in milliseconds or bytes."""
     setting = facts.retention_ms if limit is Limit.TIME else facts.retention_bytes
     if setting is None or facts.cleanup_policy is None:
-        return None
+        return Unknown(limit, f"the settings of {facts.topic} may not be read (is the ACL DescribeConfigs missing?)")
     return NEVER if setting < 0 or "delete" not in facts.cleanup_policy else setting
 
 
@@ -179,11 +207,13 @@ def log_pace(
     """
     assert extent.high_watermark is not None
     bytes_per_offset = _bytes_per_offset(extent, size and size.size_bytes, local)
+    failed = (each.error for each in (size, local) if each is not None and bytes_per_offset is None)
+    error = next((each for each in failed if each is not None), None)
     before = None if earlier is None else earlier.boundaries.get(TopicPartition.of(extent))
     if earlier is None or before is None or before.high_watermark > extent.high_watermark:
-        return LogPace(bytes_per_offset)
+        return LogPace(bytes_per_offset, None, error)
     written, elapsed_ms = extent.high_watermark - before.high_watermark, max(1, now_ms - earlier.resolved_at_ms)
-    return LogPace(bytes_per_offset, 1000 * written / elapsed_ms)
+    return LogPace(bytes_per_offset, 1000 * written / elapsed_ms, error)
 
 
 def forecast(
@@ -207,19 +237,36 @@ def forecast(
         Limit.TIME: _by_time(facts, records, rest),
         Limit.SIZE: _by_size(facts, pace, extent.high_watermark - rest.offset, now_ms),
     }
-    dated = {limit: bound for limit, bound in bounds.items() if bound is not None and bound <= _LAST_MS}
+    dated = {limit: bound for limit, bound in bounds.items() if not isinstance(bound, Unknown) and bound <= _LAST_MS}
     by = min(dated, key=dated.__getitem__, default=None)
-    unknown = tuple(limit for limit, bound in bounds.items() if bound is None)
+    unknown = tuple(bound for bound in bounds.values() if isinstance(bound, Unknown))
     return replace(known, loses_at_ms=None if by is None else int(dated[by]), by=by, unknown=unknown)
 
 
 def _by_time(facts: TopicFacts, records: FirstRecords, rest: ReadPosition) -> Bound:
     """When the first record reaches the age that the topic allows. Its segment is as young as its youngest record."""
     allowed = _allowed(Limit.TIME, facts)
-    if allowed is None or allowed == NEVER:
+    if isinstance(allowed, Unknown) or allowed == NEVER:
         return allowed
     first = records.lookup(*rest)
-    return None if first is None or first.timestamp_ms is None else first.timestamp_ms + allowed
+    return _undated(first) if first is None or first.timestamp_ms is None else first.timestamp_ms + allowed
+
+
+def _undated(first: FirstRecord | None) -> Unknown:
+    """Why the first record's time isn't known."""
+    if first is None:
+        return Unknown(Limit.TIME, "its first record wasn't read")
+    if first.error is not None:
+        return Unknown(Limit.TIME, f"its first record can't be read: {first.error}", first.error)
+    if first.missing_codec:
+        return Unknown(
+            Limit.TIME,
+            f"its first record is compressed with {first.missing_codec}, whose library isn't installed on this machine "
+            "(pip install 'airflow-kafka-offsets[codecs]')",
+        )
+    if first.offset is None:
+        return Unknown(Limit.TIME, "its leader hasn't returned a record yet", in_time=True)
+    return Unknown(Limit.TIME, "its first record has no timestamp")
 
 
 def _by_size(facts: TopicFacts, pace: LogPace, offsets: int, now_ms: int) -> Bound:
@@ -228,14 +275,15 @@ def _by_size(facts: TopicFacts, pace: LogPace, offsets: int, now_ms: int) -> Bou
     :param offsets: number of offsets from here to the log end.
     """
     allowed = _allowed(Limit.SIZE, facts)
-    if allowed is None or allowed == NEVER:
+    if isinstance(allowed, Unknown) or allowed == NEVER:
         return allowed
     if pace.bytes_per_offset is None:
-        return None
+        why = "the size of its records is unknown" + (f": {pace.error}" if pace.error else "")
+        return Unknown(Limit.SIZE, why, pace.error, in_time=pace.error is None)
     room_bytes = allowed - offsets * pace.bytes_per_offset
     if room_bytes <= 0:
         return now_ms
     if pace.offsets_per_s is None:
-        return None
+        return Unknown(Limit.SIZE, "no snapshot of a while ago shows how fast its log grows", in_time=True)
     bytes_per_s = pace.offsets_per_s * pace.bytes_per_offset
     return now_ms + 1000 * room_bytes / bytes_per_s if bytes_per_s else NEVER

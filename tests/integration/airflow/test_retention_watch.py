@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import timedelta
@@ -24,7 +25,7 @@ from kafka.admin import (
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import LogTruncatedError, ResponseError, TopicChangedError
+from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError, TopicChangedError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.verification import verify
@@ -216,7 +217,12 @@ class TestForetoldBySize:
 
         monkeypatch.setattr(OffsetsClient, "list_offsets", list_offsets)  # no broker fails this question alone
         assert [(each["loses_at"], each["unknown"]) for each in watch()] == [(None, 1)] * 2
-        assert f"by size is unknown: {name}-0: REQUEST_TIMED_OUT (7)" in capsys.readouterr().out
+        assert f"{name}-0 (loss by size unknown: the size of its records is unknown: REQUEST_TIMED_OUT (7))" in (
+            capsys.readouterr().out
+        )
+        with pytest.raises(OffsetsError, match=f"{name}-0: REQUEST_TIMED_OUT") as failed:
+            watch(fail_within=60)
+        assert failed.value.retriable
 
 
 class TestWithoutDanger:
@@ -470,4 +476,36 @@ class TestWithoutTheAclOnTheCluster:
         (window,) = watch(kafka_conn_id="alice")
         assert (window["by"], window["unknown"]) == ("time", 1)
         assert window["loses_at"] == iso_instant(at_ms - 10 + 24 * HOUR_MS)
-        assert f"{name}-0: CLUSTER_AUTHORIZATION_FAILED (31)" in capsys.readouterr().out
+        unknown = "loss by size unknown: the size of its records is unknown: CLUSTER_AUTHORIZATION_FAILED (31)"
+        assert unknown in capsys.readouterr().out
+        with pytest.raises(AirflowFailException, match=rf"1 of 1 windows .*{name}-0 \({re.escape(unknown)}"):
+            watch(kafka_conn_id="alice", fail_within=60)
+        assert watch(kafka_conn_id="alice", fail_within=60, on_unknown="warn") == [window]
+
+
+class TestUnknownTime:
+    def test_of_a_record_whose_codec_is_missing_fails_the_task_and_names_the_library(
+        self, topic: MakeTopic, resolve: Resolve, watch: Watch, deleting: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        name, at_ms = topic(DAY), now_ms()
+        with closing(
+            connect(KafkaProducer, bootstrap_servers=deleting.bootstrap_servers, compression_type="lz4")
+        ) as producer:
+            for number in range(10):
+                producer.send(name, partition=0, value=b"x" * 500, timestamp_ms=at_ms - 10 + number)
+        resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
+        monkeypatch.setattr("kafka.codec.lz4", None)  # as where it isn't installed
+        missing = r"1 of 1 windows .*lz4.*pip install 'airflow-kafka-offsets\[codecs\]'"
+        with pytest.raises(AirflowFailException, match=missing):
+            watch(fail_within=60)
+        assert [(each["loses_at"], each["unknown"]) for each in watch(fail_within=60, on_unknown="warn")] == [(None, 1)]
+
+    def test_of_a_record_without_a_timestamp_fails_the_task(
+        self, topic: MakeTopic, watch: Watch, deleting: Broker, client: OffsetsClient, ledger: Ledger
+    ) -> None:
+        name = topic(DAY)
+        store(client, ledger, name, 0)
+        with closing(connect(KafkaProducer, bootstrap_servers=deleting.bootstrap_servers)) as producer:
+            producer.send(name, partition=0, value=b"x", timestamp_ms=-1)
+        with pytest.raises(AirflowFailException, match="its first record has no timestamp"):
+            watch(fail_within=60)

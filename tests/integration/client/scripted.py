@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
@@ -88,6 +89,7 @@ class ScriptedCluster:
     :param leaders: leader by topic and partition; -1 for none.
     :param brokers: how many; their ids count from 0.
     :param versions: oldest and newest version by request class, where it isn't all that the client speaks.
+    :param tls: what the brokers show of themselves; None for connections without TLS.
     """
 
     def __init__(
@@ -96,7 +98,9 @@ class ScriptedCluster:
         *,
         brokers: int = 1,
         versions: Mapping[Any, tuple[int, int]] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self.tls = tls
         self.leaders = {topic: list(each) for topic, each in leaders.items()}
         self.versions = {each: (0, each.max_version) for each in REQUESTS} | dict(versions or {})
         self.asked: list[tuple[int, Any]] = []
@@ -214,7 +218,14 @@ class ScriptedBroker:
             self._threads[-1].start()
 
     def _serve(self, connection: socket.socket) -> None:
-        while frame := _read_frame(connection):
+        if self.cluster.tls is not None:
+            try:
+                connection = self.cluster.tls.wrap_socket(connection, server_side=True)
+            except OSError:
+                return
+            self._connections.append(connection)
+        stream = connection.makefile("rb")
+        while frame := _read_frame(stream):
             key, version, correlation = struct.unpack(">hhi", frame[:8])
             request_class = next(each for each in self.cluster.versions if key == each.API_KEY)
             request = request_class.decode(frame, version=version, header=True)
@@ -241,9 +252,9 @@ def framed(response: Any, version: int, correlation_id: int) -> bytes:
     return bytes(response.encode(header=True, framed=True))
 
 
-def _read_frame(connection: socket.socket) -> bytes | None:
+def _read_frame(stream: BinaryIO) -> bytes | None:
     try:
-        size = connection.recv(4, socket.MSG_WAITALL)
-        return connection.recv(struct.unpack(">i", size)[0], socket.MSG_WAITALL) if len(size) == 4 else None
-    except OSError:
+        size = stream.read(4)
+        return stream.read(struct.unpack(">i", size)[0]) if len(size) == 4 else None
+    except (OSError, ValueError):  # the latter once it is closed
         return None

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
+import socket
+import ssl
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +24,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from dev.certificates import make_certificates
 from tests.integration.client.scripted import Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import offsets_are, silence
 from tests.patience import GRACE_S, wait_until
@@ -31,21 +36,21 @@ SESSION_MS = 4_000
 """Within which a busy machine, too, has its first answer."""
 
 
-def let_in(session_lifetime_ms: int = 0) -> Answer:
+def let_in(session_lifetime_ms: int = 0, said: bytes = b"") -> Answer:
     """A SaslAuthenticate answer: the login counts for so long, or for good."""
     return lambda _: SaslAuthenticateResponse(
-        error_code=0, error_message=None, auth_bytes=b"", session_lifetime_ms=session_lifetime_ms
+        error_code=0, error_message=None, auth_bytes=said, session_lifetime_ms=session_lifetime_ms
     )
 
 
-def guarded(*logins: Answer) -> ScriptedCluster:
+def guarded(*logins: Answer, tls: ssl.SSLContext | None = None) -> ScriptedCluster:
     """A cluster of one broker that has clients log in.
 
     :param logins: what it answers to the first login, the second, and so on.
     """
-    cluster = ScriptedCluster({"a": [0]})
+    cluster = ScriptedCluster({"a": [0]}, tls=tls)
     (broker,) = cluster.brokers
-    mechanisms = ["PLAIN", "OAUTHBEARER"]
+    mechanisms = ["PLAIN", "OAUTHBEARER", "AWS_MSK_IAM"]
     broker.on(SaslHandshakeRequest, lambda _: SaslHandshakeResponse(error_code=0, mechanisms=mechanisms))
     broker.on(SaslAuthenticateRequest, *logins)
     broker.on(ListOffsetsRequest, offsets_are(5))
@@ -181,3 +186,38 @@ class TestTokens:
 
 def wait_for_logins(cluster: ScriptedCluster, count: int) -> None:
     wait_until(lambda: len(cluster.requests(SaslAuthenticateRequest)) >= count, "the clients log in")
+
+
+class TestMskIam:
+    """Amazon MSK with IAM."""
+
+    BROKER = "b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com"
+
+    def test_signs_for_the_region_in_the_name_of_the_broker(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """Though nothing of kafka-python's is replaced, which signs for the worker's region."""
+        for name, value in {"DEFAULT_REGION": "us-west-2", "ACCESS_KEY_ID": "AK", "SECRET_ACCESS_KEY": "SK"}.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        look_up = socket.getaddrinfo
+        monkeypatch.setattr(
+            socket,
+            "getaddrinfo",
+            lambda host, *more, **how: look_up("127.0.0.1" if host == self.BROKER else host, *more, **how),
+        )
+        certificates = make_certificates(tmp_path)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificates.broker)
+        keys = {
+            "sasl.mechanism": "AWS_MSK_IAM",
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(certificates.ca),
+            "ssl.endpoint.identification.algorithm": "none",
+        }
+        with guarded(let_in(said=b"{}"), tls=tls) as cluster:
+            port = cluster.brokers[0].port
+            client = cluster.client(10, **keys, **{"bootstrap.servers": f"{self.BROKER}:{port}"})
+            assert client.cluster_id() == "scripted"
+            (login,) = cluster.requests(SaslAuthenticateRequest)
+            said = json.loads(login.auth_bytes)
+            assert (said["host"], said["x-amz-credential"].split("/")[2]) == (self.BROKER, "eu-west-1")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -15,9 +17,10 @@ from airflow.sdk import ObjectStoragePath
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-from airflow_kafka_offsets.errors import ExclusiveCreateError
+from airflow_kafka_offsets.errors import ExclusiveCreateError, StoreFailedError
+from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import names_below
+from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive, names_below
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
@@ -29,6 +32,7 @@ class Watched:
     :param careless: it has never heard of ``If-None-Match``.
     :ivar puts: how many were asked for, buckets included.
     :ivar denied: which of them are answered by an error that has nothing to do with a condition.
+    :ivar conflicts: how many of the next ones are answered by "somebody else is putting it right now".
     """
 
     def __init__(self, *, careless: bool) -> None:
@@ -37,16 +41,26 @@ class Watched:
         self.endpoint = ""
         self.puts = 0
         self.denied: set[int] = set()
+        self.conflicts = 0
+        self.put_at_s: list[float] = []
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         if self._careless:
             environ.pop("HTTP_IF_NONE_MATCH", None)
         self.puts += environ["REQUEST_METHOD"] == "PUT"
+        if environ["REQUEST_METHOD"] == "PUT":
+            self.put_at_s.append(time.monotonic())
         if environ["REQUEST_METHOD"] == "PUT" and self.puts in self.denied:
-            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            start_response("403 Forbidden", [("Content-Type", "application/xml")])
-            return [b"<Error><Code>AccessDenied</Code><Message>Not now</Message></Error>"]
+            return self._refuse(environ, start_response, "403 Forbidden", "AccessDenied")
+        if environ["REQUEST_METHOD"] == "PUT" and self.conflicts:
+            self.conflicts -= 1
+            return self._refuse(environ, start_response, "409 Conflict", "ConditionalRequestConflict")
         return self._s3(environ, start_response)
+
+    def _refuse(self, environ: dict[str, Any], start_response: Callable[..., Any], status: str, code: str) -> Any:
+        environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        start_response(status, [("Content-Type", "application/xml")])
+        return [f"<Error><Code>{code}</Code><Message>Not now</Message></Error>".encode()]
 
 
 @contextmanager
@@ -126,3 +140,28 @@ def test_it_is_asked_once_a_ledger(careful: Watched, monkeypatch: pytest.MonkeyP
     assert careful.puts == before + 3  # two of the probe, and pipeline.json
     opened(root)
     assert careful.puts == before + 3
+
+
+class TestConflict:
+    """S3's answer to a put while another put of that name is in progress: try again."""
+
+    def test_that_passes_is_waited_out(self, careful: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = LedgerPath.of(ObjectStoragePath(root_on(careful, monkeypatch))) / "one"
+        careful.conflicts = 3
+        assert create_exclusive(path, b"mine")
+        assert careful.conflicts == 0
+
+    def test_that_stays_is_asked_about_a_few_times_with_longer_and_longer_pauses(
+        self, careful: Watched, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(storage, "_MOST_TRIES", 7)
+        path = LedgerPath.of(ObjectStoragePath(root_on(careful, monkeypatch))) / "one"
+        careful.conflicts, careful.put_at_s = 1_000, []
+        with pytest.raises(
+            StoreFailedError, match=r"couldn't be created in 7 tries.*somebody else is creating"
+        ) as failed:
+            create_exclusive(path, b"mine")
+        assert failed.value.retriable
+        pauses_s = [later - earlier for earlier, later in pairwise(careful.put_at_s)]
+        assert len(pauses_s) == 6
+        assert all(pause_s >= 0.005 * 2**number for number, pause_s in enumerate(pauses_s, 1))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.conditions import CONDITIONS
 from airflow_kafka_offsets.conditions.condition import Asking, ClientCall, Condition, Progress, ask, check_all
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.conditions.log_ends_found import LogEndsFound
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
@@ -129,6 +130,8 @@ class TestJson:
             GroupsCaughtUp(("a", "b"), ("t",), max_lag=3, no_commit="wait", stable_polls=2),
             GroupsCaughtUp(("a",), max_age_ms=60_000, isolation_level=IsolationLevel.READ_UNCOMMITTED),
             OffsetsReached("g", POSITIONS),
+            LogEndsFound("g"),
+            LogEndsFound("g", ("t",), IsolationLevel.READ_UNCOMMITTED),
             WindowComplete(("t",), 1_795_240_800_000, idle="assume_after", idle_after_ms=1000),
             NewData(("t",), POSITIONS, 10),
             NewData(("t",), FixedOffsets("the log starts")),

@@ -40,7 +40,7 @@ def look(client: OffsetsClient, context: Context) -> Look:
     """Check once what a group lag sensor with these arguments waits for; files on other sensors have their own."""
 
     def check(groups: str | list[str], **arguments: object) -> Progress:
-        return KafkaGroupLagSensor(task_id="s", groups=groups, **arguments).condition(context, client).check(client)
+        return KafkaGroupLagSensor(task_id="s", groups=groups, **arguments).condition(context).check(client)
 
     return check
 

@@ -298,7 +298,7 @@ class TestWithoutReadPermission:
     def test_an_age_that_cannot_be_told_is_an_error(
         self, ten: str, group: MakeGroup, alice: OffsetsClient, context: Context
     ) -> None:
-        condition = self.sensor(group(ten, {0: 9}), max_age=timedelta(days=999)).condition(context, alice)
+        condition = self.sensor(group(ten, {0: 9}), max_age=timedelta(days=999)).condition(context)
         with pytest.raises(OffsetsError, match=f"{ten}-0: TOPIC_AUTHORIZATION_FAILED"):
             condition.check(alice)
 

@@ -88,9 +88,21 @@ def waited(request: pytest.FixtureRequest, ten: str, commit: Commit, produce: Pr
     return Waited(make, misspelt, come_true)
 
 
-def resume(sensor: KafkaWaitSensor, context: Context, event: dict[str, Any]) -> Any:
-    """Go on after a trigger's event, as Airflow does."""
-    return sensor.resume_execution("execute_complete", {"event": event}, context)
+def resume(
+    sensor: KafkaWaitSensor, context: Context, event: dict[str, Any], deferred: TaskDeferred | None = None
+) -> Any:
+    """Go on after a trigger's event, as Airflow does.
+
+    :param deferred: what the sensor raised; None if it goes on with its usual method.
+    """
+    method, kwargs = (deferred.method_name, deferred.kwargs or {}) if deferred else ("execute_complete", {})
+    return sensor.resume_execution(method, {**kwargs, "event": event}, context)
+
+
+def outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing answer where the default connection points to."""
+    use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": "127.0.0.1:1"})
+    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "1")
 
 
 def without_pace(result: dict[str, Any]) -> dict[str, Any]:
@@ -218,17 +230,79 @@ class TestTimeout:
             ended.append(type(timed_out.value))
         assert len(set(ended)) == 1, ended
 
-    def test_runs_out_on_the_worker_while_nobody_can_tell_what_to_wait_for(
+
+class TestOutage:
+    """No broker answers when a deferrable sensor begins."""
+
+    def test_leaves_the_worker_after_one_check_whatever_the_sensor_waits_for(
+        self, waited: Waited, monkeypatch: pytest.MonkeyPatch, context: Context
+    ) -> None:
+        outage(monkeypatch)
+        with pytest.raises(TaskDeferred) as deferred:
+            waited.make(deferrable=True).execute(context)
+        assert deferred.value.method_name == "execute_complete"
+
+    @pytest.mark.parametrize("topics", [True, False])
+    def test_leaves_it_too_where_only_kafka_can_tell_what_to_wait_for(
+        self,
+        ten: str,
+        commit: Commit,
+        produce: Produce,
+        monkeypatch: pytest.MonkeyPatch,
+        context: Context,
+        topics: bool,
+    ) -> None:
+        """The target is the logs' end. The triggerer finds it once Kafka answers, and the task's tries keep it."""
+        group = new_name("group")
+        commit(group, ten, 4)
+
+        def sensor() -> KafkaOffsetsReachedSensor:
+            arguments = {"topics": ten} if topics else {}
+            return KafkaOffsetsReachedSensor(
+                task_id="s", group=group, deferrable=True, poke_interval=INTERVAL_S, timeout=900, **arguments
+            )
+
+        with monkeypatch.context() as during:
+            outage(during)
+            with pytest.raises(TaskDeferred) as first:
+                sensor().execute(context)
+        event = event_of(KafkaWaitTrigger(**first.value.trigger.serialize()[1]))
+        produce(ten, 0, [(None, None, b"later")])
+        with pytest.raises(TaskDeferred) as second:
+            resume(sensor(), context, event, first.value)
+        assert first.value.timeout is not None
+        assert second.value.timeout is not None
+        assert timedelta(0) < second.value.timeout < first.value.timeout
+        assert context["task_state_store"], "another try has the same target"
+        commit(group, ten, 10)
+        event = event_of(KafkaWaitTrigger(**second.value.trigger.serialize()[1]))
+        assert without_pace(resume(sensor(), context, event, second.value))["partitions"] == 1
+
+    def test_that_outlasts_the_timeout_ends_the_task_like_any_other_wait(
         self, monkeypatch: pytest.MonkeyPatch, context: Context
     ) -> None:
-        """The target is a log's end, and no broker answers: there is nothing yet to defer with."""
-        use_connection(monkeypatch, "nowhere", {"bootstrap.servers": "127.0.0.1:1"})
-        monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "1")
-        sensor = KafkaOffsetsReachedSensor(
-            task_id="s", group="g", topics="t", kafka_conn_id="nowhere", deferrable=True, poke_interval=0.1, timeout=2
-        )
-        with pytest.raises(AirflowSensorTimeout, match="timed out"):
+        outage(monkeypatch)
+        sensor = KafkaOffsetsReachedSensor(task_id="s", group="g", topics="t", deferrable=True, timeout=900)
+        with pytest.raises(TaskDeferred):
             sensor.execute(context)
+        with pytest.raises(AirflowSensorTimeout):
+            sensor.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+
+    def test_that_ends_with_an_unknown_group_fails_the_task(
+        self, monkeypatch: pytest.MonkeyPatch, context: Context
+    ) -> None:
+        for flags, expected in FAILURES:
+            sensor = KafkaOffsetsReachedSensor(
+                task_id="s", group="mispselt", deferrable=True, poke_interval=INTERVAL_S, **flags
+            )
+            with monkeypatch.context() as during:
+                outage(during)
+                with pytest.raises(TaskDeferred) as deferred:
+                    sensor.execute(context)
+            event = event_of(KafkaWaitTrigger(**deferred.value.trigger.serialize()[1]))
+            assert "mispselt doesn't exist" in event["message"]
+            with pytest.raises(expected):
+                resume(sensor, context, event, deferred.value)
 
 
 class TestTriggerer:

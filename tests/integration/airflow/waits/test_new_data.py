@@ -23,11 +23,13 @@ from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, at, cleared, fails_with, recreate
+from tests.integration.airflow.windows.conftest import Increment, increment
 from tests.integration.client.cases.workload import send, transactional_producer
 from tests.integration.conftest import MakeTopic, Produce, Record
 from tests.patience import wait_until
 
 Snapshot = Callable[..., dict[str, Any]]
+__all__ = ["increment"]  # a fixture, that pytest finds here
 Look = Callable[..., Progress]
 ONE: list[Record] = [(T0_MS + 20_000, None, b"x")]
 
@@ -50,7 +52,7 @@ def look(client: OffsetsClient, context: Context) -> Look:
     def check(topics: str | list[str], **arguments: object) -> Progress:
         sensor = KafkaNewDataSensor(task_id="s", topics=topics, **arguments)
         try:
-            return sensor.condition(context, client).check(client)
+            return sensor.condition(context).check(client)
         finally:
             context["task_state_store"].clear()
 
@@ -133,6 +135,16 @@ class TestSinceTheLastPublishedWindow:
         found = look(ten, pipeline="loads")
         assert (found.done, found.result["new"]) == (True, {ten: 10})
         assert found.result["since"] == "the log starts, as nothing is published"
+
+    @pytest.mark.parametrize(("since", "new"), [("latest", 1), (at(8), 3), ("earliest", 11)])
+    def test_until_then_what_the_first_increment_starts_from_is_new(
+        self, ten: str, increment: Increment, produce: Produce, look: Look, since: str, new: int
+    ) -> None:
+        """Also while its load fails: the sensor counts what increments load, from the same offset on."""
+        increment(ten, "one", since=since)
+        produce(ten, 0, ONE)
+        found = look(ten, pipeline="loads")
+        assert (found.done, found.result["new"]) == (True, {ten: new})
 
     def test_what_lies_behind_its_end_is_new_whatever_else_is_resolved(
         self, ten: str, resolve: Resolve, publish: Publish, produce: Produce, look: Look

@@ -43,7 +43,12 @@ def look(client: OffsetsClient, context: Context) -> Look:
     """Check once what a sensor with these arguments waits for."""
 
     def check(group: str, **arguments: object) -> Progress:
-        return KafkaOffsetsReachedSensor(task_id="s", group=group, **arguments).condition(context, client).check(client)
+        sensor = KafkaOffsetsReachedSensor(task_id="s", group=group, **arguments)
+        found = sensor.condition(context).check(client)
+        if found.ends is None:
+            return found
+        sensor.take_found(context, found.result)
+        return sensor.condition(context).check(client)
 
     return check
 

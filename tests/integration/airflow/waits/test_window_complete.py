@@ -34,7 +34,7 @@ def look(client: OffsetsClient, context: Context) -> Look:
         sensor = KafkaWindowCompleteSensor(
             task_id="s", topics=topics, start=start, end=instant.isoformat(), **arguments
         )
-        return sensor.condition(context, client).check(client)
+        return sensor.condition(context).check(client)
 
     return check
 
@@ -236,4 +236,4 @@ class TestWindowEnd:
         """E35"""
         sensor = KafkaWindowCompleteSensor(task_id="s", topics=ten, start=at(0), end="2026-11-21T06:00")
         with pytest.raises(ConfigurationError, match="no time zone"):
-            sensor.condition(context, client)
+            sensor.condition(context)

@@ -8,6 +8,8 @@ where one is empty.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -16,15 +18,17 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev import s3_server
-from tests.integration.airflow.conftest import Context, Resolve, at
+from tests.integration.airflow.conftest import T0_MS, Context, Resolve, at
 from tests.integration.airflow.windows.conftest import XCom
 from tests.integration.airflow.windows.counted import counted_in
 from tests.integration.counting_s3 import Counting, connection_to, make_bucket
 
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 Count = Callable[[Callable[[], Any]], list[str]]
 Store = tuple[Counting, str]
 
@@ -101,6 +105,24 @@ def test_a_window_is_published_and_verified_between_two_others(
     assert len(asked) <= 40, asked
     again = count(lambda: middle.execute(context))
     assert len(again) <= 23, again
+
+
+def test_a_window_is_verified_in_a_day_of_many_as_in_one_of_few(
+    count: Count, ten: str, resolve: Resolve, ledger: Ledger, context: Context
+) -> None:
+    """Once all of the day's windows are pinned."""
+    asked: dict[tuple[int, str], int] = {}
+    for hours, midnight_ms in ((6, T0_MS // DAY_MS * DAY_MS - 2 * DAY_MS), (1, T0_MS // DAY_MS * DAY_MS - DAY_MS)):
+        moments = range(midnight_ms, midnight_ms + DAY_MS + 1, hours * HOUR_MS)
+        windows = [resolve(ten, iso_instant(start), iso_instant(end)) for start, end in pairwise(moments)]
+        for number, which in enumerate(("first", "second", "third")):
+            counted_in(ledger, ledger.pinned(windows[number]["window"]))
+            verify_one = partial(KafkaVerifyWindowOperator(task_id="v", window=windows[number]).execute, context)
+            asked[hours, which] = len(count(verify_one))
+            asked[hours, f"{which} again"] = len(count(verify_one))
+    few, many = ({which: each for (of, which), each in asked.items() if of == hours} for hours in (6, 1))
+    neighbours = 6  # the second day has windows before it
+    assert all(many[which] <= few[which] + neighbours for which in few), (few, many)
 
 
 def test_a_ledger_is_verified(count: Count, hours: list[XCom], ledger: Ledger, context: Context) -> None:

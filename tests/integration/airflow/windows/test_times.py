@@ -7,13 +7,14 @@ import time
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import CronPartitionTimetable
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from airflow_kafka_offsets.errors import FutureRecordError, OffsetsError
+from airflow_kafka_offsets.errors import FutureRecordError, InstantError, OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -23,6 +24,7 @@ from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
 from airflow_kafka_offsets.pipelines.window_pinner import Policies, WindowPinner
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
+from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
 from tests.integration.airflow.conftest import (
     DAY_MS,
     T0_MS,
@@ -51,6 +53,57 @@ class TestOutOfOrder:
         produce(name, 0, stamped(*(hour * HOUR_S for hour in (0, 3, 1, 4, 2, 5))))
         found = {hour: resolve(name, at(hour * HOUR_S), at((hour + 1) * HOUR_S)) for hour in (5, 0, 3, 1, 4, 2)}
         assert [ranges(found[hour])[0][1:] for hour in range(6)] == [(0, 1), (1, 1), (1, 1), (1, 3), (3, 5), (5, 6)]
+
+
+class TestWithoutTimestamps:
+    """Some clients write records without one: no instant is before or after them."""
+
+    def test_alone_in_a_log_they_are_in_no_window_of_time_which_is_said_and_in_increments(
+        self, topic: MakeTopic, produce: Produce, resolve: Resolve, increment: Increment
+    ) -> None:
+        """E42"""
+        name = topic()
+        produce(name, 0, [(-1, None, b"x")] * 10)
+        with pytest.raises(
+            AirflowFailException, match=rf"{name}-0 have no timestamps.*KafkaResolveIncrement"
+        ) as failed:
+            resolve(name, at(0), at(60))
+        assert fails_with(InstantError, failed)
+        assert ranges(increment(name, "one")) == [(0, 0, 10)]
+
+    def test_a_partition_that_has_none_at_all_does_not_hide_behind_another(
+        self, topic: MakeTopic, produce: Produce, resolve: Resolve
+    ) -> None:
+        """E42"""
+        name = topic(partitions=3)
+        produce(name, 0, stamped(0, 10))
+        produce(name, 1, [(-1, None, b"x")])
+        with pytest.raises(AirflowFailException, match=f"The records of {name}-1 have"):
+            resolve(name, at(0), at(60))
+
+    def test_among_others_they_are_in_the_window_of_those_beside_them(
+        self, topic: MakeTopic, produce: Produce, resolve: Resolve
+    ) -> None:
+        """E42"""
+        name = topic()
+        bare = (-1, None, b"x")
+        first, second, third = stamped(0, 1, 60)
+        produce(name, 0, [first, bare, second, bare, third, bare])
+        assert [ranges(resolve(name, *each)) for each in ((at(0), at(60)), (at(60), at(120)))] == [
+            [(0, 0, 4)],
+            [(0, 4, 6)],
+        ]
+
+    @pytest.mark.parametrize("idle", [{}, {"idle": "assume_after", "idle_after": 5}])
+    def test_are_not_waited_for(
+        self, topic: MakeTopic, produce: Produce, context: Context, idle: dict[str, Any]
+    ) -> None:
+        """E42"""
+        name = topic()
+        produce(name, 0, [(-1, None, b"x")] * 10)
+        sensor = KafkaWindowCompleteSensor(task_id="s", topics=name, start=at(0), end=at(60), **idle)
+        with pytest.raises(AirflowFailException, match=f"{name}-0 have no timestamps"):
+            sensor.execute(context)
 
 
 class TestFutureRecord:

@@ -76,7 +76,7 @@ class TestClassicGroup:
                         GroupsCaughtUp((group,), abandoned_topics=policy).check(client)
                     assert raised.value.retriable
                 with pytest.raises(OffsetsError, match="REBALANCE_IN_PROGRESS"):
-                    target.condition(context, client)
+                    target.condition(context).check(client)
                 assert context["task_state_store"] == {}
 
     def test_counts_what_the_new_member_reads_once_it_is_told(self, kafka: Kafka, client: OffsetsClient) -> None:

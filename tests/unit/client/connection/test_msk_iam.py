@@ -9,10 +9,9 @@ import pytest
 from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.msk import AwsMskIamClient
 
-from airflow_kafka_offsets.client.connection.kafka_python import manager_config
+from airflow_kafka_offsets.client.connection.kafka_python import MskIam, manager_config
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.errors import ConfigurationError
 
@@ -44,7 +43,7 @@ def test_the_region_is_the_one_of_the_brokers_name(host: str, region: str, monke
     """The worker may be in another one; a private name tells none."""
     for name, value in {"DEFAULT_REGION": "us-west-2", "ACCESS_KEY_ID": "AK", "SECRET_ACCESS_KEY": "SK"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    signer = get_sasl_mechanism("AWS_MSK_IAM")(host=host, security_protocol="SASL_SSL")
+    signer = MskIam(host=host, security_protocol="SASL_SSL")
     assert json.loads(signer.auth_bytes())["x-amz-credential"].split("/")[2] == region
 
 

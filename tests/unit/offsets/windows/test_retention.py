@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from airflow_kafka_offsets.offsets.windows.retention import (
     Limit,
     LogPace,
     RangeForecast,
+    Unknown,
     WindowForecast,
     applies,
     forecast,
@@ -52,6 +55,11 @@ def told(
     return forecast(pending, extent(start=log_start, end=100), facts, found, pace, NOW_MS)
 
 
+def limits(found: RangeForecast) -> list[Limit]:
+    """The limits whose effect is unknown."""
+    return [unknown.limit for unknown in found.unknown]
+
+
 class TestByTime:
     def test_records_go_not_before_the_first_one_is_as_old_as_the_topic_allows(self) -> None:
         found = told(topic(retention_ms=HOUR_MS), records=record(timestamp_ms=T0 - 1000))
@@ -75,7 +83,7 @@ class TestByTime:
     )
     def test_without_the_records_time_it_is_unknown(self, records: FirstRecords) -> None:
         found = told(topic(retention_ms=HOUR_MS), records=records)
-        assert (found.loses_at_ms, found.unknown) == (None, (Limit.TIME,))
+        assert (found.loses_at_ms, limits(found)) == (None, [Limit.TIME])
 
     def test_what_lies_beyond_the_calendar_is_never(self) -> None:
         """Kafka's longest retention is 292 million years."""
@@ -99,12 +107,15 @@ class TestBySize:
     @pytest.mark.parametrize("pace", [LogPace(None, 1), LogPace(1000, None)], ids=["size", "growth"])
     def test_without_size_or_growth_it_is_unknown(self, pace: LogPace) -> None:
         found = told(topic(retention_bytes=200_000), pace=pace)
-        assert (found.loses_at_ms, found.unknown) == (None, (Limit.SIZE,))
+        assert (found.loses_at_ms, limits(found)) == (None, [Limit.SIZE])
 
     def test_time_is_still_told_then(self) -> None:
         found = told(topic(HOUR_MS, 200_000), pace=LogPace())
-        assert (found.loses_at_ms, found.by, found.unknown) == (T0 + HOUR_MS, Limit.TIME, (Limit.SIZE,))
-        assert str(found) == "t-0 (next loss by time not before 2026-11-21T07:00:00.000Z; loss by size unknown)"
+        assert (found.loses_at_ms, found.by, limits(found)) == (T0 + HOUR_MS, Limit.TIME, [Limit.SIZE])
+        assert str(found) == (
+            "t-0 (next loss by time not before 2026-11-21T07:00:00.000Z; loss by size unknown: the size of its records "
+            "is unknown)"
+        )
 
     def test_the_earlier_of_the_two_limits_counts(self) -> None:
         assert told(topic(HOUR_MS, 200_000)).by is Limit.SIZE
@@ -128,7 +139,42 @@ class TestTopics:
     @pytest.mark.parametrize("facts", [topic(None, None, None), topic(HOUR_MS, 1, None)])
     def test_of_one_that_may_not_be_described_nothing_is_known(self, facts: TopicFacts) -> None:
         found = told(facts)
-        assert (found.loses_at_ms, found.unknown) == (None, (Limit.TIME, Limit.SIZE))
+        assert (found.loses_at_ms, limits(found)) == (None, [Limit.TIME, Limit.SIZE])
+
+
+class TestUnknown:
+    """Why, and whether somebody has to do something about it."""
+
+    DAY = topic(retention_ms=24 * HOUR_MS)
+    MOVED = ResponseError("NOT_LEADER_OR_FOLLOWER", 6, True)
+
+    @pytest.mark.parametrize(
+        ("facts", "first", "pace", "why"),
+        [
+            (topic(None, -1), {}, KB_A_SECOND, "time unknown: the settings of t may not be read"),
+            (DAY, {"missing_codec": "lz4", "timestamp_ms": None}, KB_A_SECOND, r"with lz4.*\[codecs\]'"),
+            (DAY, {"timestamp_ms": None}, KB_A_SECOND, "no timestamp"),
+            (DAY, {"offset": None, "timestamp_ms": None, "error": DENIED}, KB_A_SECOND, "CLUSTER_AUTHORIZATION_FAILED"),
+            (topic(retention_bytes=9), {}, LogPace(error=DENIED), "size unknown: .*CLUSTER_AUTHORIZATION_FAILED"),
+        ],
+        ids=["settings", "codec", "timestamp", "record", "size"],
+    )
+    def test_is_told_with_its_reason(self, facts: TopicFacts, first: dict[str, Any], pace: LogPace, why: str) -> None:
+        record = FirstRecord(**{"topic": "t", "partition": 0, "position": 20, "offset": 20, "timestamp_ms": T0} | first)
+        found = WindowForecast.of("w", [told(facts, records=FirstRecords([record]), pace=pace)])
+        ((partition, unknown),) = found.unforeseen()
+        assert partition == "t-0"
+        assert re.search(why, str(unknown))
+
+    def test_in_time_it_is_known_how_fast_a_log_grows(self) -> None:
+        found = WindowForecast.of("w", [told(topic(retention_bytes=200_000), pace=LogPace(1000))])
+        assert list(found.unforeseen()) == []
+
+    def test_the_error_for_which_it_is_unknown_is_kept(self) -> None:
+        """One that passes calls for another try, and nothing else."""
+        pace = log_pace(extent(), LogSize("t", 0, error=self.MOVED), None, None, NOW_MS)
+        (unknown,) = told(topic(retention_bytes=200_000), pace=pace).unknown
+        assert (unknown.error, unknown.in_time) == (self.MOVED, False)
 
 
 class TestLost:
@@ -166,7 +212,7 @@ class TestPace:
         local = ListedOffset("t", 0, OffsetSpec.EARLIEST_LOCAL, ListOutcome.ERROR, error=timed_out)
         for unknown in (None, local, local._replace(outcome=ListOutcome.NO_RECORD, error=None)):
             pace = log_pace(extent(start=600, end=4600), LogSize("t", 0, 8_000), unknown, self.EARLIER, NOW_MS)
-            assert pace == LogPace(bytes_per_offset=None, offsets_per_s=1)
+            assert pace[:2] == LogPace(bytes_per_offset=None, offsets_per_s=1)[:2]
 
     def test_brokers_without_tiers_have_all_of_it_on_their_disk(self) -> None:
         too_old = ResponseError("UNSUPPORTED_VERSION", 35, False)
@@ -199,7 +245,7 @@ class TestWindows:
     LATE = RangeForecast("t", 0, 10, 0, T0 + HOUR_MS, Limit.TIME)
     SOON = RangeForecast("t", 1, 10, 0, T0, Limit.SIZE)
     LOST = RangeForecast("t", 2, 10, lost=10)
-    UNKNOWN = RangeForecast("t", 3, 10, unknown=(Limit.SIZE,))
+    UNKNOWN = RangeForecast("t", 3, 10, unknown=(Unknown(Limit.SIZE, "nobody may ask"),))
     SAFE = RangeForecast("t", 4, 10)
 
     def test_the_next_loss_is_told_beside_totals(self) -> None:
