@@ -9,7 +9,7 @@ from typing import Any
 from airflow_kafka_offsets.cli.connections import kafka_client
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows, row_of, with_progress
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.groups.pace import Pace, pace_between
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -34,7 +34,6 @@ _PACE_COLUMNS = (
     Column("caught_up_in_s", "done in s", unless=(None,)),
 )
 _STEPS = 20
-_LONGEST_PACE_S = 3_600
 Paces = dict[tuple[str, str, int], Pace | None]
 """By group, topic and partition."""
 
@@ -65,10 +64,11 @@ def _list_segments(client: OffsetsClient, partitions: list[TopicPartition], befo
 def _only(partitions: list[TopicPartition], wanted: Sequence[int] | None) -> list[TopicPartition]:
     if wanted is None:
         return partitions
-    chosen = [key for key in partitions if key.partition in wanted]
-    missing = set(wanted) - {key.partition for key in chosen}
+    numbers = set(wanted)
+    chosen = [key for key in partitions if key.partition in numbers]
+    missing = numbers - {key.partition for key in chosen}
     if missing:
-        raise ConfigurationError(f"None of these topics has a partition {', '.join(map(str, sorted(missing)))}.")
+        raise ConfigurationError(f"None of these topics has a partition {shorten(map(str, sorted(missing)))}.")
     return chosen
 
 
@@ -81,8 +81,6 @@ def measure_lag(args: Any) -> int:
         raise ConfigurationError("Either name groups or pass --all-groups. Give --topics after the groups.")
     if args.zookeeper and (args.all_groups or not args.topics):
         raise ConfigurationError("--zookeeper needs groups and --topics by name: ZooKeeper's commits can't be listed.")
-    if args.pace is not None and not 0 < args.pace <= _LONGEST_PACE_S:
-        raise ConfigurationError(f"--pace takes seconds above 0, up to {_LONGEST_PACE_S}, not {args.pace:g}.")
     level, paces = IsolationLevel.of(args.isolation), None
     with kafka_client(args) as client:
         lags, seen_at_s = _lags(client, args, level), time.monotonic()
