@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, shorten
+from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
