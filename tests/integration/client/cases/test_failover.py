@@ -20,6 +20,7 @@ from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, Commit
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
 from airflow_kafka_offsets.offsets.answers.logs import LogEpoch
 from airflow_kafka_offsets.offsets.groups.lag import LagStatus
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -28,9 +29,7 @@ from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
     GRACE_S,
-    HOUR_MS,
     PATIENCE_S,
-    T0,
     commit,
     commits_of,
     connected_client,
@@ -187,7 +186,13 @@ class TestUncleanElection:
             (old,) = latest(client, [key]).raise_for_errors()
             assert old.offset == 7
             commit_with_epoch(client, group, old)
-            moved = [moved_to(client, topic, each) for each in (*PLACES, Destination(shift_by=-1))]
+            places = (
+                Destination(OffsetSpec.LATEST),
+                Destination(OffsetSpec.at(now_ms())),
+                Destination(offset=6),
+                Destination(shift_by=-1),
+            )
+            moved = [moved_to(client, topic, each) for each in places]
             ahead.kill()
             behind.launch()
             wait_until(lambda: cluster.leader(topic, 0) is behind, "the replica that was behind leads")
@@ -218,14 +223,6 @@ class TestUncleanElection:
             delete_records(cluster, {key: 5})
             (forgotten,) = client.epoch_ends([LogEpoch(*key, 0)]).values()
             assert (forgotten.leader_epoch, forgotten.end_offset) == (0, 5), "where the oldest known epoch starts"
-
-
-PLACES = (
-    Destination(OffsetSpec.LATEST),
-    Destination(OffsetSpec.at(T0 + 50 * 365 * 24 * HOUR_MS)),
-    Destination(offset=6),
-)
-"""The log's end, an instant after its last record, and an offset within it."""
 
 
 def moved_to(client: OffsetsClient, topic: str, place: Destination) -> str:
