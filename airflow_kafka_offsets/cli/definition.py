@@ -154,6 +154,18 @@ _LAG = _command(
         "--topics", help="Only these topics; give them after the groups", nargs="+", metavar="TOPIC", type=values.name
     ),
     _arg(
+        "--lag",
+        help="Only rows with a higher lag, for example '>0'; rows with an unknown lag are always shown",
+        type=values.above,
+        metavar="'>COUNT'",
+    ),
+    _arg(
+        "--by",
+        help="One row per partition (default), or the sums: one row per group, or per group and topic",
+        choices=("partition", "topic", "group"),
+        default="partition",
+    ),
+    _arg(
         "--zookeeper",
         help="Use the commits that the groups keep in ZooKeeper, on --topics (OffsetFetch version 0: "
         "brokers before Kafka 4.0)",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from contextlib import suppress
 
 MOST_PARTITIONS = 100_000
 """More than any topic has."""
@@ -64,6 +65,14 @@ def seconds(most: int) -> Callable[[str], float]:
         raise ArgumentTypeError(f"give seconds above 0, up to {most}, not {text!r}")
 
     return read
+
+
+def above(text: str) -> int:
+    """A limit such as ``>0``: the number that has to be exceeded."""
+    if text.startswith(">"):
+        with suppress(ArgumentTypeError):
+            return number(text[1:].strip())
+    raise ArgumentTypeError(f"give a limit like '>0', in quotes, not {text!r}")
 
 
 def name(text: str) -> str:
