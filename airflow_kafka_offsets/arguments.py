@@ -15,7 +15,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 
 
 def as_names(value: Any, argument: str) -> tuple[str, ...]:
-    """One name or several, as a tuple.
+    """One name or several, as a tuple; each once.
 
     Those of a set are sorted: its own order differs between processes, and what is kept for names is found by them.
     """
@@ -29,7 +29,14 @@ def as_names(value: Any, argument: str) -> tuple[str, ...]:
             f"{argument} is {value!r}: the text of a list, not a list. If a template renders it, set "
             "render_template_as_native_obj=True on the Dag."
         )
-    return names
+    return tuple(dict.fromkeys(names))
+
+
+def as_name(value: Any, argument: str) -> str:
+    """One name. A group may be named by an empty text in Kafka, which no user means."""
+    if not isinstance(value, str) or not value:
+        raise ConfigurationError(f"{argument} must be a name, not {value!r}.")
+    return value
 
 
 def as_topics(topics: Any, topic_pattern: str | None) -> tuple[str, ...] | re.Pattern[str]:

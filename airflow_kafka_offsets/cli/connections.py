@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Iterator, Sequence
 from configparser import ConfigParser
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_offsets.cli import values
 from airflow_kafka_offsets.client.connection.airflow_connection import connection_in, variable_of
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -100,9 +102,12 @@ def _has_secrets_backend() -> bool:
 
 def _client(config: dict[str, Any]) -> OffsetsClient:
     given = os.environ.get(_TIMEOUT) or "30"  # the setting's default
-    if not given.isdecimal():
-        raise ConfigurationError(f"{_TIMEOUT} is {given!r}, which isn't a whole number of seconds.")
-    return OffsetsClient(ClientSettings.from_config(config), timeout_s=float(given))
+    try:
+        timeout_s = values.positive(given)
+    except ArgumentTypeError:
+        why = "which isn't a whole number of seconds above 0"
+        raise ConfigurationError(f"{_TIMEOUT} is {given!r}, {why}.") from None
+    return OffsetsClient(ClientSettings.from_config(config), timeout_s=timeout_s)
 
 
 def _config(given: Sequence[str]) -> dict[str, str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from airflow_kafka_offsets.cli import values
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, HolePolicy, OverlapPolicy
 
 
@@ -91,7 +91,7 @@ _ISOLATION = _arg(
 )
 _LEDGER = _arg("--ledger", help="Folder of all ledgers; default: the setting ledger_root of section kafka_offsets")
 _WINDOWS = _arg("windows", help="Names of windows, as ledger list shows them", nargs="+", metavar="WINDOW")
-_PIPELINE = _arg("pipeline", help="The pipeline's name")
+_PIPELINE = _arg("pipeline", help="The pipeline's name", type=values.name)
 
 
 def _policy(flag: str, policy: object, what: str) -> Argument:
@@ -116,18 +116,7 @@ _POLICIES = (
 )
 
 
-def partition_numbers(text: str) -> list[int]:
-    """Parse partition numbers such as ``0,2-5``."""
-    numbers: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            raise argparse.ArgumentTypeError(f"give partitions like 0,2-5, not {text!r}")
-        numbers.update(range(int(first), int(last or first) + 1))
-    return sorted(numbers)
-
-
-_PARTITIONS = _arg("--partitions", help="Only these partitions, for example 0,2-5", type=partition_numbers)
+_PARTITIONS = _arg("--partitions", help="Only these partitions, for example 0,2-5", type=values.partitions)
 
 
 def _command(name: str, function: str, what: str, *args: Argument) -> Command:
@@ -138,7 +127,7 @@ _LIST = _command(
     "list",
     "offsets.list_offsets",
     "List offsets of topics, one row per partition",
-    _arg("topics", help="Topic names", nargs="+", metavar="TOPIC"),
+    _arg("topics", help="Topic names", nargs="+", metavar="TOPIC", type=values.name),
     _arg(
         "--at",
         help="latest (default), earliest, max-timestamp, earliest-local, latest-tiered, or an instant in ISO-8601 "
@@ -159,9 +148,23 @@ _LAG = _command(
     "lag",
     "offsets.measure_lag",
     "Measure the lag of consumer groups, one row per partition",
-    _arg("groups", help="Group ids", nargs="*", metavar="GROUP"),
+    _arg("groups", help="Group ids", nargs="*", metavar="GROUP", type=values.name),
     _arg("--all-groups", help="Every group of the cluster", action="store_true"),
-    _arg("--topics", help="Only these topics; give them after the groups", nargs="+", metavar="TOPIC"),
+    _arg(
+        "--topics", help="Only these topics; give them after the groups", nargs="+", metavar="TOPIC", type=values.name
+    ),
+    _arg(
+        "--lag",
+        help="Only rows with a higher lag, for example '>0'; rows with an unknown lag are always shown",
+        type=values.above,
+        metavar="'>COUNT'",
+    ),
+    _arg(
+        "--by",
+        help="One row per partition (default), or the sums: one row per group, or per group and topic",
+        choices=("partition", "topic", "group"),
+        default="partition",
+    ),
     _arg(
         "--zookeeper",
         help="Use the commits that the groups keep in ZooKeeper, on --topics (OffsetFetch version 0: "
@@ -172,7 +175,7 @@ _LAG = _command(
         "--pace",
         help="Measure again after this many seconds, and show how fast partitions are written and read; must be longer "
         "than the groups take between two commits",
-        type=float,
+        type=values.seconds(3_600),
         metavar="SECONDS",
     ),
     _ISOLATION,
@@ -182,17 +185,18 @@ _RESET = _command(
     "reset",
     "reset.reset",
     "Show where a group's commits would go, and write them with --execute",
-    _arg("group", help="Group id"),
+    _arg("group", help="Group id", type=values.name),
     _arg(
         "--topics",
         help="These topics, all partitions; default: the topics that the group has commits on",
         nargs="+",
         metavar="TOPIC",
+        type=values.name,
     ),
     _PARTITIONS,
     _arg("--to", help="earliest, latest, or an instant in ISO-8601 with a zone: the first record at or after it"),
-    _arg("--to-offset", help="This offset on every partition", type=int, metavar="OFFSET"),
-    _arg("--shift-by", help="Move by this many offsets; negative goes back", type=int, metavar="COUNT"),
+    _arg("--to-offset", help="This offset on every partition", type=values.number, metavar="OFFSET"),
+    _arg("--shift-by", help="Move by this many offsets; negative goes back", type=values.shift, metavar="COUNT"),
     _arg(
         "--to-snapshot",
         help="A snapshot of a pipeline's ledger, by its number; see --ledger",
@@ -216,7 +220,7 @@ _LEDGER_GROUP = Group(
             "Show one window's ranges and their evidence",
             _PIPELINE,
             _arg("window", help="The window's name; default: the newest", nargs="?"),
-            _arg("--revision", help="The revision's number; default: the newest", type=int),
+            _arg("--revision", help="The revision's number; default: the newest", type=values.positive),
             _arg(
                 "--html",
                 help="Also write this window and the pipeline's newest ones to a file for a browser, for example to "
@@ -244,16 +248,24 @@ _LEDGER_GROUP = Group(
             "find.find_record",
             "Find the window, run and output of a record, by its offset, its key, or an instant",
             _PIPELINE,
-            _arg("topic", help="Topic name"),
-            _arg("partition", help="Partition number; without it, see --key and --at", type=int, nargs="?"),
-            _arg("offset", help="The record's offset", type=int, nargs="?"),
+            _arg("topic", help="Topic name", type=values.name),
+            _arg(
+                "partition", help="Partition number; without it, see --key and --at", type=values.partition, nargs="?"
+            ),
+            _arg("offset", help="The record's offset", type=values.number, nargs="?"),
             _arg(
                 "--key",
                 help="The record's key, instead of a partition, which Kafka's default partitioner, murmur2, computes. "
                 "Alone, it shows the partition",
             ),
             _arg("--key-hex", help="The key as bytes in hex, for keys that aren't text", metavar="HEX"),
-            _arg("--offset", help="With a key: the record's offset", type=int, dest="offset_of_key", metavar="OFFSET"),
+            _arg(
+                "--offset",
+                help="With a key: the record's offset",
+                type=values.number,
+                dest="offset_of_key",
+                metavar="OFFSET",
+            ),
             _arg(
                 "--at",
                 help="Instead of an offset: show the windows that contain this instant, ISO-8601 with a zone; on all "
@@ -276,7 +288,7 @@ _LEDGER_GROUP = Group(
             "windows.resolve_windows",
             "Pin all windows of a schedule between two instants, before a backfill; asks Kafka",
             _PIPELINE,
-            _arg("--topics", help="The pipeline's topics", nargs="+", metavar="TOPIC"),
+            _arg("--topics", help="The pipeline's topics", nargs="+", metavar="TOPIC", type=values.name),
             _arg("--topic-pattern", help="Instead of --topics: a regular expression that whole topic names must match"),
             _arg("--start", help="First tick, ISO-8601 with a zone", required=True),
             _arg("--end", help="Last tick, ISO-8601 with a zone", required=True),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows, row_of, with_progress
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.groups.pace import Pace, pace_between
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -33,8 +34,14 @@ _PACE_COLUMNS = (
     Column("trend"),
     Column("caught_up_in_s", "done in s", unless=(None,)),
 )
+_SUM_COLUMNS = (
+    Column("group", folds=True),
+    Column("topic", folds=True, unless=(None,)),
+    Column("partitions"),
+    Column("lag"),
+    Column("unknown", unless=(0,)),
+)
 _STEPS = 20
-_LONGEST_PACE_S = 3_600
 Paces = dict[tuple[str, str, int], Pace | None]
 """By group, topic and partition."""
 
@@ -65,10 +72,11 @@ def _list_segments(client: OffsetsClient, partitions: list[TopicPartition], befo
 def _only(partitions: list[TopicPartition], wanted: Sequence[int] | None) -> list[TopicPartition]:
     if wanted is None:
         return partitions
-    chosen = [key for key in partitions if key.partition in wanted]
-    missing = set(wanted) - {key.partition for key in chosen}
+    numbers = set(wanted)
+    chosen = [key for key in partitions if key.partition in numbers]
+    missing = numbers - {key.partition for key in chosen}
     if missing:
-        raise ConfigurationError(f"None of these topics has a partition {', '.join(map(str, sorted(missing)))}.")
+        raise ConfigurationError(f"None of these topics has a partition {shorten(map(str, sorted(missing)))}.")
     return chosen
 
 
@@ -81,8 +89,8 @@ def measure_lag(args: Any) -> int:
         raise ConfigurationError("Either name groups or pass --all-groups. Give --topics after the groups.")
     if args.zookeeper and (args.all_groups or not args.topics):
         raise ConfigurationError("--zookeeper needs groups and --topics by name: ZooKeeper's commits can't be listed.")
-    if args.pace is not None and not 0 < args.pace <= _LONGEST_PACE_S:
-        raise ConfigurationError(f"--pace takes seconds above 0, up to {_LONGEST_PACE_S}, not {args.pace:g}.")
+    if args.by != "partition" and args.pace is not None:
+        raise ConfigurationError("--pace is about single partitions: leave out --by.")
     level, paces = IsolationLevel.of(args.isolation), None
     with kafka_client(args) as client:
         lags, seen_at_s = _lags(client, args, level), time.monotonic()
@@ -96,8 +104,30 @@ def measure_lag(args: Any) -> int:
             print_remark(f"group {lag.group}: {lag.remark}")
     rows = [row for lag in lags for row in _lag_rows(lag, paces)]
     columns = (*_lag_columns(level), *(_PACE_COLUMNS if paces is not None else ()), _ERROR)
+    if args.by != "partition":
+        rows, columns = _summed(rows, by_topic=args.by == "topic"), _SUM_COLUMNS
+    if args.lag is not None:  # an unknown lag may be higher
+        rows = [row for row in rows if row["lag"] is None or row["lag"] > args.lag]
     print_rows(rows, args, columns, drawn="lag")
     return 1 if any(lag.total is None for lag in lags) else 0
+
+
+def _summed(rows: Iterable[Row], *, by_topic: bool) -> list[Row]:
+    """A row per group, or per group and topic. A sum is unknown while one of its parts is."""
+    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["group"], row["topic"] if by_topic else None].append(row)
+    return [
+        {
+            "group": group,
+            "topic": topic,
+            "partitions": sum(row["partition"] is not None for row in parts),
+            "lag": None if unknown else sum(row["lag"] for row in parts),
+            "unknown": unknown,
+        }
+        for (group, topic), parts in found.items()
+        for unknown in [sum(row["lag"] is None for row in parts)]
+    ]
 
 
 def _lags(client: OffsetsClient, args: Any, level: IsolationLevel) -> list[GroupLag]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentTypeError
 from typing import Any
 
+from airflow_kafka_offsets.cli import values
 from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, printable, row_of
 from airflow_kafka_offsets.errors import ConfigurationError
@@ -67,13 +69,15 @@ def _dry_run(resetter: Resetter, plan: ResetPlan) -> str:
 
 
 def _snapshot(ledger_root: str | None, name: str) -> OffsetSnapshot:
-    pipeline, colon, number = name.rpartition(":")
-    if not colon or not number.isdecimal():
-        raise ConfigurationError(f"--to-snapshot takes PIPELINE:NUMBER, not {name!r}.")
+    pipeline, _, text = name.rpartition(":")
+    try:
+        number = values.positive(text)
+    except ArgumentTypeError:
+        raise ConfigurationError(f"--to-snapshot takes PIPELINE:NUMBER, not {name!r}.") from None
     ledger = new_ledger(ledger_root, pipeline)
     if not ledger.exists():
         raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
-    snapshot = ledger.snapshots.read(int(number))
+    snapshot = ledger.snapshots.read(number)
     ledger.snapshots.require_live([snapshot], "Give another snapshot.")
     return snapshot
 

@@ -10,10 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from math import inf
 from typing import Self
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
-from airflow_kafka_offsets.client.lookups.group_lag_lookup import lags_on_committed, lags_on_partitions, lags_on_topics
+from airflow_kafka_offsets.client.lookups.group_lag_lookup import (
+    fetch_commits,
+    lags_on_committed,
+    lags_on_partitions,
+    lags_on_topics,
+)
 from airflow_kafka_offsets.client.lookups.instant_lookup import (
     Survey,
     cluster_id_of,
@@ -21,6 +27,7 @@ from airflow_kafka_offsets.client.lookups.instant_lookup import (
     look_up,
     look_up_instants,
 )
+from airflow_kafka_offsets.client.lookups.own_epoch_lookup import fetch_own_epochs
 from airflow_kafka_offsets.client.lookups.record_count import LogCount
 from airflow_kafka_offsets.client.lookups.record_search import find_records_by
 from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_truncated
@@ -31,7 +38,7 @@ from airflow_kafka_offsets.client.requests.describe_producers import fetch_produ
 from airflow_kafka_offsets.client.requests.list_groups import fetch_groups
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_extents, fetch_segment_offsets, refuse_segments_of
 from airflow_kafka_offsets.client.requests.offset_commit import send_commit, send_delete
-from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets, fetch_zookeeper_offsets, own_topic_ids
+from airflow_kafka_offsets.client.requests.offset_fetch import fetch_zookeeper_offsets, own_topic_ids
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_epoch_ends
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.routing.session import Session, Sessions
@@ -66,7 +73,7 @@ class OffsetsClient:
     """
 
     def __init__(self, settings: ClientSettings, *, timeout_s: float = 30.0) -> None:
-        if timeout_s <= 0:
+        if not 0 < timeout_s < inf:
             raise ConfigurationError(f"timeout_s must be more than 0 seconds, not {timeout_s}.")
         self._sessions = Sessions(settings, timeout_s)
         self._ask = self._sessions.ask
@@ -300,14 +307,15 @@ class OffsetsClient:
         """Committed offsets of groups (FindCoordinator, key 10; OffsetFetch, key 9, KIP-709 and KIP-447).
 
         When asked for all commits of a group, Kafka silently leaves out topics that may not be described (E32); name
-        the partitions to get an error instead. Waits for commits that are part of an open transaction (E31).
+        the partitions to get an error instead. Waits for commits that are part of an open transaction (E31). A group
+        without commits is described: it is in error if it is of a kind that commits nothing, such as a share group.
 
         :param groups: partitions by group id; None for all commits of the group.
         :param topic_ids: expected ids by topic name. If another topic has the name now, brokers from 4.1 on answer
             UNKNOWN_TOPIC_ID; older ones can't tell.
         """
         wanted = {group: None if partitions is None else list(partitions) for group, partitions in groups.items()}
-        return self._ask(fetch_offsets, wanted, own_topic_ids(topic_ids))
+        return self._ask(fetch_commits, wanted, own_topic_ids(topic_ids))
 
     def zookeeper_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> GroupOffsets:
         """A group's offsets committed to ZooKeeper (OffsetFetch, version 0, which Kafka 4.0 dropped)."""
@@ -360,6 +368,18 @@ class OffsetsClient:
         """
         return self._ask(fetch_groups)
 
+    def own_epochs(self, offsets: CommittedOffsets) -> CommittedOffsets:
+        """Offsets to commit, each with its own leader epoch (OffsetForLeaderEpoch, key 23): inside the log that of its
+        record, at the log's end that of the leader.
+
+        Without one if nobody can tell, such as brokers before 2.1. An offset whose leader can't be asked for now is in
+        error.
+
+        :param offsets: with the epoch that each was seen under, in one answer with it: the log's, the record's, or
+            that of a snapshot's boundary; None if unknown.
+        """
+        return self._ask(fetch_own_epochs, offsets)
+
     def commit_offsets(
         self, group: str, offsets: CommittedOffsets, *, topic_ids: Mapping[str, str] | None = None
     ) -> CommittedOffsets:
@@ -367,6 +387,7 @@ class OffsetsClient:
 
         An element has the offset as committed, or Kafka's error.
 
+        :param offsets: with their own leader epochs, or none (:meth:`own_epochs`).
         :param topic_ids: as for :meth:`committed_offsets`.
         :raises CommitRefusedError: when the group has active members.
         :raises ConfigurationError: when an element has no offset.

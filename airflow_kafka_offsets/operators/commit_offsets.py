@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_kafka_offsets.arguments import check_choice
+from airflow_kafka_offsets.arguments import as_name, check_choice
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import HoleError, number_of
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
@@ -35,18 +36,25 @@ if TYPE_CHECKING:
 
     from airflow_kafka_offsets.ledger.ledger import Ledger
 
+_MOST_COMMITS = 5
+"""How often the window's end is committed before the task gives up keeping the group there."""
+_PAUSE_S = 1.0
+"""Least time after a commit until the group is looked at again."""
+_SLOWER = 4
+"""How much longer than this task's two requests those of another run are expected to take at most."""
+
 
 class KafkaCommitOffsetsOperator(BaseOperator):
     """
     Commits the window's end to a consumer group, so that lag tools see the pipeline.
 
-    Each commit carries the leader epoch that the ledger recorded for the offset (KIP-320), so that a consumer that
-    starts there detects whether an unclean leader election has truncated the log since.
+    Each commit carries the offset's own leader epoch (KIP-320), so that a consumer that starts there detects whether an
+    unclean leader election has truncated the log since.
 
     Commits only move forward: if the group has already committed further (because a later window ran first, or this
-    one ran before), its commit stays. The window must be published, its topics must be the ones that were resolved,
-    and the group must have no active members. If windows run in parallel, give the task a pool with one slot: reading
-    and writing the group's commits are two requests.
+    one ran before), its commit stays. A second after a commit, the task looks again, and commits once more if a run of
+    an earlier window, which committed at the same time, has put the group back. The window must be published, its
+    topics must be the ones that were resolved, and the group must have no active members.
 
     By default, the group isn't moved past offsets that no published window covers, because they would never be read. A
     group without commits starts at the first pinned window, but not while an earlier run of the Dag is still active.
@@ -80,6 +88,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
+        as_name(self.group, "group")
         check_choice("on_hole", self.on_hole, *get_args(HolePolicy))
         ref = WindowRef.from_json(self.window)
         ledger = ref.ledger()
@@ -91,19 +100,47 @@ class KafkaCommitOffsetsOperator(BaseOperator):
                 check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
             refuse_rewritten_window(client, ledger, manifest)
             commits = self._commits(client, manifest)
-            ahead = _ahead(manifest, end, commits)
-            if ahead:
+            ahead = _behind(_ends(manifest, end), commits)
+            if len(ahead):
                 attempt = ledger.window_folders.of(pinned).attempt(published.attempt)
                 self._look_for_holes(ledger, manifest, commits, Loader.of(context, attempt))
-            # Brokers that support topic ids check themselves that the topics are still the ones that were loaded.
-            topic_ids = {
-                topic: facts.topic_id for topic, facts in manifest.topics.items() if facts.topic_id is not None
-            }
-            client.commit_offsets(self.group, CommittedOffsets(ahead), topic_ids=topic_ids).raise_for_errors()
-        kept = len(manifest.ranges) - len(ahead)
-        committed = number_of(len(ahead), "partition")
-        self.log.info("Group %s: committed %s; %s already there or further", self.group, committed, kept)
-        return {"group": self.group, "committed": len(ahead), "kept": kept}
+            committed = self._go_forward(client, client.own_epochs(ahead).raise_for_errors(), manifest)
+        kept = len(manifest.ranges) - len(committed)
+        self.log.info(
+            "Group %s: committed %s; %s already there or further",
+            self.group,
+            number_of(len(committed), "partition"),
+            kept,
+        )
+        return {"group": self.group, "committed": len(committed), "kept": kept}
+
+    def _go_forward(self, client: OffsetsClient, ends: CommittedOffsets, manifest: Manifest) -> set[TopicPartition]:
+        """Commit the window's end where the group is behind it, and look again, until it stays.
+
+        Reading the group's commits and writing them are two requests. A run of an earlier window may have read them
+        before this one wrote, and put the group back since. Its two requests follow each other at once, so they are
+        over by the time this one looks again.
+
+        :returns: the partitions that were committed.
+        """
+        # Brokers that support topic ids check themselves that the topics are still the ones that were loaded.
+        topic_ids = {topic: facts.topic_id for topic, facts in manifest.topics.items() if facts.topic_id is not None}
+        done: set[TopicPartition] = set()
+        for _ in range(_MOST_COMMITS if len(ends) else 0):
+            started_s = time.monotonic()
+            (now,) = client.committed_offsets({self.group: ends.partitions()}).raise_for_errors()
+            at = _offsets(now.offsets)
+            behind = _behind(ends if not done else ends.of_keys(at), at)  # deleted isn't put back
+            if not len(behind):
+                return done
+            if done:
+                self.log.info("Group %s was put back by another commit: going forward again", self.group)
+            client.commit_offsets(self.group, behind, topic_ids=topic_ids).raise_for_errors()
+            done.update(behind.partitions())
+            time.sleep(max(_PAUSE_S, _SLOWER * (time.monotonic() - started_s)))
+        if done:
+            self.log.warning("Group %s was put back %s times: something else moves it", self.group, _MOST_COMMITS - 1)
+        return done
 
     def _commits(self, client: OffsetsClient, manifest: Manifest) -> dict[TopicPartition, int]:
         """The group's committed offsets; partitions without a commit are left out."""
@@ -118,11 +155,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
             self.log.warning("Group %s: %s", self.group, found.remark())
         refuse_truncated_commits(found.offsets, self.group)
         refuse_commits_past_end(found.offsets, extents, self.group)
-        return {
-            TopicPartition(commit.topic, commit.partition): commit.offset
-            for commit in found.offsets
-            if commit.offset is not None
-        }
+        return _offsets(found.offsets)
 
     def _look_for_holes(
         self, ledger: Ledger, manifest: Manifest, commits: dict[TopicPartition, int], loader: Loader
@@ -144,12 +177,24 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         self.log.warning("%s", said)
 
 
-def _ahead(manifest: Manifest, end: OffsetSnapshot, commits: dict[TopicPartition, int]) -> list[CommittedOffset]:
-    """The commits to make: the window's end on each partition where the group is behind it."""
-    found = []
-    for records in manifest.ranges:
-        key = TopicPartition(records.topic, records.partition)
-        if lies_ahead(commits, key, records.end_offset):
-            epoch = end.boundaries[key].leader_epoch
-            found.append(CommittedOffset(*key, records.end_offset, epoch, manifest.window))
-    return found
+def _offsets(commits: CommittedOffsets) -> dict[TopicPartition, int]:
+    """Committed offsets by partition; partitions without a commit are left out."""
+    return {TopicPartition.of(commit): commit.offset for commit in commits if commit.offset is not None}
+
+
+def _ends(manifest: Manifest, end: OffsetSnapshot) -> CommittedOffsets:
+    """The window's end as commits, with the leader epochs that the ledger has seen it under."""
+    keys = map(TopicPartition.of, manifest.ranges)
+    return CommittedOffsets(
+        CommittedOffset(*key, records.end_offset, end.boundaries[key].leader_epoch, manifest.window)
+        for key, records in zip(keys, manifest.ranges, strict=True)
+    )
+
+
+def _behind(ends: CommittedOffsets, commits: dict[TopicPartition, int]) -> CommittedOffsets:
+    """The ends on the partitions where the group is behind them."""
+    return ends.of_keys(
+        TopicPartition.of(each)
+        for each in ends
+        if each.offset is not None and lies_ahead(commits, TopicPartition.of(each), each.offset)
+    )

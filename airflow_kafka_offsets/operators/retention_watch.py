@@ -21,7 +21,7 @@ from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.windows.policies import UnknownPolicy
 from airflow_kafka_offsets.offsets.windows.retention import WindowForecast
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.pipelines.backlog import Backlog, last_end
+from airflow_kafka_offsets.pipelines.backlog import REST, Backlog, last_end
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -95,9 +95,10 @@ class KafkaRetentionWatchOperator(BaseOperator):
 
 
 def _measures(pipeline: str, forecasts: Sequence[WindowForecast]) -> Iterator[Measure]:
-    """How many windows aren't loaded, and how long until retention deletes some of their records."""
+    """How many windows aren't loaded, and how long until retention deletes some records that aren't. The offsets after
+    the last window are in no window yet: a live topic always has some."""
     tags = {"pipeline": pipeline}
-    yield Measure("windows_behind", len(forecasts), tags)
+    yield Measure("windows_behind", sum(forecast.window != REST for forecast in forecasts), tags)
     known = [forecast.ranges[0].loses_at_ms for forecast in forecasts]
     if any(forecast.lost for forecast in forecasts):
         yield Measure("retention_headroom", 0, tags)

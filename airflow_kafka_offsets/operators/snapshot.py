@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_offsets.arguments import as_name
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.offsets.instants import given_instant
@@ -56,7 +57,7 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
             raise ConfigurationError(
                 "A snapshot is taken as of a group's commits or as of an instant: drop group= or at=."
             )
-        return AsOf(AsOfKind.GROUP, group=self.group)
+        return AsOf(AsOfKind.GROUP, group=as_name(self.group, "group"))
 
 
 def as_of(moment: str | datetime) -> AsOf:

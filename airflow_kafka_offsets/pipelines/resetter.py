@@ -87,7 +87,7 @@ class Resetter:
         self._client = client
         self._group = group
         self._topics = topics
-        self._numbers = numbers
+        self._numbers = None if numbers is None else frozenset(numbers)
         self._isolation_level = isolation_level
         self._topic_ids: dict[str, str] = {}
         """Topic ids at the time of the plan."""
@@ -115,7 +115,8 @@ class Resetter:
             marked = self._client.mark_truncated(found, extents).lookup(self._group)
             assert marked is not None
             doubts = doubts_of(commits.offsets, marked.offsets)
-        return plan_reset(partitions, commits.offsets, extents, self._aim(destination, partitions, doubts))
+        plan = plan_reset(partitions, commits.offsets, extents, self._aim(destination, partitions, doubts))
+        return plan.with_epochs(self._client.own_epochs(plan.commits()))
 
     def _ids_of(self, topics: Collection[str]) -> dict[str, str]:
         """The topics' ids; topics that are gone, or whose brokers don't support topic ids, are left out."""
@@ -135,7 +136,7 @@ class Resetter:
             partitions = self._committed()  # a shift or a deletion needs a commit, whose topic may be gone
         if self._numbers is None:
             return partitions
-        missing = set(self._numbers) - {partition.partition for partition in partitions}
+        missing = self._numbers - {partition.partition for partition in partitions}
         if missing:
             where = ", ".join(sorted({partition.topic for partition in partitions}))
             raise ConfigurationError(f"There is nothing to reset on partition {min(missing)} of {where}.")

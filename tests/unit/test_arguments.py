@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.arguments import as_milliseconds, as_names
+from airflow_kafka_offsets.arguments import as_milliseconds, as_name, as_names
 from airflow_kafka_offsets.errors import ConfigurationError
 
 
@@ -26,6 +26,15 @@ class TestNames:
             environment = os.environ | {"PYTHONHASHSEED": seed}
             ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
             assert ran.stdout.strip() == str(tuple("abcdefg"))
+
+    def test_each_counts_once(self) -> None:
+        assert as_names(["b", "a", "b"], "topics") == ("b", "a")
+
+    @pytest.mark.parametrize("value", [None, "", [], ["a"], 7])
+    def test_a_single_one_is_a_text_that_is_not_empty(self, value: Any) -> None:
+        assert as_name("g", "group") == "g"
+        with pytest.raises(ConfigurationError, match="group must be a name"):
+            as_name(value, "group")
 
     @pytest.mark.parametrize("value", [None, "", [], set(), {"a", 1}, [""], 7, {"a": 1}])
     def test_anything_else_is_refused(self, value: Any) -> None:

@@ -82,7 +82,8 @@ _MSK_HOST = re.compile(
 _ENDPOINT = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~:/?@!$&()*+,;=%-]*)?")
 """A URL without characters that end a word. It becomes an option of Java processes, and people who may edit connections
 mustn't be able to add further options."""
-_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:,/\[\]]+)(?::(?P<port>\d{1,5}))?")
+_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:,/\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
+_MILLISECONDS = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +308,7 @@ def _tls(keys: Mapping[str, str]) -> TlsSettings:
 def _request_timeout_s(keys: Mapping[str, str]) -> float | None:
     for key in ("socket.timeout.ms", "request.timeout.ms"):
         if key in keys:
-            if not keys[key].isdecimal() or int(keys[key]) == 0:
+            if not _MILLISECONDS.fullmatch(keys[key]) or int(keys[key]) == 0:
                 raise ConfigurationError(f"{key} is {keys[key]!r}; it must be a number of milliseconds above 0.")
             return int(keys[key]) / 1000
     return None

@@ -20,11 +20,17 @@ from airflow_kafka_offsets.client.connection.response_errors import Code, left_o
 from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_truncated
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.list_offsets import BOTH_ENDS, fetch_extents, fetch_list_offsets
-from airflow_kafka_offsets.client.requests.offset_fetch import fetch_offsets
+from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, Wanted, fetch_offsets
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.groups import GroupDescription, GroupOffsets, GroupsOffsets, with_extents
+from airflow_kafka_offsets.offsets.answers.groups import (
+    GroupDescription,
+    GroupDescriptions,
+    GroupOffsets,
+    GroupsOffsets,
+    with_extents,
+)
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -201,6 +207,21 @@ async def _ends(
     return LogExtents([*extents, *complete])
 
 
+async def fetch_commits(session: Session, wanted: Wanted, topic_ids: TopicIds | None = None) -> GroupsOffsets:
+    """Commits of groups. OffsetFetch answers for any group, even one that keeps its progress elsewhere, as if it had
+    read nothing: so groups without commits are described, in another round, and those are in error."""
+    commits = await fetch_offsets(session, wanted, topic_ids)
+    doubtful = [group.group for group in commits if not group.has_commits]
+    described = await fetch_descriptions(session, doubtful) if doubtful else GroupDescriptions()
+    return GroupsOffsets(_refused(group, described.lookup(group.group)) for group in commits)
+
+
+def _refused(commits: GroupOffsets, description: GroupDescription | None) -> GroupOffsets:
+    """The commits of a group; in error if it has none and is of a kind that makes none."""
+    why = None if description is None or commits.has_commits else description.commits_nothing
+    return commits if why is None else GroupOffsets(commits.group, error=why)
+
+
 def _all_of(wanted: Mapping[str, Collection[TopicPartition]]) -> Collection[TopicPartition]:
     """All partitions, without duplicates. A list that a thousand groups share is traversed once."""
     lists = {id(partitions): partitions for partitions in wanted.values()}
@@ -218,6 +239,7 @@ def _lag(
     isolation_level: IsolationLevel,
     hidden: ResponseError | None = None,
 ) -> GroupLag:
+    commits = _refused(commits, description)
     if description is not None and description.error is not None:
         if not commits.has_commits:  # whether the group exists is unknown
             commits = GroupOffsets(commits.group, error=description.error)

@@ -3,8 +3,8 @@
 If the log has grown again, its end is past such a commit, as if nothing had happened. But the committed leader epoch
 ends where the log was truncated (:mod:`.offset_for_leader_epoch`). If the log's current epoch is still the committed
 one, the log can't have been truncated since, and nothing is asked. Only while commits have an earlier epoch than their
-log does this take another round, with one request per leader. Epochs never decrease. So if a commit has a later epoch
-than its log, it belongs to another log of the same name, or the leader that answered has since been replaced.
+log does this take another round, with one request per leader. A commit of a later epoch than its log can't be judged
+(:func:`.of_another_log`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.answers.groups import (
 from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnd, LogEpoch, LogExtents
 from airflow_kafka_offsets.offsets.windows.truncation import of_another_log
 
-_RESET = "use kafka-offsets reset to move the group"
+_RESET = "move the group with kafka-offsets reset"
 
 
 async def mark_truncated(session: Session, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:

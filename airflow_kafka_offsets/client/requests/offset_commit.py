@@ -36,6 +36,7 @@ _REFUSES_COMMITS = (
     Code.STALE_MEMBER_EPOCH,
 )
 """Errors when a group with active members, classic or KIP-848, gets a commit that isn't from one of them."""
+_NO_COMMITS = "there is no such group that commits offsets; share groups don't"
 _REFUSES_DELETION = (Code.NON_EMPTY_GROUP, Code.GROUP_SUBSCRIBED_TO_TOPIC)
 
 
@@ -56,8 +57,8 @@ def offset_commit_request(
 
     def partition(piece: TopicPartition) -> Any:
         commit = offsets.lookup(*piece)
-        if commit is None or commit.offset is None:
-            raise ConfigurationError(f"No offset is given for {piece}; a commit needs one.")
+        if commit is None or commit.offset is None or commit.offset < 0:
+            raise ConfigurationError(f"No offset is given for {piece}; a commit needs one of 0 or more.")
         return topic_class.OffsetCommitRequestPartition(
             partition_index=commit.partition,
             committed_offset=commit.offset,
@@ -86,7 +87,7 @@ def parse_offset_commit(offsets: CommittedOffsets, response: Any, topic_ids: Top
         for topic in response.topics
         for answer in topic.partitions
     }
-    return _written(offsets, {piece: response_error(code) for piece, code in errors.items()})
+    return _written(offsets, {piece: _error(code) for piece, code in errors.items()})
 
 
 def offset_delete_request(group: str, partitions: Iterable[TopicPartition], version: int) -> Any:
@@ -99,10 +100,14 @@ def parse_offset_delete(deleted: CommittedOffsets, response: Any) -> WrittenOffs
 
     :param deleted: the partitions, without offsets.
     """
-    error = response_error(response.error_code)
+    error = _error(response.error_code)
     if error is None:
         return parse_offset_commit(deleted, response)  # the same rows
     return _written(deleted, dict.fromkeys(deleted.partitions(), error))
+
+
+def _error(code: int) -> ResponseError | None:
+    return response_error(code, _NO_COMMITS if code == Code.GROUP_ID_NOT_FOUND else None)
 
 
 def _written(wanted: CommittedOffsets, errors: Mapping[TopicPartition, ResponseError | None]) -> WrittenOffsets:

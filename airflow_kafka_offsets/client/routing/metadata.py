@@ -32,6 +32,11 @@ _HINTS = {
 }
 """What the user should do about a topic's error."""
 _LEFT_OUT = left_out("the broker")
+_TELLS_EPOCHS = 9
+"""First version whose leader epochs can be relied on, as in Kafka's own clients. Brokers before it may tell an old one
+for hours, while partitions are reassigned (KAFKA-9212), and the leader would refuse every request."""
+_BELIEVED_AFTER_S = 300.0
+"""How long brokers must have told a lower epoch until it is believed: much longer than any broker's metadata lags."""
 _NO_PARTITIONS = named_error(Code.LEADER_NOT_AVAILABLE, "the broker named none of its partitions")
 
 
@@ -40,7 +45,7 @@ class PartitionMetadata:
     """One partition of a topic.
 
     :param leader: id of the broker that leads it; None while it has no leader.
-    :param leader_epoch: the leader's epoch (v7+, KIP-320); None from older brokers.
+    :param leader_epoch: the leader's epoch (v9+, KIP-320); None from brokers before 2.4.
     :param error: why it has no leader.
     """
 
@@ -132,28 +137,32 @@ def metadata_request(topics: Iterable[str] | None, version: int) -> Any:
 
 def parse_metadata(response: Any, asked: Iterable[str] | None = None) -> TopicsMetadata:
     """The topics in a response. Topics that were asked for by name and are missing from it are in error."""
-    answered = TopicsMetadata(map(_topic, response.topics), response.cluster_id)
+    version = response.API_VERSION
+    answered = TopicsMetadata((_topic(topic, version) for topic in response.topics), response.cluster_id)
     missing = (TopicMetadata(name, error=_LEFT_OUT) for name in asked or () if answered.lookup(name) is None)
     return TopicsMetadata([*answered, *missing], answered.cluster_id)
 
 
-def _topic(topic: Any) -> TopicMetadata:
+def _topic(topic: Any, version: int) -> TopicMetadata:
     error = response_error(topic.error_code, _HINTS.get(topic.error_code))
     if error is None and not topic.partitions:
         error = _NO_PARTITIONS  # every topic has partitions, so the broker's metadata isn't complete yet
     return TopicMetadata(
         topic=topic.name,
         topic_id=str(topic.topic_id) if topic.topic_id is not None and topic.topic_id.int else None,
-        partitions=tuple(sorted(map(_partition, topic.partitions), key=lambda partition: partition.partition)),
+        partitions=tuple(
+            sorted((_partition(each, version) for each in topic.partitions), key=lambda each: each.partition)
+        ),
         internal=bool(topic.is_internal),
         error=error,
     )
 
 
-def _partition(partition: Any) -> PartitionMetadata:
+def _partition(partition: Any, version: int) -> PartitionMetadata:
     if partition.leader_id >= 0:
         # Older brokers report REPLICA_NOT_AVAILABLE next to a healthy leader, which doesn't concern us.
-        return PartitionMetadata(partition.partition_index, partition.leader_id, or_none(partition.leader_epoch))
+        epoch = or_none(partition.leader_epoch) if version >= _TELLS_EPOCHS else None
+        return PartitionMetadata(partition.partition_index, partition.leader_id, epoch)
     code = partition.error_code if partition.error_code != Code.NONE else Code.LEADER_NOT_AVAILABLE
     return PartitionMetadata(partition.partition_index, None, error=named_error(code, "the partition has no leader"))
 
@@ -174,6 +183,8 @@ class Leaders:
         self._topic_ids: dict[str, str | None] = {}
         self._epochs: dict[str, dict[int, int]] = {}
         """The highest leader epoch of each partition so far, by topic id."""
+        self._lower_since_s: dict[tuple[str, int], float] = {}
+        """Since when brokers have told a lower one, by topic id and partition."""
 
     async def describe(self, topics: Iterable[str] | None, deadline: Deadline) -> TopicsMetadata:
         """Fresh metadata of some topics, or of all that may be described. Caches their leaders and the brokers.
@@ -227,7 +238,8 @@ class Leaders:
         out, as no topic loses any: the broker's metadata lags.
 
         Before there were topic ids, the leaders of a new topic of the same name look older, too: they are left as they
-        are.
+        are. So is a partition of which brokers have told nothing else for minutes: its epochs began anew under the same
+        topic id, as when a topic becomes diskless.
         """
         if topic.topic_id is None or topic.error is not None:
             return topic
@@ -236,12 +248,19 @@ class Leaders:
         partitions = {partition.partition: partition for partition in topic.partitions}
         for number, newest in epochs.items():
             answered = partitions.get(number)
-            if answered is None or (answered.leader_epoch is not None and answered.leader_epoch < newest):
+            if answered is not None and (answered.leader_epoch is None or answered.leader_epoch >= newest):
+                self._lower_since_s.pop((topic.topic_id, number), None)
+            elif answered is None or not self._is_believed(topic.topic_id, number):
                 partitions[number] = known.get(number) or _outdated(number, answered, newest)
         for number, partition in partitions.items():
             if partition.leader_epoch is not None:
                 epochs[number] = partition.leader_epoch
         return replace(topic, partitions=tuple(partitions[number] for number in sorted(partitions)))
+
+    def _is_believed(self, topic_id: str, number: int) -> bool:
+        """Whether brokers have told a lower epoch for so long that it isn't one of the past."""
+        now_s = self.now_s()
+        return now_s - self._lower_since_s.setdefault((topic_id, number), now_s) >= _BELIEVED_AFTER_S
 
     async def describe_all(self, topics: Iterable[str], deadline: Deadline) -> TopicsMetadata:
         """Like :meth:`describe`, but retries topics with transient errors for up to half of the time left, because
@@ -313,7 +332,7 @@ def _unconfirmed(topic: str) -> TopicMetadata:
 
 def _outdated(number: int, answered: PartitionMetadata | None, newest: int) -> PartitionMetadata:
     has = "no such partition" if answered is None else f"leader epoch {answered.leader_epoch}"
-    why = f"the broker's metadata is outdated: it has {has}, and epoch {newest} is known"
+    why = f"the broker's metadata is outdated: it has {has}, and epoch {newest} is known; this resolves itself"
     return PartitionMetadata(number, None, error=named_error(Code.LEADER_NOT_AVAILABLE, why))
 
 

@@ -71,7 +71,8 @@ class GroupOffsets:
 
     :param offsets: commits by partition. Empty for a group that is unknown or never committed: OffsetFetch can't tell
         the two apart (E19); a description of the group can.
-    :param error: Kafka's error for the group as a whole; ``offsets`` is then empty.
+    :param error: Kafka's error for the group as a whole, or that it is of a kind without commits; ``offsets`` is then
+        empty.
     :param untold: why nobody can tell whether a log was truncated below the commit, by partition name.
     """
 
@@ -162,7 +163,8 @@ class GroupKind(StrEnum):
     STREAMS = "streams"
     """The coordinator assigns Kafka Streams tasks (KIP-1071, Kafka 4.1). Not described here."""
     SHARE = "share"
-    """Members share partitions (KIP-932, Kafka 4.0), and commit no offsets. Not described here."""
+    """Members share partitions (KIP-932, Kafka 4.0). Commits nothing: its progress is kept elsewhere (KIP-1226). Not
+    described here."""
     OTHER = "other"
     """A kind that is newer than this package. Not described here."""
 
@@ -260,15 +262,31 @@ class GroupDescription:
         use other protocols read no topics. Groups of kinds that aren't described never report topics.
         """
         name_them = "name the topics (topics=, --topics)"
+        if self.kind is GroupKind.SHARE:
+            return self.commits_nothing
         if self.kind is not None and not self.kind.is_described:
-            name = self.protocol_type if self.kind is GroupKind.OTHER else self.kind
-            why = f"and this package can't ask such a group what its members read; {name_them}"
-            if self.kind is GroupKind.SHARE:
-                why = "which commits no offsets: there is no lag to measure"
-            said = f"it is a {name} group ({self.state}), {why}"
-            return ResponseError("INCONSISTENT_GROUP_PROTOCOL", 23, False, said)
+            return self._is_another(f"and this package can't ask such a group what its members read; {name_them}")
         why = self._why_unknown() if self.protocol_type == CONSUMER_PROTOCOL else ""
         return ResponseError("REBALANCE_IN_PROGRESS", 27, True, f"{why}; wait, or {name_them}") if why else None
+
+    @property
+    def commits_nothing(self) -> ResponseError | None:
+        """Why a group without commits isn't one that has read nothing: it keeps its progress elsewhere, or isn't known
+        to commit. None for a group that commits what it has read.
+        """
+        if self.kind is GroupKind.SHARE:
+            return self._is_another("which commits no offsets; kafka-share-groups.sh tells its lag")
+        if self.kind is GroupKind.OTHER:
+            return self._is_another("and this package doesn't know whether such a group commits offsets; it has none")
+        if self.kind is GroupKind.CLASSIC and self.protocol_type not in (CONSUMER_PROTOCOL, ""):
+            return self._is_another("whose members aren't consumers, and it has committed no offsets")
+        return None
+
+    def _is_another(self, why: str) -> ResponseError:
+        """The error of a group that isn't one of consumers."""
+        name = self.kind if self.kind in (GroupKind.STREAMS, GroupKind.SHARE) else self.protocol_type
+        said = f"it is a {name} group ({self.state}), {why}"
+        return ResponseError("INCONSISTENT_GROUP_PROTOCOL", 23, False, said)
 
     def _why_unknown(self) -> str:
         if self.listed:

@@ -48,7 +48,8 @@ class ListedOffset(NamedTuple):
     :param outcome: what the answer means.
     :param offset: first offset that satisfies the spec; None when there is none (see ``outcome``).
     :param timestamp_ms: the matched record's timestamp, Unix milliseconds; None for latest and earliest.
-    :param leader_epoch: leader epoch of the record at that offset (v4+, KIP-320); None from older brokers.
+    :param leader_epoch: leader epoch of the record at that offset (v4+, KIP-320); from some brokers (Redpanda), and for
+        a record that was found by reading the log, the leader's own; None from older brokers.
     :param error: Kafka's error for this partition alone; ``offset`` is then None.
     """
 
@@ -153,7 +154,8 @@ def _listed(record: FirstRecord, listed: ListedOffsets, extents: LogExtents) -> 
     if record.error is not None:
         return said._replace(outcome=ListOutcome.ERROR, error=record.error)
     if record.offset is not None:
-        return said._replace(outcome=ListOutcome.FOUND, offset=record.offset, timestamp_ms=record.timestamp_ms)
+        found = said._replace(outcome=ListOutcome.FOUND, offset=record.offset, timestamp_ms=record.timestamp_ms)
+        return found._replace(leader_epoch=extent.leader_epoch)
     whole = record.searched_to is not None and record.searched_to >= (extent.high_watermark or 0)
     return said._replace(outcome=ListOutcome.ALL_OLDER if whole else ListOutcome.NOT_VISIBLE)
 

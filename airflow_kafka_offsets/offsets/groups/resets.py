@@ -24,8 +24,8 @@ class ResetStep(NamedTuple):
 
     :param committed_offset: the group's committed offset; None without a commit.
     :param new_offset: the committed offset after the reset; None when the commit would be deleted, or when in error.
-    :param leader_epoch: epoch committed with the new offset: the one that ListOffsets returned for it, now or when a
-        snapshot of it was resolved; otherwise none, and never that of the old commit (E34).
+    :param leader_epoch: the leader epoch that the new offset was seen under; once leaders were asked, its own, which is
+        committed with it. None if unknown, and never that of the old commit (E34).
     :param remark: anything unexpected; may be empty.
     :param error: why there is no new offset. A plan with an error is not carried out.
     """
@@ -37,6 +37,10 @@ class ResetStep(NamedTuple):
     leader_epoch: int | None = None
     remark: str = ""
     error: ResponseError | None = None
+
+    def to(self, offset: int | None, leader_epoch: int | None, remark: str = "") -> ResetStep:
+        """The step to an offset, with the leader epoch that it was seen under."""
+        return self._replace(new_offset=offset, leader_epoch=leader_epoch, remark=remark)
 
     def refused(self, name: str, code: int, why: str) -> ResetStep:
         return self._replace(error=ResponseError(name, code, False, why))
@@ -54,6 +58,24 @@ class ResetPlan(PartitionMap[ResetStep]):
             for step in self
             if step.new_offset is not None
         )
+
+    def with_epochs(self, commits: CommittedOffsets) -> ResetPlan:
+        """The plan with the offsets' own leader epochs, or why they aren't known.
+
+        :param commits: :meth:`commits`, once the leaders were asked.
+        """
+        told = (
+            self._step_of(commit)._replace(
+                new_offset=commit.offset, leader_epoch=commit.leader_epoch, error=commit.error
+            )
+            for commit in commits
+        )
+        return ResetPlan([*self, *told])
+
+    def _step_of(self, commit: CommittedOffset) -> ResetStep:
+        step = self.lookup(commit.topic, commit.partition)
+        assert step is not None, "commits are those of the plan"
+        return step
 
     def deletions(self) -> list[TopicPartition]:
         """The partitions whose commits are to be deleted."""
@@ -88,9 +110,9 @@ class ToListed:
         if answer.outcome is ListOutcome.OLDER_THAN_ASKED:
             return step._replace(error=OLDER_THAN_ASKED)
         if answer.offset is not None:
-            return step._replace(new_offset=answer.offset, leader_epoch=answer.leader_epoch)
+            return step.to(answer.offset, answer.leader_epoch)
         remark = f"no record at or after {answer.spec} ({answer.outcome}): the log's end"
-        return step._replace(new_offset=extent.end_offset(self.isolation_level), remark=remark)
+        return step.to(extent.end_offset(self.isolation_level), extent.leader_epoch, remark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +162,9 @@ class ToSnapshot:
     def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
         known = self.boundaries.get(TopicPartition.of(step))
         if known is None:
-            return step._replace(new_offset=extent.log_start_offset, remark="not in the snapshot: the log start")
+            return step.to(extent.log_start_offset, extent.leader_epoch, "not in the snapshot: the log start")
         kept = _kept_in_log(step, known.offset, extent)
-        return kept._replace(leader_epoch=known.leader_epoch) if kept.new_offset == known.offset else kept
+        return kept if kept.remark else kept.to(known.offset, known.leader_epoch)
 
 
 class ToNothing:
@@ -157,10 +179,10 @@ def _kept_in_log(step: ResetStep, offset: int, extent: LogExtent) -> ResetStep:
     start, end = extent.log_start_offset, extent.high_watermark
     assert start is not None and end is not None, "an extent without error has both"
     if offset < start:
-        return step._replace(new_offset=start, remark=f"{offset} is {start - offset} before the log start {start}")
+        return step.to(start, extent.leader_epoch, f"{offset} is {start - offset} before the log start {start}")
     if offset > end:
-        return step._replace(new_offset=end, remark=f"{offset} is {offset - end} past the log's end {end}")
-    return step._replace(new_offset=offset)
+        return step.to(end, extent.leader_epoch, f"{offset} is {offset - end} past the log's end {end}")
+    return step.to(offset, extent.leader_epoch)
 
 
 def doubts_of(commits: CommittedOffsets, marked: CommittedOffsets) -> dict[TopicPartition, str]:

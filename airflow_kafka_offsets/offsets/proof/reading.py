@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerConflictError, shorten
+from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
@@ -24,8 +25,14 @@ RangesOf = Callable[[str], tuple[OffsetRange, ...]]
 
 
 def bounds(start_ms: int | None, end_ms: int | None) -> tuple[int, int]:
-    """The bounds of what is read, Unix milliseconds; None means no bound."""
-    return 0 if start_ms is None else start_ms, _FAR_FUTURE_MS if end_ms is None else end_ms
+    """The bounds of what is read, Unix milliseconds; None means no bound.
+
+    :raises IntervalError: when nothing lies between them.
+    """
+    low, high = 0 if start_ms is None else start_ms, _FAR_FUTURE_MS if end_ms is None else end_ms
+    if low >= high:
+        raise IntervalError(f"Nothing lies between the start {iso_instant(low)} and the end {iso_instant(high)}.")
+    return low, high
 
 
 def overlaps(window: str, low: int, high: int) -> bool:

@@ -156,7 +156,7 @@ def _given(options: Mapping[str, str]) -> dict[str, str]:
     names = {name.lower(): name for name in (MIN_PARTITIONS, MAX_RECORDS)}
     found = {names[name.lower()]: value for name, value in options.items() if name.lower() in names}
     for name, value in found.items():
-        if not (value.isdecimal() and int(value) > 0):
+        if not (value.isascii() and value.isdecimal() and int(value) > 0):
             raise ConfigurationError(f"{name} must be a whole number above 0, not {value!r}.")
     return found
 

@@ -22,7 +22,11 @@ FORGET_PAST = (
 )
 """What to do when a log was truncated and assigns offsets again that windows already cover. Windows that aren't between
 two instants, such as increments, can't be resolved again."""
-_GONE = "the records pinned in the old one are gone with it"
+_PIN_AGAIN = (
+    "what was pinned before can't be checked any more: forget those windows (kafka-offsets ledger forget) or start "
+    "another pipeline, and clear the tasks that wait for them"
+)
+"""What to do when a log is at a lower epoch than a pinned offset for good."""
 
 
 class SeenOffset(NamedTuple):
@@ -72,8 +76,8 @@ def not_known(seen: Iterable[SeenOffset], ends: EpochEnds) -> list[SeenOffset]:
 
 
 def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str, int], int | None]) -> None:
-    """Refuse logs that are at a lower epoch than an offset. Epochs never go backwards, so either the offset belongs to
-    another log of that name, or a broker doesn't know the newest leader yet. A log without epochs proves nothing.
+    """Refuse logs that are at a lower epoch than an offset: within a log, epochs never go backwards. A log without
+    epochs proves nothing.
 
     :param seen: offsets from :func:`not_known`.
     :param leader_epoch: gives the newest epoch of a partition's log; None when unknown.
@@ -82,7 +86,7 @@ def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str,
     later = [
         (
             f"{place.topic}-{place.partition}",
-            of_another_log(f"the offset was seen under epoch {place.leader_epoch}", now, _GONE),
+            of_another_log(f"the offset was seen under epoch {place.leader_epoch}", now, _PIN_AGAIN),
         )
         for place in seen
         if place.leader_epoch is not None
@@ -94,19 +98,20 @@ def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str,
 
 
 def of_another_log(seen: str, leader_epoch: int, way: str) -> ResponseError:
-    """The error for an offset of a later epoch than its log: it belongs to another log, or a broker doesn't know the
-    newest leader yet.
+    """The error for an offset of a later epoch than its log: it belongs to another log, a broker doesn't know the
+    newest leader yet, or the topic's epochs began anew, as when it becomes diskless (KIP-1150).
 
     :param seen: what was seen or committed under which epoch, in words.
     :param leader_epoch: the log's newest epoch.
-    :param way: what it means if the topic was re-created, and what to do.
+    :param way: what to do in the other cases than an outdated leader.
     """
     return ResponseError(
         "UNKNOWN_LEADER_EPOCH",
         75,
         True,
-        f"{seen}, but the log is at {leader_epoch}: either the topic was re-created, and {way}; or the leader that "
-        "answered has been replaced, which resolves itself",
+        f"{seen}, but the log is at {leader_epoch}. If the leader that answered has been replaced, this resolves "
+        "itself within minutes. If it stays, the topic was re-created; or, if its id is still the same, its leader "
+        f"epochs began anew, as when it becomes diskless. Then {way}",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -277,8 +278,11 @@ class TestCommit:
 
     def committed(self, broker: Broker, group: str) -> list[int | None]:
         with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
-            found = client.committed_offsets({group: None}).raise_for_errors().lookup(group)
-        return [] if found is None else [each.offset for each in found.offsets]
+            return self.stands_at(client, group)
+
+    def stands_at(self, client: OffsetsClient, group: str) -> list[int | None]:
+        (found,) = client.committed_offsets({group: None}).raise_for_errors()
+        return [each.offset for each in found.offsets]
 
     def test_the_end_of_the_window_is_committed(
         self, ten: str, resolve: Resolve, context: Context, broker: Broker, publish: Publish
@@ -298,6 +302,31 @@ class TestCommit:
         self.commit(late, ten).execute(context)
         assert self.commit(early, ten).execute(context) == {"group": f"g-{ten}", "committed": 0, "kept": 1}
         assert self.committed(broker, f"g-{ten}") == [9]
+
+    def test_a_group_that_is_put_back_right_afterwards_is_moved_forward_again(
+        self, ten: str, resolve: Resolve, context: Context, client: OffsetsClient, publish: Publish, commit: Commit
+    ) -> None:
+        """By a run of an earlier window, which had read the group's commits before this one wrote."""
+        window, group = resolve(ten, at(0), at(7)), f"g-{ten}"
+        publish(window)
+        with ThreadPoolExecutor(1) as threads:
+            run = threads.submit(self.commit(window, ten).execute, context)
+            while self.stands_at(client, group) != [7]:
+                assert not run.done()
+            commit(group, ten, 3)
+            assert run.result() == {"group": group, "committed": 1, "kept": 0}
+        assert self.stands_at(client, group) == [7]
+
+    def test_runs_that_commit_at_the_same_time_leave_the_group_at_the_newest_window(
+        self, ten: str, resolve: Resolve, context: Context, client: OffsetsClient, publish: Publish
+    ) -> None:
+        windows = [resolve(ten, at(second), at(second + 1)) for second in range(9)]
+        for window in windows:
+            publish(window)
+        with ThreadPoolExecutor(len(windows)) as threads:
+            for run in [threads.submit(self.commit(window, ten).execute, context) for window in reversed(windows)]:
+                run.result()
+        assert self.stands_at(client, f"g-{ten}") == [9]
 
     def test_a_commit_past_the_end_of_the_log_does_not_stand_further(
         self, ten: str, resolve: Resolve, context: Context, publish: Publish, commit: Commit

@@ -12,8 +12,11 @@ from tests.integration.client.scripted import Answer
 from tests.integration.client.scripted_answers import NO_CODES, Codes
 
 
-def epochs_end_at(end_offset: int, *, errors: Codes = NO_CODES) -> Answer:
-    """An OffsetForLeaderEpoch answer: the epoch that is asked for ends at the same offset everywhere."""
+def epochs_end_at(end_offset: int, *, epoch: int | None = None, errors: Codes = NO_CODES) -> Answer:
+    """An OffsetForLeaderEpoch answer: the epoch that is asked for ends at the same offset everywhere.
+
+    :param epoch: the newest epoch that the leader remembers; None for that of each question.
+    """
     topic_class = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 
     def partition(piece: TopicPartition, leader_epoch: int) -> Any:
@@ -21,7 +24,7 @@ def epochs_end_at(end_offset: int, *, errors: Codes = NO_CODES) -> Answer:
         return topic_class.EpochEndOffset(
             error_code=code,
             partition=piece.partition,
-            leader_epoch=-1 if code else leader_epoch,
+            leader_epoch=-1 if code else leader_epoch if epoch is None else min(epoch, leader_epoch),
             end_offset=-1 if code else end_offset,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -160,6 +161,17 @@ class TestOutdatedLeaders:
         assert (listed.error.name, listed.error.may_pass) == ("LEADER_NOT_AVAILABLE", True)
         assert "leader epoch 7, and epoch 8 is known" in listed.error.message
 
+    def test_are_believed_once_brokers_have_told_of_nothing_else_for_minutes(self, led: Led) -> None:
+        """The epochs of a topic that becomes diskless begin anew under the same id."""
+        led.is_told(Leader(1, 8), Leader(0, 2))
+        assert led.described() == led.described() == Leader(1, 8)
+        opened = led.client._sessions._opened
+        assert opened is not None
+        opened.leaders.now_s = lambda: time.monotonic() + 400
+        assert led.described() == led.described() == Leader(0, 2)
+        led.is_told(Leader(0, 1))
+        assert led.described() == Leader(0, 2), "an older one yet may be outdated, too"
+
     def test_keep_the_partitions_that_they_lack(self, led: Led) -> None:
         """A topic never loses partitions: a broker that names fewer doesn't know yet that some were added. What is
         complete on the others isn't complete."""
@@ -176,3 +188,16 @@ class TestOutdatedLeaders:
     def test_can_not_be_told_from_those_of_a_new_topic_before_there_were_ids(self, led: Led) -> None:
         led.is_told(Leader(1, 8, None), Leader(0, 0, None))
         assert [led.described(), led.described()] == [Leader(1, 8, None), Leader(0, 0, None)]
+
+
+@pytest.mark.parametrize(("version", "epoch"), [(7, None), (8, None), (9, 7)])
+def test_epochs_are_sent_only_where_metadata_can_be_relied_on(version: int, epoch: int | None) -> None:
+    """Brokers before Kafka 2.4 may tell an old one for hours (KAFKA-9212), under which every leader refuses."""
+    with ScriptedCluster({"a": [0]}, versions={MetadataRequest: (0, version)}) as cluster:
+        cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
+        client = cluster.client()
+        assert client.list_offsets([A0], OffsetSpec.LATEST).ok()
+        (topic,) = client.topics(["a"])
+        (request,) = cluster.requests(ListOffsetsRequest)
+    assert request.topics[0].partitions[0].current_leader_epoch == (-1 if epoch is None else epoch)
+    assert topic.partitions[0].leader_epoch == epoch

@@ -163,6 +163,56 @@ class TestCommits:
         assert hung.error.name == "REQUEST_TIMED_OUT"
 
 
+class TestOwnEpochs:
+    """Which epoch is committed with an offset."""
+
+    def test_a_leader_that_answers_its_current_epoch_for_older_records_is_not_believed(self, one: Pieces) -> None:
+        """E34: Redpanda does. The log's records are of epoch 3, up to 30, and its leader's own epoch is 7."""
+
+        def ends(request: Any) -> Any:
+            (topic,) = request.topics
+            return epochs_end_at(30 if topic.partitions[0].leader_epoch >= 3 else 0, epoch=3)(request)
+
+        one.broker.on(OffsetForLeaderEpochRequest, ends)
+        assert own_epochs(one.client, 0, 10, 29, 30) == [3, 3, 3, 7]
+
+    def test_one_of_a_log_with_a_single_epoch_takes_no_request(self, one: Pieces) -> None:
+        assert own_epochs(one.client, 4, epoch=0) == [0]
+        assert one.asked(OffsetForLeaderEpochRequest) == []
+
+    def test_one_that_nobody_can_tell_is_left_out(self, one: Pieces) -> None:
+        assert own_epochs(one.client, 4, epoch=None) == [None]
+        one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(-1))
+        assert own_epochs(one.client, 4) == [None]
+        one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4, errors={A0: 31}))
+        assert own_epochs(one.client, 4) == [None], "a broker of Kafka 2.1, without the ACL ClusterAction"
+
+    def test_brokers_too_old_to_tell_leave_it_out(self) -> None:
+        with ScriptedCluster({"a": [0]}) as cluster:
+            assert own_epochs(cluster.client(), 4) == [None]
+
+    def test_a_leader_that_can_not_be_asked_now_is_an_error_of_its_partition(self, one: Pieces) -> None:
+        """Without the epoch, a later truncation would go unnoticed: better no commit now."""
+        one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4, errors={A0: 6}))
+        offsets = CommittedOffsets([CommittedOffset(*A0, 4, 7), CommittedOffset(*B0, 4, 7)])
+        with ScriptedCluster({"a": [0], "b": [0, 0]}) as cluster:
+            cluster.brokers[0].on(OffsetForLeaderEpochRequest, epochs_end_at(4, errors={A0: 6}))
+            bad, good = cluster.client(timeout_s=1).own_epochs(offsets)
+        assert (bad.offset, bad.error and bad.error.name) == (None, "NOT_LEADER_OR_FOLLOWER")
+        assert (good.offset, good.leader_epoch, good.error) == (4, 7, None)
+
+    def test_real_brokers_tell_it(self, client: OffsetsClient, topic: MakeTopic, produce: Produce) -> None:
+        name = topic()
+        produce(name, 0, [(None, None, b"value")] * 3)
+        found = client.own_epochs(CommittedOffsets([CommittedOffset(name, 0, 3, 0)]))
+        assert [each.leader_epoch for each in found] == [0]
+
+
+def own_epochs(client: OffsetsClient, *offsets: int, epoch: int | None = 7) -> list[int | None]:
+    found = [client.own_epochs(CommittedOffsets([CommittedOffset(*A0, offset, epoch)])) for offset in offsets]
+    return [each.leader_epoch for several in found for each in several.raise_for_errors()]
+
+
 def committed(offset: int) -> GroupsOffsets:
     """One commit, of an epoch before the log's."""
     return GroupsOffsets([GroupOffsets("g", CommittedOffsets([CommittedOffset(*A0, offset, leader_epoch=5)]))])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
+from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
@@ -13,17 +14,20 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import CommitRefusedError, ConditionFailedError, OffsetsError
 from airflow_kafka_offsets.offsets.answers.groups import EMPTY, GroupKind
 from airflow_kafka_offsets.offsets.groups.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import commit, description_of, lag_of, new_name
 from tests.integration.client.error_codes.codes import COORDINATOR_PASSES, Code, each_of
 from tests.integration.client.pieces import A0, Pieces
-from tests.integration.client.scripted import ScriptedCluster
+from tests.integration.client.scripted import Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import (
     Listed,
     classic_groups_are,
@@ -126,6 +130,39 @@ class TestLookUpInTheList:
             assert (lag.no_such_group, lag.total, lag.error and lag.error.retriable) == (False, None, False), kind
             assert kind.lower() in str(lag.error)
 
+    @pytest.mark.parametrize(("kind", "words"), [("Share", "is a share group"), ("Something-New", "something-new")])
+    def test_a_group_that_commits_nothing_is_in_error_whatever_is_named(
+        self, unknown: Pieces, kind: str, words: str
+    ) -> None:
+        """OffsetFetch answers as if it had read nothing: that would be a lag from the log start."""
+        unknown.broker.on(OffsetFetchRequest, commits_are({}))
+        unknown.broker.on(ListGroupsRequest, groups_are_listed(Listed("g", EMPTY, kind, kind.lower())))
+        target = FixedOffsets.of("the target", [SeenOffset(*A0, 5)])
+        asked: list[Callable[[], Any]] = [
+            lambda: lag_of(unknown.client, "g", topics=["a"]).partitions.raise_for_errors(),
+            lambda: unknown.client.group_lags({"g": [A0]}).raise_for_errors(),
+            lambda: unknown.client.committed_offsets({"g": [A0]}).raise_for_errors(),
+            lambda: unknown.client.committed_offsets({"g": None}).raise_for_errors(),
+            lambda: GroupsCaughtUp(("g",), ("a",), no_commit="wait", max_lag=10).check(unknown.client),
+            lambda: OffsetsReached("g", target).check(unknown.client),
+            lambda: Resetter(unknown.client, "g", topics=["a"]).plan(Destination(OffsetSpec.EARLIEST)),
+            lambda: Resetter(unknown.client, "g").plan(Destination(nothing=True)),
+        ]
+        for ask in asked:
+            with pytest.raises(OffsetsError, match=words) as failed:
+                ask()
+            assert not failed.value.retriable
+
+    def test_a_group_whose_members_are_no_consumers_has_no_lag_before_it_commits(self, one: Pieces) -> None:
+        """The workers of Kafka Connect, for example: they read no topics."""
+        scripted(one, described={"g": "Stable"})
+        one.broker.on(DescribeGroupsRequest, workers_are("g"))
+        assert lag_of(one.client, "g", topics=["a"]).total == 0, "some commit"
+        one.broker.on(OffsetFetchRequest, commits_are({}))
+        lag = lag_of(one.client, "g", topics=["a"])
+        assert lag.total is None
+        assert "connect group (Stable)" in str(lag.error)
+
     @pytest.mark.parametrize("kind", ["Classic", "Consumer"])
     def test_a_group_without_members_reads_nothing_but_what_it_has_committed_on(
         self, unknown: Pieces, kind: str
@@ -187,6 +224,18 @@ class TestLookUpInTheList:
             old.broker.on(ListGroupsRequest, groups_are_listed())
             assert lag_of(old.client, "g").total == 0
             assert old.asked(ListGroupsRequest) == []
+
+
+def workers_are(group: str) -> Answer:
+    """A DescribeGroups answer: a group of Kafka Connect's workers."""
+
+    def answer(request: Any) -> Any:
+        response = classic_groups_are({group: "Stable"})(request)
+        for each in response.groups:
+            each.protocol_type = "connect"
+        return response
+
+    return answer
 
 
 def scripted(pieces: Pieces, described: dict[str, str] | None = None) -> Pieces:

@@ -153,7 +153,7 @@ class TestMetadata:
         topic_class = MetadataResponse.MetadataResponseTopic
         partition = topic_class.MetadataResponsePartition(partition_index=0, leader_id=0, leader_epoch=4, error_code=9)
         response = MetadataResponse(brokers=[], topics=[topic_class(name="a", error_code=0, partitions=[partition])])
-        (topic,) = parse_metadata(over_the_wire(response, 7))
+        (topic,) = parse_metadata(over_the_wire(response, 9))
         assert (topic.partitions[0].leader, topic.partitions[0].leader_epoch, topic.partitions[0].error) == (0, 4, None)
 
 

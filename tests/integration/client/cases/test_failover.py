@@ -20,9 +20,12 @@ from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, Commit
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
 from airflow_kafka_offsets.offsets.answers.logs import LogEpoch
 from airflow_kafka_offsets.offsets.groups.lag import LagStatus
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
+from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
     commit,
@@ -164,7 +167,8 @@ def has_new_leaders(watch: Watch, before: dict[TopicPartition, int], led: Iterab
 @pytest.mark.nightly("brokers that die; windows/cluster/test_leaders.py finds an unclean election")
 class TestUncleanElection:
     def test_moves_the_end_back_and_a_commit_is_ahead_of_it(self, cluster: KafkaCluster) -> None:
-        """E17, E34: records were lost with the leader. The epochs of commit and log say when.
+        """E17, E34: records were lost with the leader. The epochs of commit and log say when, however the group was
+        moved there.
 
         When the log has grown past its old end again, only the old epoch still ends where it was cut.
         """
@@ -181,6 +185,13 @@ class TestUncleanElection:
             (old,) = latest(client, [key]).raise_for_errors()
             assert old.offset == 7
             commit_with_epoch(client, group, old)
+            places = (
+                Destination(OffsetSpec.LATEST),
+                Destination(OffsetSpec.at(now_ms())),
+                Destination(offset=6),
+                Destination(shift_by=-1),
+            )
+            moved = [moved_to(client, topic, each) for each in places]
             ahead.kill()
             behind.launch()
             wait_until(lambda: cluster.leader(topic, 0) is behind, "the replica that was behind leads")
@@ -191,6 +202,7 @@ class TestUncleanElection:
             (judged,) = lag.partitions
             assert (judged.status, judged.lag, lag.total) == (LagStatus.AHEAD_OF_LOG, None, None)
             assert (judged.committed_offset, judged.leader_epoch) == (7, old.leader_epoch)
+            assert [judged_alone(client, each) for each in moved] == [LagStatus.AHEAD_OF_LOG] * 4
             assert produce(cluster, topic, count=6)[-1] == 8
             assert old.leader_epoch is not None
             (cut,) = client.epoch_ends([LogEpoch(*key, old.leader_epoch)]).values()
@@ -198,6 +210,7 @@ class TestUncleanElection:
             lag = lag_of(client, group)
             (judged,) = lag.partitions
             assert (judged.status, judged.lag, lag.total) == (LagStatus.LOG_TRUNCATED, None, None)
+            assert [judged_alone(client, each) for each in moved] == [LagStatus.LOG_TRUNCATED] * 4
             waiting = GroupsCaughtUp((group,), ahead_of_log="wait", max_lag=10**9).check(client)
             assert (waiting.done, waiting.remaining) == (False, None)
             with pytest.raises(
@@ -209,6 +222,20 @@ class TestUncleanElection:
             delete_records(cluster, {key: 5})
             (forgotten,) = client.epoch_ends([LogEpoch(*key, 0)]).values()
             assert (forgotten.leader_epoch, forgotten.end_offset) == (0, 5), "where the oldest known epoch starts"
+
+
+def moved_to(client: OffsetsClient, topic: str, place: Destination) -> str:
+    """A new group that was moved to the log's end, and then to a place."""
+    group = new_name("group")
+    resetter = Resetter(client, group, topics=[topic])
+    for each in (Destination(OffsetSpec.LATEST), place):
+        resetter.execute(resetter.plan(each), new_group=True)
+    return group
+
+
+def judged_alone(client: OffsetsClient, group: str) -> LagStatus:
+    (judged,) = lag_of(client, group).partitions
+    return judged.status
 
 
 def commit_with_epoch(client: OffsetsClient, group: str, listed: ListedOffset) -> None:

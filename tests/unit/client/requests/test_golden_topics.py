@@ -79,7 +79,7 @@ class TestMetadata:
             (None, "LEADER_NOT_AVAILABLE"),
             (2, None),
         ]
-        assert topic.partitions[0].leader_epoch == (7 if frame.version >= 7 else None)
+        assert topic.partitions[0].leader_epoch == (7 if frame.version >= 9 else None)
 
     @every(ALL_KINDS)
     def test_topics_have_what_their_version_tells_of_them(self, frame: Frame) -> None:

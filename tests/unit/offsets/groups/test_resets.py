@@ -13,6 +13,7 @@ from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.groups.resets import (
     Aim,
     ByShift,
+    ResetPlan,
     ResetStep,
     ToListed,
     ToNothing,
@@ -77,13 +78,12 @@ class TestListed:
         found = ListedOffset(*P0, OffsetSpec.EARLIEST, ListOutcome.FOUND, 10, leader_epoch=7)
         planned = step(ToListed(ListedOffsets([found]), READ_COMMITTED))
         assert (planned.new_offset, planned.leader_epoch) == (10, 7)
-        assert step(ByShift(1)).leader_epoch is None
 
     def test_without_a_record_the_end_of_before_stands_and_the_plan_says_so(self) -> None:
         """E1, E2"""
         none = ListedOffset(*P0, OffsetSpec.at(T0), ListOutcome.ALL_OLDER)
         planned = step(ToListed(ListedOffsets([none]), READ_COMMITTED), log=extent(0, 10, 100, stable=90))
-        assert planned.new_offset == 90
+        assert (planned.new_offset, planned.leader_epoch) == (90, 1)
         assert "all_older" in planned.remark
 
     def test_an_answer_that_is_older_than_asked_is_refused(self) -> None:
@@ -111,10 +111,11 @@ class TestOffsets:
 class TestSnapshot:
     def test_the_epoch_that_the_ledger_knows_goes_with_its_offset_and_with_no_other(self) -> None:
         """E34"""
-        planned = step(ToSnapshot(snapshot({0: 40}).boundaries))
+        later = extent(0, 10, 100)._replace(leader_epoch=9)
+        planned = step(ToSnapshot(snapshot({0: 40}).boundaries), log=later)
         assert (planned.new_offset, planned.leader_epoch) == (40, 1)
-        assert step(ToSnapshot(snapshot({0: 4}).boundaries)).leader_epoch is None
-        assert step(ToSnapshot({})).leader_epoch is None
+        for elsewhere in (ToSnapshot(snapshot({0: 4}).boundaries), ToSnapshot({})):
+            assert (step(elsewhere, log=later).new_offset, step(elsewhere, log=later).leader_epoch) == (10, 9)
 
     def test_offsets_whose_records_are_gone_become_the_log_start_and_are_counted(self) -> None:
         planned = step(ToSnapshot(snapshot({0: 4}).boundaries))
@@ -126,6 +127,21 @@ class TestSnapshot:
 
 
 class TestPlan:
+    @pytest.mark.parametrize("aim", [ByShift(1), ByShift(-99), ByShift(99), ToOffset(60)], ids=str)
+    def test_an_offset_of_the_present_log_is_seen_under_its_epoch_and_never_under_the_old_commits(
+        self, aim: Aim
+    ) -> None:
+        """E34"""
+        assert step(aim).leader_epoch == 1
+
+    def test_what_leaders_told_of_the_epochs_is_what_is_committed(self) -> None:
+        plan = ResetPlan([step(ByShift(1)), ResetStep("u", 0, 5, 7, 1)])
+        error = ResponseError("LEADER_NOT_AVAILABLE", 5, True)
+        told = CommittedOffsets([CommittedOffset(*P0, 51, 0), CommittedOffset("u", 0, error=error)])
+        first, second = plan.with_epochs(told)
+        assert (first.committed_offset, first.new_offset, first.leader_epoch) == (50, 51, 0)
+        assert (second.committed_offset, second.new_offset, second.error) == (5, None, error)
+
     def test_an_error_of_commit_or_log_is_the_steps(self) -> None:
         gone = ResponseError("UNKNOWN_TOPIC_OR_PARTITION", 3, True)
         planned = step(ByShift(1), log=LogExtent(*P0, error=gone))

@@ -1,0 +1,84 @@
+"""What the commands' arguments accept: a text that means nothing is refused, with what it should be."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.cli import values
+
+NO_NUMBERS = ["", " 1", "1 ", "1_0", "+1", "1.0", "1e3", "0x1", "\u00b2", "\u0663", "\uff11", "nan", "9" * 30]
+"""Python reads most of them."""
+
+
+class TestNumbers:
+    def test_are_read_within_their_bounds(self) -> None:
+        assert [values.number("0"), values.number(str(2**63 - 1)), values.positive("1")] == [0, 2**63 - 1, 1]
+        assert [values.shift("-7"), values.shift("7")] == [-7, 7]
+
+    @pytest.mark.parametrize("text", NO_NUMBERS)
+    @pytest.mark.parametrize("read", [values.number, values.positive, values.shift, values.partition])
+    def test_are_digits_alone(self, read: Callable[[str], int], text: str) -> None:
+        with pytest.raises(ArgumentTypeError, match="give a whole number"):
+            read(text)
+
+    @pytest.mark.parametrize(
+        ("read", "text"),
+        [
+            (values.number, "-1"),
+            (values.number, str(2**63)),
+            (values.positive, "0"),
+            (values.shift, str(-(2**63))),
+            (values.partition, "100001"),
+        ],
+    )
+    def test_are_refused_out_of_bounds(self, read: Callable[[str], int], text: str) -> None:
+        with pytest.raises(ArgumentTypeError, match=f"not '{text}'"):
+            read(text)
+
+
+class TestPartitions:
+    @pytest.mark.parametrize(
+        ("text", "numbers"), [("0", [0]), ("0,2-5", [0, 2, 3, 4, 5]), ("5, 2-2 ,2", [2, 5]), ("3-4,4-5", [3, 4, 5])]
+    )
+    def test_are_numbers_and_ranges(self, text: str, numbers: list[int]) -> None:
+        assert values.partitions(text) == numbers
+
+    @pytest.mark.parametrize("text", ["", ",", "0,", "x", "-1", "2-", "-", "1-2-3", "\u00b2", "0-\u0663", "0-99999999"])
+    def test_are_nothing_else(self, text: str) -> None:
+        with pytest.raises(ArgumentTypeError, match="give partitions like 0,2-5"):
+            values.partitions(text)
+
+    @pytest.mark.parametrize("text", ["5-2", "0,5-2"])
+    def test_do_not_run_backwards(self, text: str) -> None:
+        with pytest.raises(ArgumentTypeError, match="5-2 is no range of partitions"):
+            values.partitions(text)
+
+
+class TestSeconds:
+    def test_may_have_a_fraction(self) -> None:
+        assert [values.seconds(60)(text) for text in ("0.5", "60")] == [0.5, 60.0]
+
+    @pytest.mark.parametrize("text", ["0", "-1", "61", "nan", "inf", "1e1", "\u0663", "", "0.0"])
+    def test_are_above_0_and_bounded(self, text: str) -> None:
+        with pytest.raises(ArgumentTypeError, match="give seconds above 0, up to 60"):
+            values.seconds(60)(text)
+
+
+class TestLimits:
+    def test_are_numbers_to_exceed(self) -> None:
+        assert [values.above(text) for text in (">0", "> 10")] == [0, 10]
+
+    @pytest.mark.parametrize("text", ["", "0", ">", ">-1", ">=1", "<1", ">x", ">\u0663"])
+    def test_are_nothing_else(self, text: str) -> None:
+        with pytest.raises(ArgumentTypeError, match="give a limit like '>0'"):
+            values.above(text)
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_a_name_is_not_empty(text: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match="a name is empty"):
+        values.name(text)
