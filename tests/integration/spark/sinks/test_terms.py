@@ -113,7 +113,7 @@ class TestIceberg:
         ledger: Path,
         conf: str,
     ) -> None:
-        """Readers with the conf get what is published."""
+        """A reader whose session stages what it writes gets what is published."""
         sink = make_sink("iceberg")
         assert isinstance(sink, IcebergSink)
         with with_confs(spark, {conf: "audit"}):
@@ -125,7 +125,7 @@ class TestIceberg:
 
         spark.sql(f"ALTER TABLE {sink.table} CREATE BRANCH audit")
         assert publish(open_window(second, "try-2"), sink) == "try-2"
-        with with_confs(spark, {conf: "audit"}):
+        with with_confs(spark, {"spark.wap.id": "audit"}):
             assert read_published(spark, f"file://{ledger}").count() == 12
 
     def test_rows_that_something_else_sends_elsewhere_are_not_taken_for_an_earlier_attempts(
