@@ -90,6 +90,20 @@ class TestSubmittedByAnybody:
         report = verify.execute(context)
         assert (report["read"], report["lost"]) == (2, 3)
 
+    def test_a_window_without_offsets_is_published_and_needs_no_driver(
+        self, ten: str, resolve: Resolve, context: Context, tmp_path: Path
+    ) -> None:
+        """S6."""
+        window = resolve(ten, at(20), at(30))
+        prepared = json.loads(json.dumps(prepare(window, context, tmp_path / "out")))
+        assert prepared["offsets"] == 0
+        verify = KafkaVerifyWindowOperator(task_id="verify", window=window, load=prepared, deferrable=True)
+        report = verify.execute(context)
+        assert (report["offsets"], report["written"], report["verdict"]) == (0, 0, "read = written = log")
+        again = prepare(window, context, tmp_path / "out")
+        assert again["offsets"] == 0
+        assert verify.execute(context)["attempt"] == report["attempt"]
+
     def test_each_form_says_the_same(self, ten: str, resolve: Resolve, context: Context, tmp_path: Path) -> None:
         prepared = prepare(
             resolve(ten, at(2), at(7)),
