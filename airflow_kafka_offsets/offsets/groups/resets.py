@@ -109,6 +109,9 @@ class ToListed:
             return step._replace(error=answer.error)
         if answer.outcome is ListOutcome.OLDER_THAN_ASKED:
             return step._replace(error=OLDER_THAN_ASKED)
+        if answer.outcome is ListOutcome.NO_TIMESTAMPS:
+            why = "none of the log's records has a timestamp, so no instant is before or after them; choose an offset"
+            return step.refused("INVALID_TIMESTAMP", 32, why)
         if answer.offset is not None:
             return step.to(answer.offset, answer.leader_epoch)
         remark = f"no record at or after {answer.spec} ({answer.outcome}): the log's end"

@@ -93,6 +93,14 @@ class TestListed:
         assert planned.new_offset is None
         assert planned.error is not None
 
+    def test_a_log_whose_records_have_no_timestamps_has_no_place_for_an_instant(self) -> None:
+        """E42"""
+        untimed = ListedOffset(*P0, OffsetSpec.at(T0), ListOutcome.NO_TIMESTAMPS)
+        planned = step(ToListed(ListedOffsets([untimed]), READ_COMMITTED))
+        assert planned.new_offset is None
+        assert planned.error is not None
+        assert "no instant is before or after them" in str(planned.error)
+
     def test_a_partition_that_cannot_be_asked_is_in_error(self) -> None:
         error = ResponseError("LEADER_NOT_AVAILABLE", 5, True)
         failed = ListedOffset(*P0, OffsetSpec.LATEST, ListOutcome.ERROR, error=error)
