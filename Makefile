@@ -72,7 +72,7 @@ chaos: setup $(ARCHIVE) ## 1,000 windows, loaded while everything fails, and whe
 	@CHAOS_WINDOWS=$${CHAOS_WINDOWS:-1000} CHAOS_SEED=$${CHAOS_SEED:-$$(date +%s)} \
 	  $(BIN)/python -m pytest -q -s --timeout 3600 tests/chaos
 
-steps: setup $(ARCHIVE) ## pause a load, and kill a derivation, at every step; make test takes some of them
+steps: setup $(ARCHIVE) ## pause a load, and kill a derivation, at every step; make test ALL=1 takes some of them
 	@PAUSES=all KILLS=all $(BIN)/python -m pytest -q --timeout 3600 tests/integration/spark/sinks/test_pauses.py \
 	  tests/integration/spark/test_derived_killed.py
 

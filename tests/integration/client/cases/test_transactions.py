@@ -39,7 +39,7 @@ from tests.patience import PATIENCE_S, wait_until
 
 READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
-DYING_PRODUCER = """
+DYING_PRODUCER = f"""
 import os, sys
 from kafka import KafkaProducer
 servers, transactional_id, topic = sys.argv[1:]
@@ -47,7 +47,7 @@ producer = KafkaProducer(bootstrap_servers=servers, transactional_id=transaction
 producer.init_transactions()
 producer.begin_transaction()
 for _ in range(2):
-    producer.send(topic, b"value", partition=0).get(timeout=PATIENCE_S)
+    producer.send(topic, b"value", partition=0).get(timeout={PATIENCE_S})
 os._exit(0)
 """
 
