@@ -44,6 +44,7 @@ class TestAirflowServices:
         )
         assert airflow_services.trigger_runner_pid in airflow_services.pids()["triggerer"][1:]
 
+    @pytest.mark.nightly("half a minute of an Airflow, for tests alone: every one of them ends with it")
     def test_a_triggerer_stops_in_an_orderly_way(self, airflow_services: AirflowServices) -> None:
         airflow_services.stop_triggerer()
         assert "Exited trigger loop" in airflow_services.log_file("triggerer").read_text()
@@ -51,6 +52,7 @@ class TestAirflowServices:
             _ = airflow_services.triggerer_pid
         airflow_services.start_triggerer()
 
+    @pytest.mark.nightly("half a minute of an Airflow; waits/test_watchers.py has a watched asset start a Dag")
     def test_a_watched_asset_starts_a_dag_and_keeps_state(
         self, airflow_services: AirflowServices, tmp_path: Path
     ) -> None:

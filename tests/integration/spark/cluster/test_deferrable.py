@@ -111,7 +111,7 @@ def test_a_retry_after_the_triggerer_gave_up_goes_on_with_the_same_driver(deferr
     assert len(deferred.attempts()) == 1
 
 
-@pytest.mark.nightly("a driver of its own; test_client_mode.py has one on the worker")
+@pytest.mark.nightly("a driver of its own; airflow/test_example_dags.py has one on the worker")
 def test_in_client_mode_the_task_stays_on_its_worker_and_says_so(make_load: MakeLoad) -> None:
     load = make_load("client")
     load.arguments["deferrable"] = True

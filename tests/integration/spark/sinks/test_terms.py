@@ -159,7 +159,12 @@ class TestIceberg:
             publish(open_window(manifest, "try-2"), IcebergSink(f"{sink.table}.branch_audit"))
 
 
-@pytest.mark.parametrize("kind", ["parquet", "json", "delta", "iceberg"])
+_TABLES = pytest.mark.nightly("each kind of sink once more; the files of json show times and capitals, too")
+
+
+@pytest.mark.parametrize(
+    "kind", ["parquet", "json", pytest.param("delta", marks=_TABLES), pytest.param("iceberg", marks=_TABLES)]
+)
 def test_confs_of_the_session_change_nothing(
     spark: SparkSession,
     open_window: OpenWindow,
