@@ -111,7 +111,9 @@ class TestVariables:
         )
         assert (code, "CLIENT_TIMEOUT_S is 'soon', which isn't a whole number of seconds" in err) == (2, True)
 
-    @pytest.mark.parametrize("by", ["environment", "file"])
+    @pytest.mark.parametrize(
+        "by", ["environment", pytest.param("file", marks=pytest.mark.nightly("the same setting from its other place"))]
+    )
     def test_a_secrets_backend_comes_first(
         self, script: Script, broker: Broker, ten: str, tmp_path: Path, by: str
     ) -> None:

@@ -240,6 +240,7 @@ class TestClassicSparkSubmit:
         assert results["verify"][1]["written"] == 2 * RECORDS_A_DAY
 
 
+@pytest.mark.nightly("an Airflow and a driver of their own; TestClassicSparkSubmit has a job that isn't ours to submit")
 class TestTaskPySpark:
     def test_a_task_reads_parses_and_writes_in_its_own_session_and_verify_publishes(
         self, home: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch

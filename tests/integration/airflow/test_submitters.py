@@ -151,7 +151,15 @@ def test_the_page_has_a_block_of_each_dag() -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", DAGS.values())
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.nightly("imports all of Google's; test_dataproc_gets_a_job submits"))
+        if name == "dataproc"
+        else name
+        for name in DAGS.values()
+    ],
+)
 def test_each_dag_is_a_whole_pipeline(name: str, prepared: dict[str, Any], request: pytest.FixtureRequest) -> None:
     dag = described(name, prepared, request.getfixturevalue("google") if name in AT_GOOGLE else None)
     assert (dag.dag_id, dag.order) == (f"orders_{name}", ["complete", "resolve", "prepare", "submit", "verify"])

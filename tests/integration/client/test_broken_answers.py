@@ -228,6 +228,16 @@ SPOILT: dict[str, Callable[[Answer], Answer]] = {
 }
 
 
+_IN_SHORT = ("garbage", "half a frame")
+EVERY_WAY = pytest.mark.parametrize(
+    "how",
+    [
+        how if how in _IN_SHORT else pytest.param(how, marks=pytest.mark.nightly(f"{how}: one more way of ten"))
+        for how in SPOILT
+    ],
+)
+
+
 def _endless_number(frame: bytes) -> bytes:
     throttle_time = 4
     body = frame[SIZE : HEADER + throttle_time] + b"\xff" * (1 << 20)
@@ -240,7 +250,7 @@ def _shorter(frame: bytes) -> bytes:
 
 
 class TestBrokenAnswers:
-    @pytest.mark.parametrize("how", SPOILT)
+    @EVERY_WAY
     @EVERY_REQUEST
     def test_they_are_errors_within_the_deadline_and_the_next_call_works(self, request_class: Any, how: str) -> None:
         call = EXCHANGES[request_class].call
@@ -264,7 +274,7 @@ class TestBrokenAnswers:
             scripted(request_class, cluster)
             assert set(call(cluster.given_time(client))) == {None}
 
-    @pytest.mark.parametrize("how", SPOILT)
+    @EVERY_WAY
     @pytest.mark.parametrize("version", [9, 7], ids=["our decoder", "kafka-python's"])
     def test_they_cost_the_groups_of_their_broker_and_no_others(self, how: str, version: int) -> None:
         """E29"""

@@ -252,6 +252,7 @@ class TestClient:
         with pytest.raises(ConfigurationError, match="timeout_s must be more than 0 seconds, not 0"):
             OffsetsClient(ClientSettings(("localhost:9092",)), timeout_s=0)
 
+    @pytest.mark.nightly("waits ten seconds for a look-up; the tests of unreachable brokers have names that hang")
     def test_closing_while_a_name_look_up_hangs_is_quiet(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It holds the I/O thread up past every deadline, and nothing can stop it."""
         answered = threading.Event()
