@@ -88,7 +88,9 @@ class TestErrorCodes:
     def test_stand_at_the_deadline_when_they_do_not_pass(self, one: Pieces) -> None:
         one.broker.on(FetchRequest, batches_are(FIVES, end=END, errors={B1: 6}))
         started = time.monotonic()
-        assert outcomes(search(one.cluster.client(timeout_s=2))) == [5, 5, "NOT_LEADER_OR_FOLLOWER"]
+        *found, failed = outcomes(search(one.cluster.client(timeout_s=2)))
+        assert found == [5, 5]
+        assert failed in ("NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT"), "the last answer, or none by the deadline"
         assert time.monotonic() - started < 2 + GRACE_S
 
     def test_cost_nothing_of_what_was_read_before(self, one: Pieces) -> None:
