@@ -39,6 +39,7 @@ from airflow_kafka_offsets.submission.driver_bundle import (
 from airflow_kafka_offsets.submission.driver_place import secrets_on_their_way
 from airflow_kafka_offsets.submission.given_confs import not_given
 from airflow_kafka_offsets.submission.package_jars import Packages, jars_of
+from airflow_kafka_offsets.submission.quick_java import DRIVER_JAVA, launched_with, quick_java
 from airflow_kafka_offsets.submission.tries import LoadTry
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,6 @@ PACKAGES = "spark.jars.packages"
 _JARS = "spark.jars"
 _PY_FILES = "spark.submit.pyFiles"
 _USERS_FIRST = "spark.driver.userClassPathFirst"
-_DRIVER_JAVA = "spark.driver.extraJavaOptions"
 _OPENED = (
     *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
     *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
@@ -126,14 +126,21 @@ class Submission:
         """A task's arguments plus everything that the driver needs, which exists until the block ends."""
         load, kafka = self.load, self.load.kafka.java_settings()
         named = {driver_conf.ATTEMPT: self.attempt, driver_conf.NOTE_KEY: self.note_key}
+        defaults = self._defaults(kafka.plain)
+        span, confs = self.pinned.manifest.span, defaults | load.given.confs
+        quick = quick_java(load.place, load.program, task.application, span, confs)
         own = SparkArguments(
-            self._defaults(kafka.plain),
-            window_confs(self.pinned, named, allow_gaps=self.allow_gaps) | self._java_options(kafka.plain),
+            defaults,
+            window_confs(self.pinned, named, allow_gaps=self.allow_gaps) | self._java_options(kafka.plain, quick),
             *(task.properties_file, task.application, task.application_args, task._java_class, task.py_files),
             *(self._packages(task), task.jars),
         )
         own = self._with_jars(own, task)
-        with self._with_python_files(own) as own, secrets_on_their_way(load.place, kafka.secret, load.given) as way:
+        with (
+            self._with_python_files(own) as own,
+            secrets_on_their_way(load.place, kafka.secret, load.given) as way,
+            launched_with(quick),
+        ):
             properties_file = way.properties_file or own.properties_file
             yield replace(own, confs={**own.confs, **way.confs}, properties_file=properties_file)
 
@@ -146,12 +153,13 @@ class Submission:
             load.kafka, load.ledger, self.pinned.manifest, reader, given.confs
         )
 
-    def _java_options(self, reader: Mapping[str, str]) -> dict[str, str]:
+    def _java_options(self, reader: Mapping[str, str], quick: str | None) -> dict[str, str]:
         """The confs with the Java options of driver and executors, appended to the user's own options."""
         given = self.load.given.confs
         options = token_endpoint_allowed(reader, given)
-        if self.load.place.takes_a_jar_alone:
-            options[_DRIVER_JAVA] = f"{(given | options).get(_DRIVER_JAVA, '')} {_JAVA_MODULES}".strip()
+        own = _JAVA_MODULES if self.load.place.takes_a_jar_alone else quick
+        if own:
+            options[DRIVER_JAVA] = f"{(given | options).get(DRIVER_JAVA, '')} {own}".strip()
         return options
 
     def _packages(self, task: SparkSubmitOperator) -> str | None:
@@ -272,7 +280,7 @@ def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) 
     endpoint = reader.get(TOKEN_ENDPOINT)
     if endpoint is None:
         return {}
-    options = {name: given.get(name, "") for name in (_DRIVER_JAVA, "spark.executor.extraJavaOptions")}
+    options = {name: given.get(name, "") for name in (DRIVER_JAVA, "spark.executor.extraJavaOptions")}
     allows = f"-D{ALLOWED_URLS}={endpoint}"
     return {name: f"{text} {allows}".strip() for name, text in options.items() if ALLOWED_URLS not in text}
 

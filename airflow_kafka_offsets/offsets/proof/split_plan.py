@@ -112,6 +112,14 @@ def split_plan(
     return SplitPlan(tuple(tasks), len(whole), chosen, size, cores)
 
 
+def is_small(span: int, bytes_per_record: float | None) -> bool:
+    """Whether so many offsets are less than the smallest task, as far as anybody knows: no plan divides them.
+
+    :param bytes_per_record: None if unknown.
+    """
+    return span * (bytes_per_record or DEFAULT_BYTES_PER_RECORD) < SMALLEST_TASK_BYTES
+
+
 def _spark_tasks(whole: Sequence[LogRange], options: Mapping[str, int]) -> Sequence[LogRange]:
     """The tasks that Spark makes of whole ranges, in the ranges' order."""
     tasks = whole

@@ -28,12 +28,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
-from airflow_kafka_offsets.offsets.proof.split_plan import (
-    DEFAULT_BYTES_PER_RECORD,
-    SMALLEST_TASK_BYTES,
-    SplitPlan,
-    split_plan,
-)
+from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, is_small, split_plan
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.kafka import extreme_timestamps as extreme
@@ -158,7 +153,7 @@ class PinnedRead:
     def may_be_split(self) -> bool:
         """Whether a split plan may divide the window, as far as anybody knows: if it is smaller than the smallest task,
         its plan needs no size of a record, and neither does that of the next window like it."""
-        return self.manifest.span * (self._conf.bytes_per_record or DEFAULT_BYTES_PER_RECORD) >= SMALLEST_TASK_BYTES
+        return not is_small(self.manifest.span, self._conf.bytes_per_record)
 
     def frame(self, options: Mapping[str, str]) -> DataFrame:
         """The window's records, not counted; options as for :meth:`read`."""
