@@ -12,8 +12,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from kafka.protocol.metadata import ApiVersionsResponse
 from kafka.protocol.schemas.fields.codegen import CodegenContext
 
+_NO_ERROR = b"\0\0"
 _LAST_SHIFT = 28
 """By how many bits the fifth byte of a varint is shifted."""
 
@@ -21,11 +23,17 @@ _LAST_SHIFT = 28
 def decode_body(message_class: Any, version: int, body: bytes | memoryview) -> Any:
     """The message in a body, without its header.
 
+    Brokers answer in version 0 to ApiVersions in a newer version than theirs, whatever was asked for. It is the only
+    message of kafka-python that isn't decoded by its schema alone.
+
     :param message_class: a request or response class of kafka-python.
     :raises ValueError: or one of the errors that Python raises when the bytes aren't such a message (``struct.error``,
         ``IndexError``, ``TypeError``).
     """
-    return _decoder(message_class[None], version)(memoryview(body), 0)
+    message_class = message_class[None]
+    if message_class is ApiVersionsResponse and bytes(body[:2]) != _NO_ERROR:
+        version = 0
+    return _decoder(message_class, version)(memoryview(body), 0)
 
 
 class _BoundedCode(CodegenContext):  # type: ignore[misc]  # kafka-python has no types
