@@ -4,6 +4,9 @@ kafka-python 3.0.12 generates a decoder for each message and version. In it, an 
 bytes (KIP-482), goes on as long as a byte says that another follows, into a growing number: a megabyte of 0xFF takes
 minutes on the I/O thread, where it holds up the answers of all other brokers. Here, the same code is generated with
 that bound. Other users of kafka-python in the process keep their own decoders.
+
+The generator is private API of kafka-python, which no other module uses. It isn't part of :mod:`.connection`, because
+:mod:`.codec` decodes without one.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ class _BoundedCode(CodegenContext):  # type: ignore[misc]  # kafka-python has no
     def emit(self, indent: str, line: str) -> None:
         super().emit(indent, line)
         shift, _, by = line.strip().partition(" += ")
-        if by == "7":
+        if by == "7" and shift != "pos":  # it also skips fields of 7 bytes in all
             super().emit(indent, f"    if {shift} > {_LAST_SHIFT}: raise ValueError('a number of more than 5 bytes')")
 
 

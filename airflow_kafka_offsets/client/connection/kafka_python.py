@@ -228,7 +228,7 @@ class Connections(KafkaConnectionManager):
 
 
 def _send_framed(send: Any, request: Any, **options: Any) -> Any:
-    """Send a request; framed unless it is already, or isn't a message, as are the bytes of a login in the oldest way."""
+    """Send a request, framed if it is a message: the bytes of a login before Kafka 1.0 are none."""
     return send(Framed(request) if isinstance(request, ApiMessage) else request, **options)
 
 

@@ -14,6 +14,7 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from airflow_kafka_offsets.client.connection.kafka_python import Framed
+from airflow_kafka_offsets.client.decoding import _decoder
 
 
 def messages() -> Iterator[Any]:
@@ -26,6 +27,12 @@ def messages() -> Iterator[Any]:
 
 
 MESSAGES = sorted(messages(), key=lambda message: str(message.name))
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: str(message.name))
+def test_one_is_made_of_every_version(message: Any) -> None:
+    for version in range(message.max_version + 1):
+        assert callable(_decoder(message, version))
 
 
 def test_a_single_message_is_not_decoded_by_its_schema_alone() -> None:
