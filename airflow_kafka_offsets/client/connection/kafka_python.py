@@ -28,6 +28,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl.msk import SaslMechanismAwsMskIam
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.api_message import ApiMessage
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthToken, TokenSource
@@ -227,7 +228,8 @@ class Connections(KafkaConnectionManager):
 
 
 def _send_framed(send: Any, request: Any, **options: Any) -> Any:
-    return send(request if isinstance(request, Framed) else Framed(request), **options)
+    """Send a request, framed if it is a message: the bytes of a login before Kafka 1.0 are none."""
+    return send(Framed(request) if isinstance(request, ApiMessage) else request, **options)
 
 
 def _in_thread(net: Any, work: Callable[[], object]) -> Future:

@@ -65,6 +65,7 @@ REQUESTS = (
     SaslHandshakeRequest,
 )
 """What can be asked of a scripted broker."""
+_UNSUPPORTED_VERSION = 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +193,18 @@ class ScriptedBroker:
         for thread in self._threads:
             thread.join(5)
 
-    def _api_versions(self, _: Any) -> Any:
+    def _api_versions(self, request: Any) -> Any:
+        """Answers that it doesn't speak so new a version are always in version 0, and name the right ones from the
+        version on that has a client's name (KIP-511)."""
+        newest_own = self.cluster.versions[ApiVersionsRequest][1]
+        unknown = newest_own < request.API_VERSION
         keys = [
             ApiVersionsResponse.ApiVersion(api_key=each.API_KEY, min_version=oldest, max_version=newest)
             for each, (oldest, newest) in self.cluster.versions.items()
-            if each in self._script
+            if each in self._script and (not unknown or (newest_own >= 3 and each is ApiVersionsRequest))
         ]
-        return ApiVersionsResponse(error_code=0, api_keys=keys)
+        response = ApiVersionsResponse(error_code=_UNSUPPORTED_VERSION if unknown else 0, api_keys=keys)
+        return Wire(framed(response, 0, request.header.correlation_id)) if unknown else response
 
     def coordinators(self, request: Any) -> Any:
         """A FindCoordinator answer that names this broker for every group."""

@@ -16,6 +16,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ACL, ACLFilter, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.metadata import ApiVersionsRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings, TokenSource
@@ -237,6 +238,14 @@ def forbid(admin: KafkaAdminClient, topic: str, operation: ACLOperation) -> None
     admin.create_acls([denied, allowed])
     of_the_topic = ACLFilter("User:alice", "*", ACLOperation.ANY, ACLPermissionType.ANY, pattern)
     wait_until(lambda: len(admin.describe_acls(of_the_topic)[0]) == 2, "the broker has the ACLs")
+
+
+class TestOldBrokers:
+    @pytest.mark.parametrize("newest", range(ApiVersionsRequest.max_version))
+    def test_are_asked_again_in_a_version_that_they_know(self, newest: int) -> None:
+        """To ApiVersions in a newer version than theirs, they answer in version 0, whatever was asked for."""
+        with ScriptedCluster({"flights": [0]}, versions={ApiVersionsRequest: (0, newest)}) as cluster:
+            assert cluster.client(GRACE_S).cluster_id() == "scripted"
 
 
 class TestClient:
