@@ -60,7 +60,8 @@ class KafkaPrepareLoadOperator(BaseOperator):
     secret: the cluster's own secret store has to give credentials to the driver.
 
     It publishes a window without offsets itself: then nothing needs to be submitted, and a driver that is submitted
-    all the same finds the window published.
+    all the same finds the window published. Where all offsets of a window are lost, rows of its earlier revision may be
+    in the output, so that needs a driver.
 
     A retry of this task prepares a new load. A retry of the submitting task may submit the same load again: each
     driver is an attempt of its own, and only one of them is published.
@@ -85,11 +86,10 @@ class KafkaPrepareLoadOperator(BaseOperator):
     :param allow_gaps: the topics may have offsets without a record, such as transactions leave.
 
     XCom: ``{"window", "ref", "load", "conf", "application", "py_files", "packages", "arguments", "conf_args",
-    "options_text", "submit", "offsets"}``. ``ref`` is the reference to the window, in the revision to load, and
-    ``offsets`` says how many it has. ``conf_args`` holds the confs as words (``--conf``, ``name=value``), ``submit``
-    everything after ``spark-submit``, and ``options_text`` what of that comes before the application, as one string.
-    ``conf`` includes the packages, as
-    ``spark.jars.packages``.
+    "options_text", "submit", "needs_driver"}``. ``ref`` is the reference to the window, in the revision to load.
+    ``conf`` includes the packages, as ``spark.jars.packages``. ``conf_args`` holds the confs as words (``--conf``,
+    ``name=value``), ``submit`` everything after ``spark-submit``, and ``options_text`` what of that comes before the
+    application, as one string. ``needs_driver`` is false where this task has published the window itself.
     """
 
     template_fields: Sequence[str] = (
@@ -161,13 +161,14 @@ class KafkaPrepareLoadOperator(BaseOperator):
         confs |= {PACKAGES: ",".join(program.packages)} if program.packages else {}
         prepared = PreparedLoad(WindowRef.of(ref.ledger_root, pinned), load, confs, program)
         ledger.window_folders.of(pinned).record_attempt(load, self._note(context) | {"arguments_hash": arguments_hash})
-        if needs_no_job(pinned):
+        needs_driver = not needs_no_job(pinned)
+        if not needs_driver:
             with kafka.get_conn() as client:
                 publish(client, ledger, count_nothing(ledger, pinned, load, allow_gaps=self.allow_gaps))
             self.log.info("Window %s has no offsets: published it, and nothing needs to be submitted", ref.window)
         else:
             self.log.info("Window %s is ready to be loaded as %s", ref.window, load)
-        return prepared.to_json() | {"offsets": pinned.manifest.span}
+        return prepared.to_json() | {"needs_driver": needs_driver}
 
     def _readable(self, ref: WindowRef, ledger: Ledger, kafka: KafkaOffsetsHook, arguments_hash: str) -> PinnedManifest:
         """The revision to load. If an earlier load of the same kind was counted but not published, it is published

@@ -54,12 +54,12 @@ def decode_json(rows: DataFrame, schema: str, column: str = "value") -> DataFram
         found = rows.withColumns({column: parsed, f"{RAW}{column}": F.when(text.isNull(), given)})
         kind = found.schema[column].dataType
     except AnalysisException as error:  # what Spark's parser raises is one, too
-        raise ConfigurationError(f"--json-schema {schema!r} is not a schema: {error}") from error
+        raise ConfigurationError(f"The schema {schema!r} can't be parsed: {error}") from error
     twice = _named_twice(kind)
     if twice is not None:
-        ours = ", which the load adds itself for the text of malformed values" if twice.lower() == CORRUPT else ""
+        ours = ", which is added to it for the text of malformed values" if twice.lower() == CORRUPT else ""
         raise ConfigurationError(
-            f"--json-schema {schema!r} has the field {twice} twice{ours}. Name each field once; tables don't tell "
+            f"The schema {schema!r} has the field {twice} twice{ours}. Name each field once; tables don't tell "
             "capitals from small letters."
         )
     return found

@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import confs_of
-from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.decoding import CORRUPT, decode_json, decode_text
@@ -76,7 +76,10 @@ def shape(rows: DataFrame, *, key_as: str, value_as: str, json_schema: str | Non
     if key_as == "string":
         rows = decode_text(rows, "key")
     if json_schema is not None:
-        return decode_json(rows, json_schema)
+        try:
+            return decode_json(rows, json_schema)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"--json-schema: {error}") from error
     return decode_text(rows, "value") if value_as == "string" else rows
 
 

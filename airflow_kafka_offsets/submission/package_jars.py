@@ -136,14 +136,15 @@ def jars_of(packages: Packages, binary: str, environment: Mapping[str, str], roo
 
     :param binary: the ``spark-submit`` to resolve with.
     :param environment: variables that it gets.
-    :param root: the folder for the jars of all packages; it is made if it is missing.
+    :param root: the folder for the jars of all packages; it is made if it is missing. It may begin with ``~``.
     :returns: None if ``spark-submit`` has to resolve them itself, with the reason in the log: they can't be resolved
         here, or versions among them change, or the folder can't be used.
     """
-    if not packages.are_fixed:
-        return None
-    folder = root / packages.key
     try:
+        if not packages.are_fixed:
+            raise _NotResolved("versions among them may name other jars tomorrow.")
+        root = root.expanduser()
+        folder = root / packages.key
         _require_private(root)
         found = PackageJars.in_folder(folder)
         if found is not None:
@@ -154,7 +155,12 @@ def jars_of(packages: Packages, binary: str, environment: Mapping[str, str], roo
                 log.info("Resolving %s, once on this machine, into %s", ", ".join(packages.coordinates), folder)
                 _copy_into(folder, _resolved(packages.command(binary), environment), packages.spark_jars)
                 found = PackageJars.in_folder(folder)
-    except (OSError, _NotResolved) as error:
+        if found is None:
+            raise _NotResolved(f"{folder} was changed while it was written.")
+    except _NotPrivate as error:
+        log.warning("spark-submit resolves the packages itself, for each load: %s", error)
+        return None
+    except (OSError, RuntimeError, _NotResolved) as error:  # a user without a home is a RuntimeError
         log.info("spark-submit resolves the packages itself: %s", error)
         return None
     return found
@@ -164,12 +170,19 @@ class _NotResolved(Exception):
     """Why there are no jars."""
 
 
+class _NotPrivate(Exception):
+    """Why a folder isn't used."""
+
+
 def _require_private(root: Path) -> None:
     """Make the folder, or refuse one in which others could change what Spark runs."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = root.stat()
     if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_MAY_WRITE:
-        raise _NotResolved(f"{root} belongs to another user, or others may write there.")
+        raise _NotPrivate(
+            f"{root} belongs to another user, or others may write there, and could change what Spark runs. Set "
+            "[kafka_offsets] jars_folder to a folder that only this user may write to: if it is missing, it is made."
+        )
 
 
 @contextmanager
@@ -203,6 +216,8 @@ def _resolved(command: Sequence[str], environment: Mapping[str, str]) -> list[Pa
 
 def _copy_into(folder: Path, jars: Sequence[Path], spark_jars: Path) -> None:
     """Copy into another folder, then rename it: a folder with this name was complete once."""
+    for left in folder.parent.glob(".*-*"):  # of a process that was killed: only one at a time makes such folders
+        shutil.rmtree(left, ignore_errors=True)
     made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
     try:
         listed: list[dict[str, Any]] = []

@@ -242,9 +242,9 @@ class Submission:
 
 
 def jars_folder() -> Path:
-    """The folder with the jars of packages: the setting, else in the user's cache."""
+    """The folder with the jars of packages: the setting, else in the user's cache. It may begin with ``~``."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(conf.get("kafka_offsets", "jars_folder") or f"{cache}/airflow-kafka-offsets/jars").expanduser()
+    return Path(conf.get("kafka_offsets", "jars_folder") or f"{cache}/airflow-kafka-offsets/jars")
 
 
 def window_confs(pinned: PinnedManifest, named: Mapping[str, str], *, allow_gaps: bool) -> dict[str, str]:

@@ -201,7 +201,7 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
         )
     elif written.count < read.count:
         yield (
-            f"{counts}: the output lacks the {read.count - written.count} others. {_MAY_LACK}. "
+            f"{counts}: the output lacks {read.count - written.count} of them. {_MAY_LACK}. "
             f"{KEEP_EVERY_RECORD}{'' if unread else _or_read_anew(read, task_starts)}"
         )
     elif written.count > read.count:

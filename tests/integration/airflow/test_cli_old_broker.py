@@ -13,8 +13,6 @@ from tests.integration.client.cases.test_old_broker import commit_to_zookeeper
 from tests.integration.client.cases.workload import HOUR_MS, T0, delete_records, new_name, new_topic, produce
 from tests.integration.doc_blocks import DOCS, blocks_of, words_of
 
-pytestmark = pytest.mark.nightly("starts ZooKeeper and Kafka 3.9; unit/client/requests has their frames")
-
 
 @pytest.fixture
 def old_topic(old_broker: ZooKeeperBroker, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -80,7 +80,7 @@ def test_the_ready_made_load_says_which_argument_is_wrong(load: Load, tmp_path: 
     with pytest.raises(AirflowFailException) as failed:
         load(application_args=["--output", (tmp_path / "t").as_uri(), "--json-schema", "no schema at, all"])
     assert fails_with(ConfigurationError, failed)
-    assert str(failed.value).startswith("ConfigurationError: --json-schema 'no schema at, all' is not a schema")
+    assert str(failed.value).startswith("ConfigurationError: --json-schema: The schema 'no schema at, all' can't")
 
 
 @pytest.mark.nightly("a driver of its own; the first test shows what a failed load says")

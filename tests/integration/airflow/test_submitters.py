@@ -14,7 +14,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -150,18 +150,12 @@ def test_the_page_has_a_block_of_each_dag() -> None:
         assert f"(../../dags/submitters/{name}.py)" in PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.nightly("imports all of Google's; test_dataproc_gets_a_job submits"))
-        if name == "dataproc"
-        else name
-        for name in DAGS.values()
-    ],
-)
-def test_each_dag_is_a_whole_pipeline(name: str, prepared: dict[str, Any], request: pytest.FixtureRequest) -> None:
-    dag = described(name, prepared, request.getfixturevalue("google") if name in AT_GOOGLE else None)
+@pytest.mark.parametrize("name", [name for name in DAGS.values() if name not in AT_GOOGLE])
+def test_each_dag_is_a_whole_pipeline(name: str, prepared: dict[str, Any]) -> None:
+    refuse_half_a_pipeline(name, described(name, prepared))
+
+
+def refuse_half_a_pipeline(name: str, dag: Rendered) -> None:
     assert (dag.dag_id, dag.order) == (f"orders_{name}", ["complete", "resolve", "prepare", "submit", "verify"])
     assert dag.catchup, "by default Airflow leaves out the windows of an outage"
     assert dag.native == (name != "glue")
@@ -239,7 +233,9 @@ def test_botocore_refuses_what_a_service_does_not_have(
 
 @pytest.mark.timeout(900)
 def test_dataproc_gets_a_job(prepared: dict[str, Any], google: Path) -> None:
-    request = described("dataproc", prepared, google).submit
+    dag = described("dataproc", prepared, google)
+    refuse_half_a_pipeline("dataproc", dag)
+    request = dag.submit
     job = dataproc_v1.Job(request["job"])
     assert dataproc_v1.SubmitJobRequest(project_id=request["project_id"], region=request["region"], job=job)
     assert job.placement.cluster_name == "spark"
@@ -249,10 +245,11 @@ def test_dataproc_gets_a_job(prepared: dict[str, Any], google: Path) -> None:
     assert dict(job.pyspark_job.properties) == prepared["conf"]
 
 
-@pytest.mark.nightly("imports all of Google's provider; the test above has Dataproc's own job")
 @pytest.mark.timeout(900)
 def test_dataproc_serverless_gets_a_batch(prepared: dict[str, Any], google: Path) -> None:
-    request = described("dataproc_serverless", prepared, google).submit
+    dag = described("dataproc_serverless", prepared, google)
+    refuse_half_a_pipeline("dataproc_serverless", dag)
+    request = dag.submit
     batch = dataproc_v1.Batch(request["batch"])
     parent = f"projects/{request['project_id']}/locations/{request['region']}"
     assert dataproc_v1.CreateBatchRequest(parent=parent, batch=batch)
@@ -317,25 +314,44 @@ def test_the_spark_operators_types_refuse_a_field_that_they_do_not_have(
     assert not is_an_application(body)
 
 
-@pytest.mark.nightly("two drivers; test_prepare_load.py has a prepared load submitted, and verified")
+@pytest.fixture
+def through_livy(context: Context, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
+    """Submit a load with Livy, which gives options to every ``spark-submit``; the requests that it got."""
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+
+    def run(prepared: dict[str, Any], options: list[str], times: int = 1) -> list[dict[str, Any]]:
+        with Livy(options) as livy:
+            monkeypatch.setenv("AIRFLOW_CONN_LIVY_DEFAULT", json.dumps({"conn_type": "livy", "host": livy.url}))
+            task = submit("livy", prepared)
+            task._polling_interval = 1
+            context["ti"].xcom_push = lambda **_: None
+            for _ in range(times):
+                task.execute(context)
+            return livy.bodies
+
+    return run
+
+
+def test_livy_gets_a_batch_each_time(
+    prepared: dict[str, Any], through_livy: Callable[..., list[dict[str, Any]]]
+) -> None:
+    """Also once it was cleared: the store may know the batch, and a new load needs a new one. This Spark only says its
+    version."""
+    for body in through_livy(prepared, ["--version"], times=2):
+        assert body["conf"] == prepared["conf"]
+        assert (body["file"], body["pyFiles"], body["args"]) == tuple(
+            prepared[name] for name in ("application", "py_files", "arguments")
+        )
+
+
+@pytest.mark.nightly("a driver of its own; the test above has Livy's request, test_prepare_load.py a load submitted")
 @pytest.mark.timeout(900)
 def test_livy_runs_it_and_verify_publishes_it(
-    prepared: dict[str, Any], context: Context, monkeypatch: pytest.MonkeyPatch
+    prepared: dict[str, Any], context: Context, through_livy: Callable[..., list[dict[str, Any]]]
 ) -> None:
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     options = ["--master", "local[1]", "--jars", jars_of("connector"), "--conf", "spark.ui.enabled=false"]
-    with Livy(options) as livy:
-        monkeypatch.setenv("AIRFLOW_CONN_LIVY_DEFAULT", json.dumps({"conn_type": "livy", "host": livy.url}))
-        task = submit("livy", prepared)
-        task._polling_interval = 1
-        context["ti"].xcom_push = lambda **_: None
-        task.execute(context)
-        task.execute(context)  # cleared, say: the store may know the batch, and a new load needs a new one
-        body, _ = livy.bodies
-    assert body["conf"] == prepared["conf"]
-    assert (body["file"], body["pyFiles"], body["args"]) == tuple(
-        prepared[name] for name in ("application", "py_files", "arguments")
-    )
+    through_livy(prepared, options)
     verify = KafkaVerifyWindowOperator(task_id="verify", window=prepared["ref"], load=prepared)
     assert verify.execute(context)["verdict"] == "read = written = log"
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +32,8 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_listing import WindowState
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets
+from airflow_kafka_offsets.operators import commit_offsets
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -48,6 +54,9 @@ from tests.integration.airflow.conftest import (
 )
 from tests.integration.airflow.loads import change_counted
 from tests.integration.conftest import Produce
+from tests.patience import PATIENCE_S
+
+Pausing = Callable[[Callable[[], None]], None]
 
 
 class TestPreflight:
@@ -280,6 +289,16 @@ class TestCommit:
         with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
             return self.stands_at(client, group)
 
+    @pytest.fixture
+    def pausing(self, monkeypatch: pytest.MonkeyPatch) -> Pausing:
+        """Says what happens in the task's pause after each commit, which then takes no time."""
+
+        def during(happens: Callable[[], None]) -> None:
+            clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: happens())
+            monkeypatch.setattr(commit_offsets, "time", clock)
+
+        return during
+
     def stands_at(self, client: OffsetsClient, group: str) -> list[int | None]:
         (found,) = client.committed_offsets({group: None}).raise_for_errors()
         return [each.offset for each in found.offsets]
@@ -304,28 +323,69 @@ class TestCommit:
         assert self.committed(broker, f"g-{ten}") == [9]
 
     def test_a_group_that_is_put_back_right_afterwards_is_moved_forward_again(
-        self, ten: str, resolve: Resolve, context: Context, client: OffsetsClient, publish: Publish, commit: Commit
+        self,
+        ten: str,
+        resolve: Resolve,
+        context: Context,
+        client: OffsetsClient,
+        publish: Publish,
+        commit: Commit,
+        pausing: Pausing,
     ) -> None:
-        """By a run of an earlier window, which had read the group's commits before this one wrote."""
+        """By whatever commits while the task pauses, before it looks again."""
         window, group = resolve(ten, at(0), at(7)), f"g-{ten}"
         publish(window)
-        with ThreadPoolExecutor(1) as threads:
-            run = threads.submit(self.commit(window, ten).execute, context)
-            while self.stands_at(client, group) != [7]:
-                assert not run.done()
-            commit(group, ten, 3)
-            assert run.result() == {"group": group, "committed": 1, "kept": 0}
+        put_back = iter([3])
+        stood_at: list[list[int | None]] = []
+
+        def pause() -> None:
+            stood_at.append(self.stands_at(client, group))
+            for offset in put_back:
+                commit(group, ten, offset)
+
+        pausing(pause)
+        assert self.commit(window, ten).execute(context) == {"group": group, "committed": 1, "kept": 0}
+        assert stood_at == [[7], [7]]
         assert self.stands_at(client, group) == [7]
 
     def test_runs_that_commit_at_the_same_time_leave_the_group_at_the_newest_window(
-        self, ten: str, resolve: Resolve, context: Context, client: OffsetsClient, publish: Publish
+        self,
+        ten: str,
+        resolve: Resolve,
+        context: Context,
+        client: OffsetsClient,
+        publish: Publish,
+        pausing: Pausing,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        windows = [resolve(ten, at(second), at(second + 1)) for second in range(9)]
-        for window in windows:
+        """The earlier window's run has read the group's commits before the newer one's writes, and writes after it."""
+        early, late = resolve(ten, at(0), at(5)), resolve(ten, at(5), at(9))
+        for window in (early, late):
             publish(window)
-        with ThreadPoolExecutor(len(windows)) as threads:
-            for run in [threads.submit(self.commit(window, ten).execute, context) for window in reversed(windows)]:
-                run.result()
+        early_has_read, late_has_written, early_has_written = Event(), Event(), Event()
+        send = OffsetsClient.commit_offsets
+
+        def in_order(client: OffsetsClient, group: str, ends: CommittedOffsets, **options: Any) -> Any:
+            if [each.offset for each in ends] != [5]:
+                return send(client, group, ends, **options)
+            early_has_read.set()
+            assert late_has_written.wait(PATIENCE_S)
+            try:
+                return send(client, group, ends, **options)
+            finally:
+                early_has_written.set()
+
+        def pause() -> None:
+            late_has_written.set()
+            assert early_has_written.wait(PATIENCE_S)
+
+        monkeypatch.setattr(OffsetsClient, "commit_offsets", in_order)
+        pausing(pause)
+        with ThreadPoolExecutor(1) as threads:
+            run = threads.submit(self.commit(early, ten).execute, context)
+            assert early_has_read.wait(PATIENCE_S)
+            assert self.commit(late, ten).execute(context)["committed"] == 1
+            run.result()
         assert self.stands_at(client, f"g-{ten}") == [9]
 
     def test_a_commit_past_the_end_of_the_log_does_not_stand_further(

@@ -303,9 +303,9 @@ class TestGaps:
     @pytest.mark.parametrize(
         ("spoil", "why"),
         [
-            (lambda rows: rows.where("offset > 0"), "read 8 rows, wrote 7: the output lacks the 1 others"),
-            (lambda rows: rows.limit(3), "read 8 rows, wrote 3: the output lacks the 5 others"),
-            (lambda rows: rows.where("false"), "read 8 rows, wrote 0: the output lacks the 8 others"),
+            (lambda rows: rows.where("offset > 0"), "read 8 rows, wrote 7: the output lacks 1 of them"),
+            (lambda rows: rows.limit(3), "read 8 rows, wrote 3: the output lacks 5 of them"),
+            (lambda rows: rows.where("false"), "read 8 rows, wrote 0: the output lacks 8 of them"),
             (lambda rows: rows.union(rows.where("offset = 0")), "read 8 rows, wrote 9: rows were doubled"),
             (
                 lambda rows: rows.where("offset > 0").union(rows.where("offset = 12")),
@@ -368,7 +368,7 @@ class TestGaps:
         """The other read finds less than was written, as if the cleaner had come in between."""
         topic = make_flights({0: 20}, **{"cleanup.policy": "compact"})
         window = open_connected(manifest_of([(topic, 0, 0, 20)], cleanup_policy="compact"))
-        with pytest.raises(UnprovenError, match="read 20 rows, wrote 19: the output lacks the 1 others"):
+        with pytest.raises(UnprovenError, match="read 20 rows, wrote 19: the output lacks 1 of them"):
             window.write(window.read().where("offset <> 4"), FileSink(f"{table}/1"))
         rows, again = window.read().where("offset <> 4"), window.again
         monkeypatch.setattr(window, "again", lambda: again().where("offset > 5"))

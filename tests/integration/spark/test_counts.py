@@ -106,7 +106,7 @@ class TestAReadThatIsStoppedEarly:
         """Each task reads some rows, and most write none, which looks like a task that ran twice. Kafka knows."""
         topic = make_flights({0: 1000})
         window = open_window(manifest_of([(topic, 0, 0, 1000)]), allow_gaps=True)
-        with pytest.raises(UnprovenError, match=r"the output lacks the \d+ others.*\(limit, head, take\)") as cut:
+        with pytest.raises(UnprovenError, match=r"the output lacks \d+ of them.*\(limit, head, take\)") as cut:
             load(window, table, lambda rows: rows.limit(10), maxRecordsPerPartition="100")
         assert not cut.value.retriable
         assert "executor" not in str(cut.value)
@@ -125,7 +125,7 @@ class TestAReadThatIsStoppedEarly:
                 few = rows.where("offset < 16 OR offset >= 32").collect()
                 return super().write(spark.createDataFrame(few, rows.schema), attempt)
 
-        with pytest.raises(UnprovenError, match=r"read 8 rows, wrote 5: the output lacks the 3 others"):
+        with pytest.raises(UnprovenError, match=r"read 8 rows, wrote 5: the output lacks 3 of them"):
             window.write(rows, Collected(table))
 
     @pytest.mark.nightly("the tests above stop reads early by the newer interface")

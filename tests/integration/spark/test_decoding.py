@@ -176,8 +176,8 @@ class TestTextAndJson:
     @pytest.mark.parametrize(
         ("schema", "said"),
         [
-            ("no schema at, all", "is not a schema"),
-            ("a INT, _corrupt_record STRING", "_corrupt_record twice, which the load adds itself"),
+            ("no schema at, all", "^The schema 'no schema at, all' can't be parsed"),
+            ("a INT, _corrupt_record STRING", "_corrupt_record twice, which is added to it"),
             ("a INT, b STRUCT<c: INT, _Corrupt_Record: INT>, A INT", "the field a twice"),
             ("a ARRAY<STRUCT<c: INT, C: INT>>", "the field c twice"),
             ("a MAP<STRING, STRUCT<c: INT, C: INT>>", "the field c twice"),

@@ -24,8 +24,6 @@ from dev.hdfs import Hdfs
 from dev.kafka import Broker
 from tests.integration.spark.test_pinned_window import offsets
 
-pytestmark = pytest.mark.nightly("starts HDFS; airflow/test_s3.py has a ledger and a table on a store")
-
 
 @pytest.fixture(scope="module")
 def hdfs() -> Iterator[Hdfs]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import zipfile
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from tests.integration.airflow.conftest import LOCAL_SPARK, Context
 from tests.integration.airflow.submit_commands.conftest import spark_connection
 
 BINARY = str(Path(sys.executable).with_name("spark-submit"))
+NOWHERE = "/nowhere/spark-submit"
 SETTINGS = """<ivysettings><settings defaultResolver="folder"/><resolvers><ibiblio name="folder" m2compatible="true"
 root="{root}"/></resolvers></ivysettings>"""
 POM = """<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId><artifactId>{name}</artifactId>
@@ -31,36 +33,58 @@ NEEDS = "<dependency><groupId>org.example</groupId><artifactId>{name}</artifactI
 ResolvePackages = Callable[..., PackageJars | None]
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Maven repository: ``first`` needs ``second``, which has a Python module. Answers Ivy's settings for it."""
-    root = tmp_path / "repository"
+    folder = tmp_path_factory.mktemp("maven")
+    root = folder / "repository"
     content: dict[str, tuple[str, str]] = {"first": ("a.class", "second"), "second": ("a.py", "")}
     for name, (inside, needs) in content.items():
-        folder = root / "org" / "example" / name / "1.0"
-        folder.mkdir(parents=True)
-        (folder / f"{name}-1.0.pom").write_text(POM.format(name=name, needs=NEEDS.format(name=needs) if needs else ""))
-        with zipfile.ZipFile(folder / f"{name}-1.0.jar", "w") as jar:
+        place = root / "org" / "example" / name / "1.0"
+        place.mkdir(parents=True)
+        (place / f"{name}-1.0.pom").write_text(POM.format(name=name, needs=NEEDS.format(name=needs) if needs else ""))
+        with zipfile.ZipFile(place / f"{name}-1.0.jar", "w") as jar:
             jar.writestr(inside, "")
-    settings = tmp_path / "ivysettings.xml"
+    settings = folder / "ivysettings.xml"
     settings.write_text(SETTINGS.format(root=root.as_uri()))
     return settings
 
 
-@pytest.fixture
-def packages(repository: Path, tmp_path: Path) -> Packages:
+@pytest.fixture(scope="module")
+def packages(repository: Path) -> Packages:
     own = SparkProgram(BINARY).own_jars()
     assert own is not None
-    confs = {"spark.jars.ivySettings": str(repository), "spark.jars.ivy": str(tmp_path / "ivy")}
+    confs = {"spark.jars.ivySettings": str(repository), "spark.jars.ivy": str(repository.with_name("ivy"))}
     return Packages(["org.example:first:1.0"], own[1].version, own[0], confs, confs)
 
 
 @pytest.fixture
-def resolved(packages: Packages, tmp_path: Path) -> ResolvePackages:
+def jars_folder(tmp_path: Path) -> Path:
+    """The setting."""
+    return tmp_path / "jars"
+
+
+def resolve(packages: Packages, binary: str, folder: Path) -> PackageJars | None:
+    home = Path(str(pyspark.__file__)).parent
+    environment = os.environ | {"JAVA_HOME": str(java_home()), "SPARK_HOME": str(home)}
+    return jars_of(packages, binary, environment, folder)
+
+
+@pytest.fixture(scope="module")
+def resolved_once(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the jars of the packages: each ``spark-submit`` takes seconds."""
+    folder = tmp_path_factory.mktemp("once") / "jars"
+    assert resolve(packages, BINARY, folder) is not None
+    return folder
+
+
+@pytest.fixture
+def resolved(packages: Packages, resolved_once: Path, jars_folder: Path) -> ResolvePackages:
+    """Resolves with a folder that has the jars of the packages already."""
+    shutil.copytree(resolved_once, jars_folder)
+
     def run(packages: Packages = packages, binary: str = BINARY) -> PackageJars | None:
-        home = Path(str(pyspark.__file__)).parent
-        environment = os.environ | {"JAVA_HOME": str(java_home()), "SPARK_HOME": str(home)}
-        return jars_of(packages, binary, environment, tmp_path / "jars")
+        return resolve(packages, binary, jars_folder)
 
     return run
 
@@ -75,20 +99,19 @@ BOTH = ["org.example_first-1.0.jar", "org.example_second-1.0.jar"]
 
 class TestResolvedOnce:
     def test_by_spark_submit_with_the_users_settings_and_then_by_nobody(self, resolved: ResolvePackages) -> None:
-        found = resolved()
+        found = resolved(binary=NOWHERE)
         assert names(found) == BOTH
         assert found is not None
         assert [jar.name for jar in found.python] == BOTH[1:], "Spark's own --packages gives those to Python too"
         assert found.missing == found.jars
-        assert resolved(binary="/nowhere/spark-submit") == found
 
     def test_without_what_is_excluded(self, resolved: ResolvePackages, packages: Packages) -> None:
-        assert names(resolved()) == BOTH
+        assert names(resolved(binary=NOWHERE)) == BOTH
         assert names(resolved(replace(packages, exclude="org.example:second"))) == BOTH[:1]
 
     @pytest.mark.parametrize("harm", ["torn", "gone", "added", "list"])
-    def test_again_if_the_folder_is_not_whole(self, resolved: ResolvePackages, harm: str) -> None:
-        found = resolved()
+    def test_by_nobody_only_if_the_folder_is_whole(self, resolved: ResolvePackages, harm: str) -> None:
+        found = resolved(binary=NOWHERE)
         assert found is not None
         jar = found.jars[0]
         content = jar.read_bytes()
@@ -101,18 +124,31 @@ class TestResolvedOnce:
                 jar.with_name("other.jar").touch()
             case "list":
                 jar.with_name("jars.json").write_text("[")
-        assert resolved(binary="/nowhere/spark-submit") is None
+        assert resolved(binary=NOWHERE) is None
+
+    def test_again_if_it_is_not_and_what_a_killed_process_left_is_deleted(
+        self, resolved: ResolvePackages, jars_folder: Path
+    ) -> None:
+        found = resolved(binary=NOWHERE)
+        assert found is not None
+        jar = found.jars[0]
+        content = jar.read_bytes()
+        jar.write_bytes(content[:-1])
+        left = jars_folder / f".{jar.parent.name}-killed"
+        left.mkdir()
+        (left / jar.name).touch()
         assert resolved() == found
         assert jar.read_bytes() == content
+        assert not left.exists()
 
     def test_what_spark_has_itself_is_told_apart(
-        self, resolved: ResolvePackages, packages: Packages, tmp_path: Path
+        self, resolved: ResolvePackages, packages: Packages, repository: Path, tmp_path: Path
     ) -> None:
         """One process with Spark's own jars needs none of them again."""
         own = tmp_path / "spark"
         own.mkdir()
         (own / "second-1.0.jar").write_bytes(
-            (tmp_path / "repository/org/example/second/1.0/second-1.0.jar").read_bytes()
+            (repository.parent / "repository/org/example/second/1.0/second-1.0.jar").read_bytes()
         )
         (own / "first-1.0.jar").write_bytes(b"another one")
         found = resolved(replace(packages, spark_jars=own))
@@ -123,25 +159,45 @@ class TestResolvedOnce:
 
 class TestLeftToSparkSubmit:
     @pytest.mark.parametrize("version", ["1.1-SNAPSHOT", "latest.release", "1.+", "[1.0,2.0)"])
-    def test_versions_that_change(self, resolved: ResolvePackages, packages: Packages, version: str) -> None:
-        assert resolved(replace(packages, coordinates=[f"org.example:first:{version}"])) is None
-
-    def test_packages_that_are_nowhere(
-        self, resolved: ResolvePackages, packages: Packages, caplog: pytest.LogCaptureFixture
+    def test_versions_that_change(
+        self, packages: Packages, jars_folder: Path, version: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level("INFO")
-        assert resolved(replace(packages, coordinates=["org.example:third:1.0"])) is None
+        changing = replace(packages, coordinates=[f"org.example:first:{version}"])
+        assert resolve(changing, NOWHERE, jars_folder) is None
+        assert "versions among them may name other jars tomorrow" in caplog.text
+
+    def test_with_settings_that_cant_be_read(
+        self, packages: Packages, jars_folder: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO")
+        too_long = {"spark.jars.ivySettings": "x" * 5000}
+        assert resolve(replace(packages, confs=too_long), NOWHERE, jars_folder) is None
+        assert "spark-submit resolves the packages itself: " in caplog.text
+
+    def test_for_a_user_without_a_home(self, packages: Packages, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level("INFO")
+        assert resolve(packages, NOWHERE, Path("~nobody-has-this-name/jars")) is None
+        assert "spark-submit resolves the packages itself: Could not determine home directory" in caplog.text
+
+    def test_packages_that_are_nowhere(
+        self, packages: Packages, jars_folder: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO")
+        assert resolve(replace(packages, coordinates=["org.example:third:1.0"]), BINARY, jars_folder) is None
         assert "spark-submit resolves the packages itself: " in caplog.text
         assert "unresolved dependency: org.example#third;1.0: not found" in caplog.text
 
     def test_a_folder_where_others_may_write(
-        self, resolved: ResolvePackages, tmp_path: Path, caplog: pytest.LogCaptureFixture
+        self, packages: Packages, jars_folder: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        caplog.set_level("INFO")
-        (tmp_path / "jars").mkdir()
-        (tmp_path / "jars").chmod(0o777)
-        assert resolved() is None
-        assert "others may write there" in caplog.text
+        """Each load takes longer for it, until somebody names another one."""
+        jars_folder.mkdir()
+        jars_folder.chmod(0o777)
+        assert resolve(packages, NOWHERE, jars_folder) is None
+        (line,) = caplog.records
+        assert line.levelname == "WARNING"
+        assert "others may write there" in line.getMessage()
 
 
 class TestALoad:

@@ -21,8 +21,10 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
+from airflow_kafka_offsets.triggers.watchers import KafkaNewDataTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, at, cleared, fails_with, recreate
+from tests.integration.airflow.waits.waits import INTERVAL_S, triggering, watch
 from tests.integration.airflow.windows.conftest import Increment, increment
 from tests.integration.client.cases.workload import send, transactional_producer
 from tests.integration.conftest import MakeTopic, Produce, Record
@@ -284,3 +286,11 @@ class TestTopicsThatChange:
         since = FixedOffsets.of("before", [SeenOffset(ten, 0, 12)])
         with pytest.raises(LogTruncatedError, match=f"{ten}-0 now ends at 10"):
             NewData((ten,), since).check(client)
+
+
+def test_a_watcher_fires_each_time_that_so_many_have_arrived(ten: str, produce: Produce) -> None:
+    with triggering() as triggerer:
+        number = watch(triggerer, KafkaNewDataTrigger(topics=ten, min_records=2, poll_interval_s=INTERVAL_S))
+        for count in (1, 2):
+            produce(ten, 0, ONE * 2)
+            assert [each["new"] for each in triggerer.fire(number, count)] == [{ten: 2}] * count

@@ -14,8 +14,10 @@ from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
+from airflow_kafka_offsets.triggers.watchers import KafkaWindowCompleteTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER, T0, T0_MS, Context, at
+from tests.integration.airflow.waits.waits import INTERVAL_S, triggering, watch
 from tests.integration.client.cases.workload import send, transactional_producer
 from tests.integration.conftest import MakeTopic, Produce
 from tests.patience import wait_until
@@ -237,3 +239,18 @@ class TestWindowEnd:
         sensor = KafkaWindowCompleteSensor(task_id="s", topics=ten, start=at(0), end="2026-11-21T06:00")
         with pytest.raises(ConfigurationError, match="no time zone"):
             sensor.condition(context)
+
+
+def test_a_watcher_fires_for_each_window_in_its_turn(topic: MakeTopic, produce: Produce) -> None:
+    name = topic()
+    with triggering() as triggerer:
+        number = watch(triggerer, KafkaWindowCompleteTrigger(topics=name, window=1, poll_interval_s=INTERVAL_S))
+
+        def have_passed(windows: int) -> bool:
+            produce(name, 0, [(None, None, b"x")])  # of now
+            return len(triggerer.events(number)) >= windows
+
+        wait_until(lambda: have_passed(2), "two windows are complete")
+        first, second = triggerer.events(number)[:2]
+    assert first["end"] == second["start"]
+    assert (first["partitions_passed"], first["assumed_idle"]) == (1, [])

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow.triggers.base import BaseTrigger
+
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.new_data import NewData
@@ -19,13 +21,13 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
+from airflow_kafka_offsets.triggers.watchers import KafkaEdgeTrigger
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS
 from tests.integration.airflow.waits.runner import Runner, running
 from tests.integration.client.cases.workload import Kafka, commit, connected_client, new_name, new_topic, produce
-from tests.patience import wait_until
+from tests.patience import PATIENCE_S, wait_until
 
 INTERVAL_S = 0.5
-PATIENCE_S = 90.0
 KINDS = ["caught up", "reached", "complete", "new data"]
 
 
@@ -36,7 +38,7 @@ class Triggerer:
         self._runner = runner
         self._call = call
 
-    def start(self, trigger: KafkaWaitTrigger) -> int:
+    def start(self, trigger: BaseTrigger) -> int:
         """Start a trigger; its id."""
 
         async def start() -> int:
@@ -48,9 +50,32 @@ class Triggerer:
         """What a trigger has fired so far."""
         return self._runner.events(number)
 
+    def fire(self, number: int, count: int) -> list[Any]:
+        """What an asset's watcher has fired, once that is so often."""
+        wait_until(lambda: len(self.events(number)) >= count, f"trigger {number} fires {count} times")
+        return self.events(number)
+
     def event(self, number: int) -> Any:
         """What it fires, or has fired."""
         return self._call(self._runner.event(number, PATIENCE_S))
+
+
+class AssetState(dict[str, Any]):
+    """What Airflow keeps for an asset's watcher, without the database."""
+
+    async def aget(self, key: str) -> Any:
+        return self.get(key)
+
+    async def aset(self, key: str, value: Any) -> None:
+        self[key] = value
+
+
+def watch(triggerer: Triggerer, watcher: KafkaEdgeTrigger) -> int:
+    """Start an asset's watcher; its id, once it watches."""
+    state = watcher.asset_state_store = AssetState()
+    number = triggerer.start(watcher)
+    wait_until(lambda: state, "the watch has begun")
+    return number
 
 
 @contextmanager

@@ -36,8 +36,6 @@ from tests.integration.client.cases.workload import (
 )
 from tests.patience import wait_until
 
-pytestmark = pytest.mark.nightly("starts ZooKeeper and Kafka 3.9; unit/client/requests has their frames")
-
 
 @pytest.fixture(scope="module")
 def client(old_broker: ZooKeeperBroker) -> Iterator[OffsetsClient]:

@@ -220,7 +220,7 @@ class TestCause:
     @pytest.mark.parametrize(
         ("read", "written", "unread", "words"),
         [
-            pytest.param(WHOLE, WHOLE[::2], None, r"5 others.* read_published\(", id="a filter"),
+            pytest.param(WHOLE, WHOLE[::2], None, r"5 of them.* read_published\(", id="a filter"),
             pytest.param(WHOLE, WHOLE * 2, None, "doubled between", id="an explode"),
             pytest.param(WHOLE * 2, WHOLE[::2], None, "more than once, because of a sort", id="a sort, and a filter"),
             pytest.param(WHOLE, [*WHOLE[:-1], 18], None, "not the same ones", id="dropped and doubled"),
