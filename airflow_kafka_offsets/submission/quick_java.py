@@ -1,16 +1,13 @@
-"""Java for seconds: the options with which Java starts for a small window.
+"""Java for seconds: how the driver's Java starts for a small window.
 
-Most of what such a load costs is Java's own start. Java spends half of it on compiling code as well as it can, and the
-load is over before that has paid off. So the ready-made load of a small window uses only the fast compiler, in the two
-processes that start here: the launcher of ``spark-submit``, and the driver. A user's own application may do heavy work
-for a small window, so it starts as ever; and who gives Java options himself gets these alone.
+Most of what such a load costs is Java's own start. Java spends a third of it on compiling code as well as it can, and
+the load is over before that has paid off: so it only gets the fast compiler. A user's own application may do heavy work
+for a small window, so its Java starts as ever; and who gives Java options himself gets these alone.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from airflow_kafka_offsets.offsets.proof.split_plan import is_small
 from airflow_kafka_offsets.spark.session.conf import BYTES_PER_RECORD
@@ -19,40 +16,26 @@ from airflow_kafka_offsets.submission.driver_place import DriverPlace
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
 
 DRIVER_JAVA = "spark.driver.extraJavaOptions"
-OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Known to Java 8 and later. Java refuses a second choice of a garbage collector, so nobody else may have made one."""
+FAST_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Known to Java 8 and later. A choice of a garbage collector would save little more, and Java doesn't start if another
+one has been chosen in a place that isn't known here."""
 _CONFS = (DRIVER_JAVA, "spark.driver.defaultJavaOptions")
-_LAUNCHER = "SPARK_LAUNCHER_OPTS"
+_VARIABLES = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 
 
 def quick_java(
     place: DriverPlace, program: SparkProgram, application: str, span: int, confs: Mapping[str, str]
 ) -> str | None:
-    """The options for a load; None if Java starts as ever.
+    """The driver's option; None if its Java starts as ever.
 
-    :param span: how many offsets it reads.
+    :param span: how many offsets the load reads.
     :param confs: those of the user, and the one that says how large a record is.
     """
     if place is not DriverPlace.HERE or application != LOAD_APPLICATION:
         return None
-    if not is_small(span, _number(confs.get(BYTES_PER_RECORD))):
+    if any(name in confs for name in _CONFS) or any(map(program.variable, _VARIABLES)):
         return None
-    if any(name in confs for name in _CONFS) or program.may_have_java_options:
-        return None
-    return OPTIONS
-
-
-@contextmanager
-def launched_with(options: str | None) -> Iterator[None]:
-    """Start the launcher of ``spark-submit`` with these options while the block submits."""
-    if options is None:
-        yield
-        return
-    os.environ[_LAUNCHER] = options
-    try:
-        yield
-    finally:
-        del os.environ[_LAUNCHER]
+    return FAST_COMPILER if is_small(span, _number(confs.get(BYTES_PER_RECORD))) else None
 
 
 def _number(text: str | None) -> float | None:

@@ -39,7 +39,7 @@ from airflow_kafka_offsets.submission.driver_bundle import (
 from airflow_kafka_offsets.submission.driver_place import secrets_on_their_way
 from airflow_kafka_offsets.submission.given_confs import not_given
 from airflow_kafka_offsets.submission.package_jars import Packages, jars_of
-from airflow_kafka_offsets.submission.quick_java import DRIVER_JAVA, launched_with, quick_java
+from airflow_kafka_offsets.submission.quick_java import DRIVER_JAVA, quick_java
 from airflow_kafka_offsets.submission.tries import LoadTry
 
 log = logging.getLogger(__name__)
@@ -136,11 +136,7 @@ class Submission:
             *(self._packages(task), task.jars),
         )
         own = self._with_jars(own, task)
-        with (
-            self._with_python_files(own) as own,
-            secrets_on_their_way(load.place, kafka.secret, load.given) as way,
-            launched_with(quick),
-        ):
+        with self._with_python_files(own) as own, secrets_on_their_way(load.place, kafka.secret, load.given) as way:
             properties_file = way.properties_file or own.properties_file
             yield replace(own, confs={**own.confs, **way.confs}, properties_file=properties_file)
 

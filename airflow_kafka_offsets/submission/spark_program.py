@@ -24,10 +24,6 @@ _CORE = re.compile(r"spark-core_(?P<scala>\d+\.\d+)-(?P<version>\d+\.\d+\.\d+).*
 _TOLD = re.compile(r"version (?P<version>\d+\.\d+\.\d+)\S*\s.*Using Scala version (?P<scala>\d+\.\d+)", re.DOTALL)
 _TELLS_WITHIN_S = 60
 _OLDER_JAVA = "UnsupportedClassVersionError"
-_JAVA_VARIABLES = (
-    *("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"),  # Spark's own
-    *("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
-)
 _NO_HADOOP = "either HADOOP_CONF_DIR or YARN_CONF_DIR must be set"
 
 
@@ -44,19 +40,13 @@ class SparkProgram:
 
     def defaults(self) -> Path | None:
         """The ``spark-defaults.conf`` that it would read; None, with a line in the log, if there is none."""
-        folders = self._settings()
+        chosen = self.variable("SPARK_CONF_DIR")
+        folders = [Path(chosen)] if chosen else [home / "conf" for home in self._homes()]
         for folder in folders:
             if (found := folder / "spark-defaults.conf").is_file():
                 return found
         log.info("%s has no spark-defaults.conf in %s", self.binary, ", ".join(map(str, folders)))
         return None
-
-    @property
-    def may_have_java_options(self) -> bool:
-        """Whether its Java gets options of this worker: from a variable, from a file, or from a script that it runs
-        first, in which anything may be set."""
-        files = (folder / name for folder in self._settings() for name in ("java-opts", "spark-env.sh"))
-        return any(map(self.variable, _JAVA_VARIABLES)) or any(file.is_file() for file in files)
 
     def release(self, *, ask: bool = False) -> SparkRelease | None:
         """Its version of Spark, from the jars beside it. Without jars: with ``ask``, what it answers itself, else
@@ -150,11 +140,6 @@ class SparkProgram:
             f"{self.binary} needs Java on this worker (17 or newer; Spark 3.5 also 8 and 11): {where}. "
             "Install it or set JAVA_HOME."
         ) from error
-
-    def _settings(self) -> list[Path]:
-        """Where its settings may be."""
-        chosen = self.variable("SPARK_CONF_DIR")
-        return [Path(chosen)] if chosen else [home / "conf" for home in self._homes()]
 
     def _homes(self) -> Iterator[Path]:
         """Where Spark is, in the order of its own ``find-spark-home``."""

@@ -30,8 +30,6 @@ import json, os, sys
 words = sys.argv[1:]
 file = words[words.index("--properties-file") + 1] if "--properties-file" in words else None
 noted = {{"words": words, "secrets": os.environ.get("KAFKA_OFFSETS_SECRETS")}}
-if "SPARK_LAUNCHER_OPTS" in os.environ:
-    noted["launcher"] = os.environ["SPARK_LAUNCHER_OPTS"]
 if file:
     noted |= {{"properties": open(file).read(), "mode": os.stat(file).st_mode}}
 with open(os.path.join(os.path.dirname(__file__), "noted.jsonl"), "a") as notes:
