@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from configparser import ConfigParser
 from contextlib import contextmanager
 from pathlib import Path
-from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.cli import values
@@ -24,16 +23,13 @@ from airflow_kafka_offsets.client.connection.airflow_connection import connectio
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
+from airflow_kafka_offsets.ledger.store_errors import first_line, is_from_store
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.ledger.ledger import Ledger
 
 _PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
 _TIMEOUT = "AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S"
-_LONGEST = 200
-"""Most characters shown of another library's error."""
-_STORE = "airflow_kafka_offsets.ledger.storage"
-"""The module that asks stores for files."""
 _CHECK = "the connection that the root names (s3://<connection id>@<bucket>/…), its endpoint and its credentials"
 
 
@@ -185,7 +181,7 @@ def _why_not(conn_id: str) -> ConfigurationError:
             if found is not None:
                 found.get_uri()  # decrypts
         except Exception as error:  # each place raises errors of its own
-            said = _first_line(error)
+            said = first_line(error)
             return ConfigurationError(
                 f"Connection {conn_id} can't be read: {type(place).__name__} says {said}. The command needs the "
                 "configuration of Airflow's servers: its database (AIRFLOW__DATABASE__SQL_ALCHEMY_CONN) and the key "
@@ -197,21 +193,12 @@ def _why_not(conn_id: str) -> ConfigurationError:
 def store_failure(error: Exception, root: str | None) -> StoreFailedError | None:
     """An error of the ledger's store, as one line; None when something else failed.
 
-    Stores raise errors of their own, without a common class. The store failed if the last module of this package in the
-    traceback is the one that accesses files.
-
     :param root: ``--ledger``; None for the setting.
     """
-    modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
-    ours = [name for name in modules if name.startswith("airflow_kafka_offsets.")]
-    if not ours or ours[-1] != _STORE:
+    if not is_from_store(error):
         return None
     from airflow_kafka_offsets.hooks.ledger import ledger_root
 
     place = ledger_root(root)
     check = "who may read and write there" if place.startswith("file:") else _CHECK
-    return StoreFailedError(f"The ledger's store failed: {place}: {_first_line(error)}. Check {check}.")
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0][:_LONGEST].removesuffix(": ").rstrip(".")
+    return StoreFailedError(f"The ledger's store failed: {place}: {first_line(error)}. Check {check}.")

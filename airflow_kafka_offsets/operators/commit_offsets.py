@@ -53,8 +53,9 @@ class KafkaCommitOffsetsOperator(BaseOperator):
 
     Commits only move forward: if the group has already committed further (because a later window ran first, or this
     one ran before), its commit stays. A second after a commit, the task looks again, and commits once more if a run of
-    an earlier window, which committed at the same time, has put the group back. The window must be published, its
-    topics must be the ones that were resolved, and the group must have no active members.
+    an earlier window, which committed at the same time, has put the group back. A commit that Kafka takes long to
+    accept can still come later; a pool with one slot rules that out. The window must be published, its topics must be
+    the ones that were resolved, and the group must have no active members.
 
     By default, the group isn't moved past offsets that no published window covers, because they would never be read. A
     group without commits starts at the first pinned window, but not while an earlier run of the Dag is still active.
@@ -119,7 +120,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
 
         Reading the group's commits and writing them are two requests. A run of an earlier window may have read them
         before this one wrote, and put the group back since. Its two requests follow each other at once, so they are
-        over by the time this one looks again.
+        over by the time this one looks again, unless its commit had to be repeated.
 
         :returns: the partitions that were committed.
         """

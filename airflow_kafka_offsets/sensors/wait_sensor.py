@@ -20,9 +20,10 @@ from airflow.providers.common.compat.sdk import (
 from airflow_kafka_offsets.compat.airflow_versions import ProcessState, TaskState, needs_airflow, task_state
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
-from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.errors import KafkaOffsetsError, StoreFailedError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, KeptClient
 from airflow_kafka_offsets.hooks.metrics import tell
+from airflow_kafka_offsets.ledger.store_errors import first_line, is_from_store
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
@@ -46,7 +47,8 @@ class KafkaWaitSensor(BaseSensorOperator):
     Base of the sensors: pokes a condition, reschedules, or defers.
 
     A fault that waiting can't fix (wrong password, unknown topic, wrong argument) fails the task at once, whatever its
-    timeout and retries. A fault that may pass (no broker answers, a leader moves) is logged and waited out. A
+    timeout and retries. A fault that may pass (no broker answers, a leader moves, the ledger's store fails) is logged
+    and waited out. A
     permission, topic or connection that worked before and is gone gets five more polls. The result is pushed as small
     JSON.
 
@@ -99,14 +101,18 @@ class KafkaWaitSensor(BaseSensorOperator):
             return self._wait_here(context)
 
     def _check_or_defer(self, context: Context, until_s: float) -> Any:
-        """Check once, and defer if the wait goes on.
+        """Check once, and defer if the wait goes on. What to wait for may be in the ledger: while its store fails, the
+        sensor stays on the worker.
 
         :param until_s: when the sensor times out, Unix seconds.
         """
         with self._clients:
             condition, verdict = self._first_check(context)
+            while condition is None:  # nobody can tell yet what the triggerer would wait for
+                time.sleep(min(self.poke_interval, self._left(until_s)))
+                condition, verdict = self._first_check(context)
         if verdict.status != "done":
-            self._defer(context, condition or self.condition(context), until_s)
+            self._defer(context, condition, until_s)
         return self._finish(context, verdict.result)
 
     def _wait_here(self, context: Context) -> Any:
@@ -169,6 +175,10 @@ class KafkaWaitSensor(BaseSensorOperator):
                 tell(outcome.measures)
         except KafkaOffsetsError as error:
             outcome = error
+        except Exception as error:
+            if isinstance(error, PermissionError) or not is_from_store(error):
+                raise
+            outcome = StoreFailedError(f"The ledger's store failed: {first_line(error)}.")
         wait = self._recall(context)
         verdict = wait.take(outcome, time.time())
         self._remember(context, wait)
@@ -246,6 +256,8 @@ class KafkaWaitSensor(BaseSensorOperator):
         if left > 0:
             return left
         message = f"Sensor has timed out; the specified timeout is {self.timeout:g} s."
+        if self._wait is not None:
+            message += f" It waited: {self._wait.said}"
         raise AirflowSkipException(message) if self.soft_fail or self.never_fail else AirflowSensorTimeout(message)
 
     def _defer(self, context: Context, condition: Condition, until_s: float) -> NoReturn:

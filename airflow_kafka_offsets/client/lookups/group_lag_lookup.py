@@ -209,16 +209,19 @@ async def _ends(
 
 async def fetch_commits(session: Session, wanted: Wanted, topic_ids: TopicIds | None = None) -> GroupsOffsets:
     """Commits of groups. OffsetFetch answers for any group, even one that keeps its progress elsewhere, as if it had
-    read nothing: so groups without commits are described, in another round, and those are in error."""
-    commits = await fetch_offsets(session, wanted, topic_ids)
+    read nothing: so groups without commits are described, in another round, and those are in error, as are those of
+    which nobody can tell."""
+    commits = await fetch_offsets(session.half(), wanted, topic_ids)
     doubtful = [group.group for group in commits if not group.has_commits]
     described = await fetch_descriptions(session, doubtful) if doubtful else GroupDescriptions()
     return GroupsOffsets(_refused(group, described.lookup(group.group)) for group in commits)
 
 
 def _refused(commits: GroupOffsets, description: GroupDescription | None) -> GroupOffsets:
-    """The commits of a group; in error if it has none and is of a kind that makes none."""
-    why = None if description is None or commits.has_commits else description.commits_nothing
+    """The commits of a group; in error if it has none and is of a kind that makes none, or of an unknown one."""
+    if description is None or commits.has_commits:
+        return commits
+    why = description.commits_nothing or description.error
     return commits if why is None else GroupOffsets(commits.group, error=why)
 
 
@@ -240,12 +243,10 @@ def _lag(
     hidden: ResponseError | None = None,
 ) -> GroupLag:
     commits = _refused(commits, description)
-    if description is not None and description.error is not None:
-        if not commits.has_commits:  # whether the group exists is unknown
-            commits = GroupOffsets(commits.group, error=description.error)
-        elif description.error.code != Code.UNSUPPORTED_VERSION:  # its members may read more topics than have commits
-            hidden = hidden or description.error
     has_offsets = any(commit.offset is not None for commit in commits.offsets.unordered())
+    undescribed = None if description is None or commits.error is not None else description.error
+    if undescribed is not None and undescribed.code != Code.UNSUPPORTED_VERSION:
+        hidden = hidden or undescribed  # its members may read more topics than have commits
     if description is not None and description.no_such_group and has_offsets:
         hidden = hidden or (None if description.listed is None else _NOT_LISTED)
         description = None  # it has commits, so it exists

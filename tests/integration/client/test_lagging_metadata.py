@@ -168,7 +168,8 @@ class TestOutdatedLeaders:
         opened = led.client._sessions._opened
         assert opened is not None
         opened.leaders.now_s = lambda: time.monotonic() + 400
-        assert led.described() == led.described() == Leader(0, 2)
+        assert led.described() == Leader(1, 8), "who asks rarely may have met the same outdated broker again"
+        assert led.described() == Leader(0, 2)
         led.is_told(Leader(0, 1))
         assert led.described() == Leader(0, 2), "an older one yet may be outdated, too"
 

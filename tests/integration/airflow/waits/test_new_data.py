@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import ConfigurationError, LogTruncatedError, TopicChangedError
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -186,6 +189,36 @@ class TestSinceTheLastPublishedWindow:
         publish(resolve(ten, at(4), at(10)))
         cleared(context)
         assert not KafkaNewDataSensor(task_id="s", topics=ten, pipeline="loads").poke(context)
+
+    @pytest.mark.parametrize("flags", [{}, {"never_fail": True}])
+    @pytest.mark.parametrize("deferrable", [True, False])
+    def test_a_store_that_fails_is_waited_out(
+        self,
+        ten: str,
+        ledger: Ledger,
+        ledger_root: Path,
+        context: Context,
+        monkeypatch: pytest.MonkeyPatch,
+        deferrable: bool,
+        flags: dict[str, bool],
+    ) -> None:
+        """What to wait for is in the ledger. The store is well again at the second pause."""
+        folder = ledger_root / "loads"
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.write_bytes(b"no folder")
+        pauses, sleep = iter(range(2)), time.sleep
+
+        def pause(seconds: float) -> None:
+            if seconds != 7:
+                sleep(seconds)
+            elif next(pauses) == 1:
+                folder.unlink()
+
+        monkeypatch.setattr(time, "sleep", pause)
+        sensor = KafkaNewDataSensor(
+            task_id="s", topics=ten, pipeline="loads", deferrable=deferrable, poke_interval=7, **flags
+        )
+        assert sensor.execute(context)["new"] == {ten: 10}
 
     @pytest.mark.parametrize("arguments", [{}, {"pipeline": "loads", "since": {}}])
     def test_it_takes_one_start_exactly(self, ten: str, look: Look, arguments: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
@@ -19,15 +20,29 @@ from tests.integration.client.error_codes.codes import (
     Code,
     each_of,
 )
-from tests.integration.client.pieces import Pieces
-from tests.integration.client.scripted import ScriptedCluster
+from tests.integration.client.pieces import A0, Pieces
+from tests.integration.client.scripted import Answer, ScriptedBroker, ScriptedCluster
 from tests.integration.client.scripted_answers import (
     Listed,
     classic_groups_are,
+    commits_are,
     consumer_groups_are,
     groups_are_listed,
     silence,
 )
+
+
+def split_coordinators(one: ScriptedBroker, other: ScriptedBroker, group: str) -> Answer:
+    """A FindCoordinator answer that names one broker for every group but a single one."""
+
+    def answer(request: Any) -> Any:
+        response = one.coordinators(request)
+        for row in response.coordinators:
+            if row.key == group:
+                row.node_id, row.port = other.node, other.port
+        return response
+
+    return answer
 
 
 class TestDescribeGroups:
@@ -84,16 +99,8 @@ class TestDescribeGroups:
         """E29, E33: a group of Kafka Streams, in its coordinator's list."""
         with ScriptedCluster({}, brokers=2) as cluster:
             one, hung = cluster.brokers
-
-            def coordinators(request: Any) -> Any:
-                response = one.coordinators(request)
-                for row in response.coordinators:
-                    if row.key == "h":
-                        row.node_id, row.port = hung.node, hung.port
-                return response
-
             for each in cluster.brokers:
-                each.on(FindCoordinatorRequest, coordinators)
+                each.on(FindCoordinatorRequest, split_coordinators(one, hung, "h"))
                 each.on(ListGroupsRequest, groups_are_listed(Listed("g", "Stable", "streams", "streams")))
             one.on(DescribeGroupsRequest, classic_groups_are({}))
             hung.on(DescribeGroupsRequest, silence)
@@ -109,6 +116,32 @@ class TestDescribeGroups:
             old = Pieces(cluster, cluster.brokers[0], cluster.client())
             old.broker.on(DescribeGroupsRequest, classic_groups_are({"g": "Empty", "h": "Dead"}))
             assert described(old) == {"g": "classic Empty", "h": "unknown"}
+
+
+class TestGroupsWithoutCommits:
+    """Whether they have read nothing, or commit nowhere, is what their descriptions say."""
+
+    @each_of(*COORDINATOR_STAYS)
+    def test_one_that_can_not_be_described_is_in_error(self, one: Pieces, code: Code) -> None:
+        """E29: a share group's progress isn't taken for the log starts."""
+        one.broker.on(OffsetFetchRequest, commits_are({}))
+        one.broker.on(DescribeGroupsRequest, classic_groups_are({"g": code.code}))
+        (commits,) = one.client.committed_offsets({"g": [A0]})
+        assert commits.error is not None
+        assert commits.error.name == code.name
+
+    def test_commits_that_take_long_leave_time_to_describe_the_other_groups(self) -> None:
+        with ScriptedCluster({"a": [0]}, brokers=2) as cluster:
+            one, hung = cluster.brokers
+            for each in cluster.brokers:
+                each.on(FindCoordinatorRequest, split_coordinators(one, hung, "h"))
+            one.on(OffsetFetchRequest, commits_are({}))
+            one.on(DescribeGroupsRequest, classic_groups_are({"g": "Empty"}))
+            hung.on(OffsetFetchRequest, silence)
+            read, late = cluster.client(4).committed_offsets({"g": [A0], "h": [A0]})
+        assert (read.error, [commit.offset for commit in read.offsets]) == (None, [None])
+        assert late.has_commits
+        assert not late.offsets.ok()
 
 
 class TestConsumerGroupDescribe:
