@@ -273,9 +273,6 @@ def run_python(file: Path, text: str, **variables: str) -> str:
 class TestProcesses:
     """The provider's listener runs where Airflow's task runner does, and nowhere when it isn't installed."""
 
-    # The suite's limit of five minutes for a test is for machines that do nothing else.
-    pytestmark = pytest.mark.timeout(900)
-
     def test_its_listener_sends_what_tasks_did(
         self, loaded: dict[str, Any], folder: Path, ten: str, tmp_path: Path, airflow_db: Path
     ) -> None:
