@@ -1,7 +1,8 @@
 """Programs of the system, and the Debian packages that have them.
 
-Only a step that says so beforehand installs packages (``python -m dev.programs``, which ``make`` runs before anything
-else); whatever needs a program later finds it, or ends with the words that install it.
+Only :func:`provide` installs packages, and says so beforehand. ``python -m dev.install`` calls it for Java, and
+``python -m dev.programs`` for what the tests need. Whatever needs a program later finds it, or ends with the words that
+install it.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ Only the standard library is used here: there is nothing else yet.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -38,8 +39,15 @@ def main(group: str) -> None:
     debian.provide([JAVA])
     installer = _installer()
     _run([*installer, "pyspark", *_PINS])
-    jars = subprocess.Popen([sys.executable, "-m", "dev.demo_jars"], cwd=ROOT) if group == "demo" else None
-    _run([*installer, "--editable", ".", "--group", group, *_PINS])
+    command = [sys.executable, "-m", "dev.demo_jars"]
+    jars = subprocess.Popen(command, cwd=ROOT, process_group=0) if group == "demo" else None
+    try:
+        _run([*installer, "--editable", ".", "--group", group, *_PINS])
+    except BaseException:
+        if jars is not None and jars.poll() is None:
+            os.killpg(jars.pid, signal.SIGTERM)  # with the Java that it has started
+            jars.wait()
+        raise
     if jars is not None and jars.wait() != 0:
         sys.exit("The jars are missing: see above.")
 

@@ -7,8 +7,8 @@ process is killed.
     with Postgres() as database:
         psycopg.connect(database.url)
 
-PostgreSQL refuses to run as root; if we are root, it runs as another user. If its programs are missing, they are
-installed if we are root on a Debian-like machine. Otherwise the user is told what to install.
+PostgreSQL refuses to run as root; if we are root, it runs as another user. If its programs are missing, the
+user is told what to install.
 """
 
 from __future__ import annotations

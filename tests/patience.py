@@ -11,6 +11,8 @@ from contextlib import suppress
 
 PATIENCE_S = 150.0
 """How long to wait for what a busy machine does in a second."""
+RUN_S = 800.0
+"""How long a program that a test starts may take; less than the test itself, so that its output is shown."""
 GRACE_S = 20.0
 """How much later than its deadline, or than at once, a call may end on a busy machine."""
 

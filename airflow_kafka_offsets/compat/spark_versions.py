@@ -20,9 +20,11 @@ _EVENTS_WITHIN_MS = 60_000
 
 
 def confs_of(spark: SparkSession) -> dict[str, str]:
-    """All confs that were set in a session; a Spark Connect client before 4.0 can't list them. Not needed from Spark
-    4.0 on (``spark.conf.getAll``), where a client of Spark Connect asks once; a driver would ask Java several times for
-    each conf."""
+    """All confs that were set in a session; a Spark Connect client before 4.0 can't list them.
+
+    Spark 4.0 has ``spark.conf.getAll``. A client of Spark Connect asks once for it, but a driver asks Java several
+    times for each conf. So a driver of any version asks here once for all.
+    """
     if isinstance(spark, SparkSession):
         java: Any = spark._jvm
         confs = java.scala.collection.JavaConverters.mapAsJavaMap(spark._jsparkSession.conf().getAll())

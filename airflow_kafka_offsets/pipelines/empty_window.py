@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.publication import NO_SINK
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, Tally
-from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, counted_attempt
+from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, store_result
 
 
 def needs_no_job(pinned: PinnedManifest) -> bool:
@@ -35,8 +34,4 @@ def count_nothing(ledger: Ledger, pinned: PinnedManifest, attempt: str, *, allow
         started_ms=now_ms(),
         allow_gaps=allow_gaps,
     )
-    ledger.window_folders.of(pinned).record_result(result)
-    stored = counted_attempt(ledger, pinned, attempt)
-    if stored is None:
-        raise LedgerCorruptError(f"The result of attempt {attempt} vanished while it was stored.")
-    return stored
+    return store_result(ledger, pinned, result)

@@ -97,6 +97,15 @@ def counted_attempt(ledger: Ledger, pinned: PinnedManifest, attempt: str) -> Cou
     return None if counted is None else CountedAttempt(pinned, *counted)
 
 
+def store_result(ledger: Ledger, pinned: PinnedManifest, result: RunResult) -> CountedAttempt:
+    """Store the result of a recorded attempt. Returns what the ledger has now, which may be another task's."""
+    ledger.window_folders.of(pinned).record_result(result)
+    stored = counted_attempt(ledger, pinned, result.attempt)
+    if stored is None:
+        raise LedgerCorruptError(f"The result of attempt {result.attempt} vanished while it was stored.")
+    return stored
+
+
 def proved_attempts(ledger: Ledger, pinned: PinnedManifest) -> list[CountedAttempt]:
     """The attempts at a revision that may be published, newest last: each is proved, and no later attempt has started
     to replace its rows."""
@@ -223,11 +232,7 @@ def _kept(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest, result:
     folder = ledger.window_folders.of(pinned)
     if result.attempt not in folder.listing().attempts:
         folder.record_attempt(result.attempt, {"handed_over": True})  # the same content, whoever records it first
-    folder.record_result(replace(result, source=source))
-    stored = counted_attempt(ledger, pinned, result.attempt)
-    if stored is None:
-        raise LedgerCorruptError(f"The result of attempt {result.attempt} vanished while it was stored.")
-    return stored
+    return store_result(ledger, pinned, replace(result, source=source))
 
 
 def _next(ledger: Ledger, counted: CountedAttempt) -> tuple[Publication, bool]:

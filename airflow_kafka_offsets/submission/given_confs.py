@@ -2,8 +2,8 @@
 ``spark-submit`` also takes the deploy mode from the environment.
 
 Everything that is passed with ``--conf`` overrides the file. So what the user gives is left out of our defaults, and
-guards look here, not at the task alone. The file may hold secrets: its values stay in it, except Java options and
-packages that ours are appended to.
+guards look here, not at the task alone. The file may hold secrets: its values stay in it, except those that ours are
+appended to: Java options, packages, jars and Python files.
 """
 
 from __future__ import annotations

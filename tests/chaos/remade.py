@@ -15,11 +15,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.plan import WINDOW_MS
 from tests.integration.fuzz.history import INSTANT_MS
+from tests.patience import PATIENCE_S
 
 PARTITIONS = 2
 RECORDS = 6
 """How many records each partition has."""
-_PATIENCE_S = 40.0
 _GONE, _THERE = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_ALREADY_EXISTS
 
 
@@ -30,24 +30,24 @@ def make(bootstrap_servers: str, topics: Collection[str]) -> None:
     for topic in topics:
         for number in range(RECORDS):
             _send(producer, topic, number)
-    assert producer.flush(_PATIENCE_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def remake(bootstrap_servers: str, topic: str) -> None:
     """Delete a topic and create it again. If somebody else does so at the same time, only one of the two succeeds."""
     admin = AdminClient(_config(bootstrap_servers))
     with _passing(_GONE):
-        admin.delete_topics([topic])[topic].result(_PATIENCE_S)
+        admin.delete_topics([topic])[topic].result(PATIENCE_S)
     with _passing(_THERE):
         _create(admin, [topic])
     producer = Producer(_config(bootstrap_servers) | {"transactional.id": uuid4().hex})
-    producer.init_transactions(_PATIENCE_S)
+    producer.init_transactions(PATIENCE_S)
     for number in range(RECORDS):
         if number % 2 == 0:
             producer.begin_transaction()
         _send(producer, topic, number)
         if number % 2 == 1:
-            producer.commit_transaction(_PATIENCE_S)
+            producer.commit_transaction(PATIENCE_S)
 
 
 def _config(bootstrap_servers: str) -> dict[str, str | int]:
@@ -56,7 +56,7 @@ def _config(bootstrap_servers: str) -> dict[str, str | int]:
 
 def _create(admin: AdminClient, topics: Collection[str]) -> None:
     for future in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in topics]).values():
-        future.result(_PATIENCE_S)
+        future.result(PATIENCE_S)
 
 
 def _send(producer: Producer, topic: str, number: int) -> None:

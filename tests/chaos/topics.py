@@ -21,8 +21,8 @@ from tests.integration.fuzz.execution import Execution
 from tests.integration.fuzz.history import ABORT, COMMIT, PLAIN, Delete, History, ModelLog
 from tests.integration.fuzz.oracle import COMMITTED, LEVELS, Oracle
 from tests.integration.fuzz.topics import make_topics
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 60.0
 Key = tuple[str, int]
 T = TypeVar("T")
 

@@ -28,6 +28,7 @@ from dev.airflow_home import environment
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import RECORDS_A_DAY, Publish, Resolve, flight, sasl, use_connection
 from tests.integration.conftest import USERS, Produce
+from tests.patience import RUN_S
 
 # Whole Airflow runs here, scheduler code and web framework included: their warnings aren't ours to mend.
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
@@ -184,7 +185,7 @@ print(json.dumps({"first": first, "rows": rows, "verdict": verdict}))
 def run_script(script: str) -> subprocess.CompletedProcess[str]:
     """Run tasks in a process of their own, as a worker does. Everything that they log is in its output."""
     command = [sys.executable, "-c", script]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=800, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=RUN_S, check=False)
 
 
 GROUP = "flights-reader"

@@ -28,6 +28,7 @@ from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER, T0, Context, Resolve, at
 from tests.integration.airflow.loads import change_counted
 from tests.integration.conftest import MakeTopic
+from tests.patience import RUN_S
 from tests.unit.spark.manifests import manifest_of
 
 FACET = "airflowKafkaOffsets_window"
@@ -264,7 +265,7 @@ def run_python(file: Path, text: str, **variables: str) -> str:
     file.write_text(text, encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables
     run = subprocess.run(
-        [sys.executable, file], env=environment, capture_output=True, text=True, timeout=800, check=False
+        [sys.executable, file], env=environment, capture_output=True, text=True, timeout=RUN_S, check=False
     )
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
     return run.stdout

@@ -176,9 +176,6 @@ def airflow(airflow_services: AirflowServices) -> Iterator[AirflowServices]:
 class TestScheduling:
     """On a whole Airflow: its scheduler makes the runs, and its workers read the events."""
 
-    # The suite's limit of five minutes for a test is for machines that do nothing else.
-    pytestmark = pytest.mark.timeout(900)
-
     @pytest.mark.nightly("a driver under a whole Airflow; the test below has a window's event start a Dag")
     def test_dags_after_a_load_prove_commit_and_read_the_same_offsets(
         self, airflow: AirflowServices, ten: str, ledger_root: Path, tmp_path: Path

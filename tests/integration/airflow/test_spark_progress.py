@@ -17,6 +17,7 @@ from dev.kafka import Broker
 from dev.spark_packages import jars_of
 from tests.integration.airflow.conftest import RECORDS_A_DAY, Resolve
 from tests.integration.doc_blocks import DOCS, blocks_of
+from tests.patience import RUN_S
 
 pytestmark = pytest.mark.nightly("a driver of its own; spark/cluster/test_deferrable.py sees what a driver has counted")
 
@@ -63,7 +64,7 @@ def test_a_slow_load_tells_how_far_it_is_and_where_to_look(
         "jars": jars_of("connector"),
     }
     command = [sys.executable, "-c", LOAD, json.dumps(arguments)]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=800, check=False)
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=RUN_S, check=False)
     log = run.stdout + run.stderr
     assert run.returncode == 0, log[-3000:]
     report, links = json.loads(run.stdout.splitlines()[-1])

@@ -19,6 +19,7 @@ pytest.importorskip("snappy")
 pytest.importorskip("zstandard")
 
 from tests.integration.client.bombs import CODECS, MIB, SNAPPY, T0, bomb, produce
+from tests.patience import RUN_S
 
 PARTITIONS = 3
 UNPACKED = 400 * MIB
@@ -62,7 +63,7 @@ def read(broker: Broker, topic: str, partitions: int) -> Any:
     """What a process of its own reads, and by how much it grew."""
     command = [sys.executable, "-c", READER, broker.bootstrap_servers, topic, str(partitions), str(T0 + 1)]
     done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=800
+        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=RUN_S
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -109,6 +109,6 @@ airflow.start()
 
 
 def wait_for_end(pids: list[int]) -> None:
-    """Wait until no such process runs: at most ten seconds."""
+    """Wait until no such process runs."""
     _, alive = psutil.wait_procs([psutil.Process(each) for each in pids if psutil.pid_exists(each)], timeout=PATIENCE_S)
     assert [each for each in alive if each.status() != psutil.STATUS_ZOMBIE] == []

@@ -52,10 +52,10 @@ from tests.integration.airflow.conftest import LOCAL_SPARK, InSparksPlace, Publi
 from tests.integration.airflow.windows.conftest import COUNT
 from tests.integration.conftest import Produce
 from tests.integration.ledger.loads import windows_of
+from tests.patience import RUN_S
 
 DAYS = 31
 TOPIC = "flights-of-a-month"
-DEADLINE_S = 800.0
 DAG_FILE = """
 from tests.integration.airflow.backfill.daily import daily_dag
 
@@ -173,7 +173,7 @@ def backfill(airflow: AirflowServices, tick: datetime, text: str) -> None:
     first, last = tick - timedelta(days=DAYS + 1), tick - timedelta(days=2)
     dates = ["--from-date", first.isoformat(), "--to-date", last.isoformat()]
     airflow.run_command("backfill", "create", "--dag-id", DAG_ID, *dates, "--max-active-runs", "8")
-    airflow.wait_until(lambda: len(airflow.runs(DAG_ID)) > DAYS and ended(airflow), DEADLINE_S)
+    airflow.wait_until(lambda: len(airflow.runs(DAG_ID)) > DAYS and ended(airflow), RUN_S)
 
 
 def ended(airflow: AirflowServices, dag_id: str = DAG_ID) -> bool:
@@ -257,7 +257,7 @@ class TestAMonthsBackfill:
         run_id = sorted(month.returned("resolve"))[DAYS // 2]
         window, before = month.returned("resolve")[run_id], month.files()
         month.airflow.clear(DAG_ID, run_id)
-        month.airflow.wait_until(lambda: ended(month.airflow), DEADLINE_S)
+        month.airflow.wait_until(lambda: ended(month.airflow), RUN_S)
         assert month.airflow.runs(DAG_ID)[run_id] == "success"
         assert month.returned("resolve")[run_id] == window
         assert month.returned("load")[run_id] == {"window": window["window"], "published": False}
@@ -298,7 +298,7 @@ class TestSkippedRuns:
         (airflow.dags_folder / "skipping.py").write_text(SKIPPING_FILE.format(*names))
         airflow.unpause(SKIPPING)
 
-        airflow.wait_until(lambda: airflow.runs(SKIPPING) and ended(airflow, SKIPPING), DEADLINE_S)
+        airflow.wait_until(lambda: airflow.runs(SKIPPING) and ended(airflow, SKIPPING), RUN_S)
         (newest,) = airflow.runs(SKIPPING)
         assert airflow.task_states(SKIPPING, newest) == {
             "window_load.resolve": "success",
@@ -309,10 +309,10 @@ class TestSkippedRuns:
         told = airflow.home / f"airflow/logs/dag_id={SKIPPING}/run_id={newest}/task_id=window_load.verify/attempt=1.log"
         (command,) = set(re.findall(r"load what is missing: airflow ([^.;\"]+)", told.read_text()))
         airflow.run_command(*shlex.split(command))
-        airflow.wait_until(lambda: len(airflow.runs(SKIPPING)) == 3 and ended(airflow, SKIPPING), DEADLINE_S)
+        airflow.wait_until(lambda: len(airflow.runs(SKIPPING)) == 3 and ended(airflow, SKIPPING), RUN_S)
         assert sorted(airflow.runs(SKIPPING).values()) == ["failed", "success", "success"]
         airflow.clear(SKIPPING, newest, only_failed=True)
-        airflow.wait_until(lambda: ended(airflow, SKIPPING), DEADLINE_S)
+        airflow.wait_until(lambda: ended(airflow, SKIPPING), RUN_S)
 
         assert set(airflow.runs(SKIPPING).values()) == {"success"}
         ledger = existing_ledger(ledger_root.as_uri(), SKIPPING)

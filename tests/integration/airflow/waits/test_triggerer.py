@@ -56,11 +56,7 @@ with DAG("{dag_id}", schedule=None):
     KafkaVerifyWindowOperator(task_id="wait", window={window!r}, deferrable=True, poke_interval=1)
 """
 
-# The suite's limit of five minutes for a test is for machines that do nothing else.
-pytestmark = [
-    pytest.mark.nightly("minutes of a whole Airflow; test_watchers.py waits on its triggerer"),
-    pytest.mark.timeout(900),
-]
+pytestmark = pytest.mark.nightly("minutes of a whole Airflow; test_watchers.py waits on its triggerer")
 
 
 def ask(airflow: AirflowServices, method: str, path: str, body: Any = None) -> None:

@@ -17,9 +17,6 @@ from dev.kafka import Broker
 from tests.integration.airflow.waits.whole_airflow import DEADLINE_S, commit
 from tests.integration.conftest import Produce
 
-# The suite's limit of five minutes for a test is for machines that do nothing else.
-pytestmark = pytest.mark.timeout(900)
-
 AGED = "on_aged_data"
 """A Dag that is made of the one for new data: of a topic of its own, whose records are few but become old."""
 OLD_S = 3

@@ -31,6 +31,7 @@ from tests.integration.spark.sinks.conftest import attempt_of, publish
 from tests.integration.spark.sinks.example import PostgresSink
 from tests.integration.spark.sinks.slow_loads import DERIVED, per_partition
 from tests.integration.spark.test_pinned_window import offsets
+from tests.patience import RUN_S
 from tests.unit.spark.manifests import make_ledger, manifest_of
 
 pytestmark = pytest.mark.timeout(900)
@@ -140,7 +141,7 @@ def submit(connector: str, table_jars: str, warehouse: Path, broker: Broker, tmp
 
 
 def wait_until_begun(load: Load, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 800
+    deadline = time.monotonic() + RUN_S
     while not load.has_begun():
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline
@@ -178,7 +179,7 @@ def test_executors_that_are_killed_half_way_double_and_lose_nothing(
     for _ in spark_cluster.workers:
         spark_cluster.kill_executor()
     (tmp_path / "go").touch()
-    said, _ = process.communicate(timeout=800)
+    said, _ = process.communicate(timeout=RUN_S)
 
     assert process.returncode == 0, said
     for load in loads.values():
@@ -196,7 +197,7 @@ def test_a_lost_executor_has_derived_rows_counted_twice_and_the_next_attempt_is_
     for _ in spark_cluster.workers:
         spark_cluster.kill_executor()
     (tmp_path / "go").touch()
-    said, _ = process.communicate(timeout=800)
+    said, _ = process.communicate(timeout=RUN_S)
     assert process.returncode != 0
     assert "CountedTwiceError" in said, said[-5000:]
     assert "the job's rows were made of 45 records, where the window has 30" in said
