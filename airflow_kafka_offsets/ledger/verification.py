@@ -254,7 +254,9 @@ def _tiling(
     # one counts.
     told = {window for misfit in between for window in misfit.waiting} | {summary.window for summary in published}
     first_ms = min((summary.start_ms for summary in published), default=0)
-    others = [summary for summary in waiting if summary.offsets and summary.window not in told]
+    others = [
+        summary for summary in waiting if (summary.offsets or summary.lost_offsets) and summary.window not in told
+    ]
     late = [each for each in others if each.start_ms < first_ms or _state_now(ledger, each) in _STUCK]
     if late:
         yield _unpublished(ledger, "", late)
