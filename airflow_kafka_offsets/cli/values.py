@@ -14,6 +14,9 @@ MOST_PARTITIONS = 100_000
 """More than any topic has."""
 _MOST = 2**63 - 1
 """The highest offset."""
+_LONGEST_NAME = 2**15 - 1
+"""Bytes of a text in Kafka's protocol: a broker hangs up on a longer one."""
+_SHOWN = 100
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
@@ -77,6 +80,9 @@ def above(text: str) -> int:
 
 def name(text: str) -> str:
     """The name of a topic, group or pipeline."""
-    if text.strip():
-        return text
-    raise ArgumentTypeError("a name is empty: is a variable not set?")
+    if not text.strip():
+        raise ArgumentTypeError("a name is empty: is a variable not set?")
+    with suppress(UnicodeEncodeError):  # what isn't UTF-8 comes with surrogates in its place
+        if len(text.encode()) <= _LONGEST_NAME:
+            return text
+    raise ArgumentTypeError(f"a name must be UTF-8, of {_LONGEST_NAME} bytes at most, not {text[:_SHOWN]!r}")

@@ -31,6 +31,9 @@ _ISO = re.compile(
 """The accepted forms; Python then tells whether a match is a valid moment. On its own, Python would ignore other
 characters, such as NUL, in some places, and a fraction of a second in a zone."""
 
+_DROPPED = re.compile(r"[.,]\d{6}\d*[1-9]", re.ASCII)
+"""A text with a part of a microsecond, which Python drops."""
+
 
 def now_ms() -> int:
     """This machine's clock, Unix milliseconds."""
@@ -90,7 +93,8 @@ def parse_instant(text: str) -> int:
     elif not _ISO.fullmatch(text):
         raise _no_instant(text)
     try:
-        return _from_datetime(datetime.fromisoformat(text))
+        moment = datetime.fromisoformat(text)
+        return _from_datetime(moment) + (_DROPPED.search(text) is not None and moment.microsecond % 1000 == 0)
     except ValueError as error:
         if isinstance(error, InstantError):
             raise

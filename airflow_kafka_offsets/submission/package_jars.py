@@ -41,6 +41,9 @@ _NONE_OF_ITS_OWN = ("spark.jars", "spark.files", "spark.archives", "spark.submit
 _MOVING = ("SNAPSHOT", "latest.", "+", "[", "]", "(", ")", ",")
 """Parts of versions that name another jar tomorrow."""
 _OTHERS_MAY_WRITE = 0o022
+_KEY_LENGTH = 32
+_LEFT = f".{'[0-9a-f]' * _KEY_LENGTH}-*"
+"""Folders that weren't complete: only of these names, since somebody else's may be beside them."""
 _LAST_LINES = 3
 
 
@@ -80,7 +83,8 @@ class Packages:
         settings = Path(resolving.get("spark.jars.ivySettings", "").removeprefix("file:") or "/dev/null")
         text = settings.read_text(errors="replace") if settings.is_file() else ""
         given = [list(self.coordinates), self.exclude, self.repositories, sorted(resolving.items()), text]
-        return hashlib.sha256(json.dumps([1, self.release, str(self.spark_jars), *given]).encode()).hexdigest()[:32]
+        deciding = json.dumps([1, self.release, str(self.spark_jars), *given])
+        return hashlib.sha256(deciding.encode()).hexdigest()[:_KEY_LENGTH]
 
     def command(self, binary: str) -> list[str]:
         """Has ``spark-submit`` resolve them, and say where the jars are."""
@@ -160,7 +164,8 @@ def jars_of(packages: Packages, binary: str, environment: Mapping[str, str], roo
     except _NotPrivate as error:
         log.warning("spark-submit resolves the packages itself, for each load: %s", error)
         return None
-    except (OSError, RuntimeError, _NotResolved) as error:  # a user without a home is a RuntimeError
+    # A user without a home is a RuntimeError.
+    except (OSError, RuntimeError, zipfile.BadZipFile, _NotResolved) as error:
         log.info("spark-submit resolves the packages itself: %s", error)
         return None
     return found
@@ -216,7 +221,7 @@ def _resolved(command: Sequence[str], environment: Mapping[str, str]) -> list[Pa
 
 def _copy_into(folder: Path, jars: Sequence[Path], spark_jars: Path) -> None:
     """Copy into another folder, then rename it: a folder with this name was complete once."""
-    for left in folder.parent.glob(".*-*"):  # of a process that was killed: only one at a time makes such folders
+    for left in folder.parent.glob(_LEFT):  # of a process that was killed: only one at a time makes such folders
         shutil.rmtree(left, ignore_errors=True)
     made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from typing import Any
@@ -82,3 +83,15 @@ class TestLimits:
 def test_a_name_is_not_empty(text: Any) -> None:
     with pytest.raises(ArgumentTypeError, match="a name is empty"):
         values.name(text)
+
+
+@pytest.mark.parametrize("text", [os.fsdecode(b"caf\xe9"), "x" * 32_768, "\u00e9" * 16_384])
+def test_a_name_is_one_that_kafka_can_be_asked_for(text: str) -> None:
+    """Otherwise, the request fails as if no broker answered."""
+    with pytest.raises(ArgumentTypeError, match="a name must be UTF-8, of 32767 bytes at most, not '"):
+        values.name(text)
+
+
+@pytest.mark.parametrize("text", ["caf\u00e9", "x" * 32_767])
+def test_a_name_may_be_any_other_text(text: str) -> None:
+    assert values.name(text) == text

@@ -46,6 +46,13 @@ class TestForms:
         """A record at or after it carries at least that timestamp."""
         assert instant_ms(datetime(2026, 11, 21, 6, 0, 0, 1, tzinfo=UTC)) == 1_795_240_800_001
 
+    @pytest.mark.parametrize(
+        ("fraction", "milliseconds"),
+        [("0000000", 0), ("0000001", 1), ("000000001", 1), ("0005001", 1), ("9990000", 999), ("999999999", 1000)],
+    )
+    def test_so_does_less_than_a_microsecond_which_python_drops(self, fraction: str, milliseconds: int) -> None:
+        assert parse_instant(f"2026-11-21T06:00:00.{fraction}Z") == 1_795_240_800_000 + milliseconds
+
     def test_airflows_own_kind_of_moment_is_one(self) -> None:
         """Pendulum's, whose differences are no timedeltas of Python's."""
         moment = pendulum.datetime(2026, 11, 21, 7, 0, 0, 1, tz="Europe/Berlin")

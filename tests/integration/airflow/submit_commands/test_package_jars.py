@@ -126,7 +126,7 @@ class TestResolvedOnce:
                 jar.with_name("jars.json").write_text("[")
         assert resolved(binary=NOWHERE) is None
 
-    def test_again_if_it_is_not_and_what_a_killed_process_left_is_deleted(
+    def test_again_if_it_is_not_and_only_what_a_killed_process_left_is_deleted(
         self, resolved: ResolvePackages, jars_folder: Path
     ) -> None:
         found = resolved(binary=NOWHERE)
@@ -137,9 +137,12 @@ class TestResolvedOnce:
         left = jars_folder / f".{jar.parent.name}-killed"
         left.mkdir()
         (left / jar.name).touch()
+        another = jars_folder / ".vscode-server"  # somebody may name his home
+        another.mkdir()
         assert resolved() == found
         assert jar.read_bytes() == content
         assert not left.exists()
+        assert another.exists()
 
     def test_what_spark_has_itself_is_told_apart(
         self, resolved: ResolvePackages, packages: Packages, repository: Path, tmp_path: Path
@@ -187,6 +190,21 @@ class TestLeftToSparkSubmit:
         assert resolve(replace(packages, coordinates=["org.example:third:1.0"]), BINARY, jars_folder) is None
         assert "spark-submit resolves the packages itself: " in caplog.text
         assert "unresolved dependency: org.example#third;1.0: not found" in caplog.text
+
+    def test_a_jar_whose_table_of_contents_is_damaged(
+        self, packages: Packages, jars_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It ends as a whole one does."""
+        caplog.set_level("INFO")
+        jar, program = tmp_path / "damaged.jar", tmp_path / "spark-submit"
+        with zipfile.ZipFile(jar, "w") as archive:
+            archive.writestr("a.class", "")
+        jar.write_bytes(jar.read_bytes().replace(b"PK\1\2", b"PK\0\0"))
+        program.write_text(f"#!/bin/sh\necho Classpath elements:\necho file:{jar}\n")
+        program.chmod(0o755)
+        assert resolve(packages, str(program), jars_folder) is None
+        assert "spark-submit resolves the packages itself: Bad magic number for central directory" in caplog.text
+        assert [file.name for file in jars_folder.iterdir()] == [".lock"]
 
     def test_a_folder_where_others_may_write(
         self, packages: Packages, jars_folder: Path, caplog: pytest.LogCaptureFixture
