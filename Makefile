@@ -48,7 +48,7 @@ lint: setup ## lint, format, types, layers
 check: lint ## lint and the unit tests
 	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder tests/unit
 
-test: programs lint $(ARCHIVE) ## lint, unit tests, and every feature once on real services; ALL=1: every test
+test: programs lint $(ARCHIVE) ## lint, unit tests, and every feature once on real parts; ALL=1: every test
 	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder $(if $(ALL),,-m 'not nightly') tests
 
 $(ARCHIVE): $(SETUP)
@@ -65,14 +65,14 @@ pictures: programs ## draw the docs' pictures anew, and take those of the page f
 matrix: setup ## the wheel beside older and newer Airflows, Sparks and Pythons; some 30 minutes, and what has passed isn't run again
 	@$(BIN)/python -m dev.matrix $(ONLY)
 
-fuzz: setup ## hold what waits say of 1,000 random histories against an oracle; make test takes 60
+fuzz: setup ## check the waits' answers on 1,000 random histories against an oracle; make test checks 60
 	@FUZZ_HISTORIES=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/integration/fuzz
 
-chaos: setup $(ARCHIVE) ## 1,000 windows, loaded while everything fails, and whether they tile; make test takes 20
+chaos: setup $(ARCHIVE) ## load 1,000 windows while everything fails, and check that they tile; make test loads 20
 	@CHAOS_WINDOWS=$${CHAOS_WINDOWS:-1000} CHAOS_SEED=$${CHAOS_SEED:-$$(date +%s)} \
 	  $(BIN)/python -m pytest -q -s --timeout 3600 tests/chaos
 
-steps: setup $(ARCHIVE) ## pause a load, and kill a derivation, at every step; make test ALL=1 takes some of them
+steps: setup $(ARCHIVE) ## pause a load, and kill a job that derives rows, at every step; make test ALL=1 takes some of them
 	@PAUSES=all KILLS=all $(BIN)/python -m pytest -q --timeout 3600 tests/integration/spark/sinks/test_pauses.py \
 	  tests/integration/spark/test_derived_killed.py
 

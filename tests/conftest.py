@@ -75,7 +75,7 @@ _TOGETHER = {
         "tests/integration/airflow/waits/test_watchers.py",
     ),
 }
-# What takes minutes goes first, so that what is left for the end is short and both processes end together.
+# What takes minutes goes first, so that what is left for the end is short and all processes end together.
 _LONGEST_FIRST = [
     "cluster",
     "spark",
