@@ -20,6 +20,10 @@ _SECOND_MS = 1000
 _LEADS_MS = (_SECOND_MS, 3 * 3_600_000)
 """How long before an instant the search for its tick starts. Airflow computes each tick from an earlier instant. When
 clocks change, some ticks are found only from the last tick before the change, not from an instant right before them."""
+_MOST_TICKS = 100_000
+"""More than anybody means: Airflow takes minutes to list them."""
+_SAMPLE = 1_000
+"""So many ticks tell how many there will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,7 @@ def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[in
     :param expression: a cron expression.
     :param timezone: its time zone, or the zone's name.
     :raises IntervalError: when the two instants aren't ticks of the schedule, in order: windows would be cut short
-        there; and when Airflow finds no next tick in between.
+        there; when Airflow finds no next tick in between; and when there are so many that it would take too long.
     :raises ConfigurationError: when it isn't a schedule.
     """
     from airflow.exceptions import AirflowTimetableInvalid
@@ -169,6 +173,8 @@ def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[in
     try:
         starts_at_tick = _is_tick(expression, timezone, start_ms)
         while found[-1] < end_ms:
+            if len(found) == _SAMPLE:
+                _refuse_too_many(expression, found, end_ms)
             found.append(instant_ms(tick_after(expression, timezone, to_datetime(found[-1]))))
     except IntervalError:
         raise  # it is a ValueError too
@@ -182,6 +188,16 @@ def ticks(expression: str, timezone: Any, start_ms: int, end_ms: int) -> list[in
         way = "" if following is None else f" The next one is {iso_instant(instant_ms(following))}."
         raise IntervalError(f"{iso_instant(wrong)} is not a tick of {expression!r} in {timezone}.{way}")
     return found
+
+
+def _refuse_too_many(expression: str, first: list[int], end_ms: int) -> None:
+    """Refuse a stretch of which its first ticks show that it has far too many."""
+    expected = len(first) * (end_ms - first[0]) // (first[-1] - first[0])
+    if expected > _MOST_TICKS:
+        raise IntervalError(
+            f"About {expected:,} windows of {expression!r} lie between {iso_instant(first[0])} and "
+            f"{iso_instant(end_ms)}. Is the start right? Of more than {_MOST_TICKS:,}, resolve a part at a time."
+        )
 
 
 def _is_tick(expression: str, timezone: Any, timestamp_ms: int) -> bool:

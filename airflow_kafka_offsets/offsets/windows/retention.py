@@ -125,7 +125,12 @@ class WindowForecast:
 
     def __str__(self) -> str:
         offsets = sum(forecast.offsets for forecast in self.ranges)
-        return f"{self.window}, {offsets} offsets: {shorten(map(str, self.ranges))}"
+        text = f"{self.window}, {offsets} offsets: {shorten(map(str, self.ranges))}"
+        untold: dict[str, str] = {}  # somebody has to do something about each cause, also further down
+        for partition, unknown in self.unforeseen():
+            if str(unknown) not in text:
+                untold.setdefault(str(unknown), f"{partition} ({unknown})")
+        return f"{text}; {shorten(untold.values())}" if untold else text
 
     @property
     def lost(self) -> int:

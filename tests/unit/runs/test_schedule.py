@@ -192,6 +192,14 @@ def test_the_older_family_of_timetables_says_the_same(name: str) -> None:
     )
 
 
+def test_so_many_windows_that_nobody_means_them_are_refused_soon() -> None:
+    """They would take hours to list, for example when the year is misspelt."""
+    with pytest.raises(IntervalError, match=r"About 5,\d{3},\d{3} windows of '\* \* \* \* \*' lie between 2016-"):
+        ticks("* * * * *", "UTC", instant_ms(SIX.replace(year=2016)), instant_ms(SIX))
+    schedule = Schedule.of("loads", CronDataIntervalTimetable("* * * * *", timezone="UTC"))
+    assert schedule.windows(instant_ms(SIX.replace(year=2016)), instant_ms(SIX)) is None
+
+
 def test_what_is_no_schedule_is_said_in_one_sentence() -> None:
     with pytest.raises(ConfigurationError, match=r"is not a schedule: .*[^.]\.$"):
         ticks("every hour", "UTC", 0, 1)

@@ -265,8 +265,14 @@ class TestWindows:
         window = WindowForecast.of("w", [self.SAFE, self.UNKNOWN, self.LATE, self.LOST, self.SOON])
         assert str(window) == (
             "w, 50 offsets: t-1 (next loss by size about 2026-11-21T06:00:00.000Z), "
-            "t-0 (next loss by time not before 2026-11-21T07:00:00.000Z), t-2 (10 of 10 offsets gone) and 2 more"
+            "t-0 (next loss by time not before 2026-11-21T07:00:00.000Z), t-2 (10 of 10 offsets gone) and 2 more; "
+            "t-3 (loss by size unknown: nobody may ask)"
         )
+
+    def test_so_is_what_somebody_has_to_do_about_others(self) -> None:
+        soon = [replace(self.SOON, partition=10 + number) for number in range(3)]
+        window = WindowForecast.of("w", [*soon, self.UNKNOWN, replace(self.UNKNOWN, partition=5), self.SAFE])
+        assert str(window).endswith(" and 3 more; t-3 (loss by size unknown: nobody may ask)")
 
     def test_they_sort_by_what_is_lost_then_by_when_then_by_what_is_not_known(self) -> None:
         ranges = (self.SAFE, self.UNKNOWN, self.LATE, self.SOON, self.LOST)
