@@ -207,6 +207,7 @@ class TestScheduling:
         }
         assert result(airflow, "reader", first_run(airflow, "reader"), "read") == [2, 3, 4, 5, 6]
 
+    @pytest.mark.nightly("a minute of an Airflow; waits/test_watchers.py has an event start a Dag there")
     def test_a_dag_by_partition_gets_the_key_with_the_window(
         self, airflow: AirflowServices, ten: str, ledger_root: Path
     ) -> None:

@@ -19,7 +19,7 @@ from tests.integration.airflow.conftest import RECORDS_A_DAY, Resolve
 from tests.integration.doc_blocks import DOCS, blocks_of
 from tests.patience import RUN_S
 
-pytestmark = pytest.mark.nightly("a driver of its own; spark/cluster/test_deferrable.py sees what a driver has counted")
+pytestmark = pytest.mark.nightly("a driver of its own; unit/submission/test_spark_progress.py has what it is told")
 
 ROWS = 2 * RECORDS_A_DAY
 TASKS = "8"

@@ -99,6 +99,7 @@ def submit(connector: str, bare_python: str, py_files: str, tmp_path: Path) -> I
 
 
 class TestLoad:
+    @pytest.mark.nightly("a driver of its own; airflow/test_example_dags.py has a task submit this application")
     def test_loads_the_window_and_ends_with_one_line_of_json(
         self,
         spark: SparkSession,

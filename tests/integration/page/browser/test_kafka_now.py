@@ -60,7 +60,7 @@ def pipeline(airflow_services: AirflowServices, broker: Broker, name: str) -> st
     return ledger.pipeline
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.nightly("the same, wider"))])
 def test_a_press_shows_what_is_not_loaded_and_what_a_group_has_not_read(
     open_page: Open, pipeline: str, broker: Broker, name: str, width: int
 ) -> None:

@@ -37,7 +37,10 @@ with DAG("{dag_id}", schedule=None):
     KafkaGroupLagSensor(task_id="poking", groups=["{group}"], topics="{topic}", poke_interval=2)
 """
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [
+    pytest.mark.nightly("a minute of an Airflow whose tasks wait; page/test_waits.py asks the page's API for such"),
+    pytest.mark.timeout(900),
+]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 
 class TestLoad:
-    @pytest.mark.nightly("minutes of a cluster; test_deferrable.py runs on one, sinks/test_killed.py kills a driver")
+    @pytest.mark.nightly("minutes of a cluster; sinks/test_killed.py kills a driver")
     def test_an_executor_that_is_killed_is_replaced_and_the_window_is_exact_and_the_password_is_seen_nowhere(
         self, make_load: MakeLoad, spark_cluster: SparkCluster
     ) -> None:

@@ -27,7 +27,7 @@ from tests.integration.spark.cluster.conftest import (
 FAILING_LOAD = Path(__file__).parent.parent / "failing_load.py"
 
 pytestmark = [
-    pytest.mark.nightly("a driver on a cluster for each test; test_deferrable.py has one there"),
+    pytest.mark.nightly("a driver on a cluster for each test; submit_commands/ has what is submitted to one"),
     pytest.mark.timeout(1200),
 ]
 

@@ -15,7 +15,10 @@ from tests.integration.spark.cluster.conftest import EVERYTHING, Load, MakeLoad,
 from tests.integration.spark.cluster.task import DEFERRED
 from tests.integration.spark.cluster.test_cluster_mode import FAILING_LOAD, drivers
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [
+    pytest.mark.nightly("a cluster, and a driver on it for each; submit_commands/ has what is submitted to one"),
+    pytest.mark.timeout(1200),
+]
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def sink(request: pytest.FixtureRequest, make_sink: Callable[[str], Sink]) -> Si
     return make_sink(request.param)
 
 
-@pytest.fixture(params=["delta", "iceberg"])
+@pytest.fixture(params=["delta", pytest.param("iceberg", marks=pytest.mark.nightly("the other kind of table"))])
 def table_sink(request: pytest.FixtureRequest, make_sink: Callable[[str], Sink]) -> TableSink:
     sink = make_sink(request.param)
     assert isinstance(sink, TableSink)

@@ -91,6 +91,7 @@ class TestReading:
         outside = read_published(spark, f"file://{ledger}", outside=True)
         assert sorted(offsets(outside)[2]) == sorted([*EARLY, *range(100, 110)])
 
+    @pytest.mark.nightly("tables that are made and dropped; the first test reads tables")
     def test_a_table_that_is_gone_is_named(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, tmp_path: Path
     ) -> None:

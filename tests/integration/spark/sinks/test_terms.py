@@ -65,12 +65,19 @@ def load_two(open_window: OpenWindow, flights: str, sink: TableSink, change: str
     return second, refused.value
 
 
+ANOTHER = pytest.mark.nightly("one more table and its terms; each kind of table is refused once in make test")
+
+
 class TestDelta:
     @pytest.mark.parametrize(
         ("name", "value", "why"),
         [
             ("delta.appendOnly", "true", "lets no row of it be replaced"),
-            ("delta.setTransactionRetentionDuration", "interval 1 second", "forgets which attempt wrote a window last"),
+            pytest.param(
+                *("delta.setTransactionRetentionDuration", "interval 1 second"),
+                "forgets which attempt wrote a window last",
+                marks=ANOTHER,
+            ),
         ],
     )
     def test_a_property_that_breaks_the_promise_is_named_and_the_statement_that_mends_it(
@@ -93,6 +100,7 @@ class TestDelta:
         spark.sql(remedy)
         assert publish(open_window(second, "try-2"), sink) == "try-2"
 
+    @ANOTHER
     def test_a_constraint_that_rows_violate_is_named(
         self, open_window: OpenWindow, flights: str, make_sink: MakeSink
     ) -> None:
@@ -103,7 +111,7 @@ class TestDelta:
 
 
 class TestIceberg:
-    @pytest.mark.parametrize("conf", ["spark.wap.branch", "spark.wap.id"])
+    @pytest.mark.parametrize("conf", ["spark.wap.branch", pytest.param("spark.wap.id", marks=ANOTHER)])
     def test_a_conf_that_sends_rows_elsewhere_is_named_before_a_row_is_written(
         self,
         spark: SparkSession,
@@ -128,6 +136,7 @@ class TestIceberg:
         with with_confs(spark, {"spark.wap.id": "audit"}):
             assert read_published(spark, f"file://{ledger}").count() == 12
 
+    @ANOTHER
     def test_rows_that_something_else_sends_elsewhere_are_not_taken_for_an_earlier_attempts(
         self,
         spark: SparkSession,
@@ -148,6 +157,7 @@ class TestIceberg:
                 attempt_of(manifest, "try-2", started_ms=2**42, earlier=frozenset({"try-1"})),
             )
 
+    @ANOTHER
     def test_a_part_of_a_table_is_no_table(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink
     ) -> None:
