@@ -15,6 +15,8 @@ import yaml
 
 from dev import ROOT
 
+pytestmark = pytest.mark.nightly("builds the whole site; unit/test_docs.py reads each page and follows its links")
+
 FROM_ELSEWHERE = re.compile(r"""<(?:script|img|link|iframe)[^>]*(?:src|href)=["']?(https?://[^"'\s>]+)""")
 
 

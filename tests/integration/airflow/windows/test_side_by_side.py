@@ -102,6 +102,7 @@ def assert_increments_tile(ledger: Ledger, count: int) -> None:
 class TestOnATopicUnderLoad:
     """S2: whoever asked Kafka before another one stored its answer knows less, and asks again. No log was cut."""
 
+    @pytest.mark.nightly("two minutes of 16 threads; the other tests have increments of threads and processes")
     def test_500_increments_of_16_threads_all_succeed_and_tile(
         self, broker: Broker, written: str, ledger_root: Path, ledger: Ledger
     ) -> None:
