@@ -87,13 +87,21 @@ class TestEveryDag:
 
 
 class TestFlightsDaily:
-    def test_a_day_is_loaded_proved_and_committed_and_reads_the_same_when_it_runs_again(self, home: Path) -> None:
-        """S23."""
+    def test_a_day_is_loaded_proved_and_committed(self, home: Path) -> None:
+        self.load_a_day(home)
+
+    def load_a_day(self, home: Path) -> dict[str, tuple[str, Any]]:
         first = run_dag("flights_daily", datetime(2013, 3, 10, tzinfo=UTC))
         assert {task: state for task, (state, _) in first.items()} == dict.fromkeys(first, "success")
         assert first["verify"][1]["verdict"] == "read = written = log"
         assert first["load"][1]["rows"] == rows_of(home) == 2 * RECORDS_A_DAY
         assert first["commit"][1]["group"] == "flights-daily"
+        return first
+
+    @pytest.mark.nightly("two more drivers; spark/test_reruns.py has a published window loaded again")
+    def test_it_reads_the_same_when_it_runs_again(self, home: Path) -> None:
+        """S23."""
+        first = self.load_a_day(home)
         again = run_dag("flights_daily", datetime(2013, 3, 10, tzinfo=UTC))
         assert again["resolve"][1] == first["resolve"][1]
         assert again["load"][1]["published_attempt"] == first["load"][1]["attempt"] != again["load"][1]["attempt"]
@@ -234,6 +242,7 @@ class TestWindowLoad:
         assert links["Window"].startswith("http://localhost:8080/kafka-windows/#/p/window_load/w/")
 
 
+@pytest.mark.nightly("an Airflow and a driver of their own; test_prepare_load.py has a load that others submit")
 class TestClassicSparkSubmit:
     def test_airflows_own_operator_loads_a_window_that_three_confs_name(self, home: Path) -> None:
         results = run_dag("classic_spark_submit", datetime(2013, 3, 10, tzinfo=UTC))
@@ -319,6 +328,7 @@ class TestSnapshotsLoad:
         assert results["verify"][1]["verdict"] == "read = written = log"
 
 
+@pytest.mark.nightly("drivers of its own; windows/test_increments.py has increments, TestFlightsDaily drivers")
 class TestIncremental:
     def test_it_waits_for_records_after_the_last_window_that_was_published_and_loads_them(
         self, home: Path, resolve: Resolve, publish: Publish, produce: Produce

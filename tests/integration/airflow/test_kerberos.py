@@ -27,10 +27,6 @@ from dev.ports import HOST
 from dev.spark_packages import jars_of
 from tests.integration.airflow.conftest import DAY_MS, FIRST_DAY_MS, RECORDS_A_DAY, Context
 
-pytestmark = pytest.mark.nightly(
-    "builds a library and starts a KDC; test_oauth.py and client/test_logging_in.py log in by SASL"
-)
-
 DAYS = 2
 _LOGIN = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
 

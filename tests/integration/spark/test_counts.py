@@ -275,6 +275,7 @@ class TestUnreadRecords:
         dirty = KafkaClients(spark, {**clients.options, "kafka.isolation.level": "read_uncommitted"})
         assert unread_records(dirty, [LogRange(topic, 0, 1, 6)]) == (ReadPosition(topic, 0, 2),)
 
+    @pytest.mark.nightly("many partitions; the tests beside it have a few")
     def test_of_many_partitions_take_seconds(
         self, open_window: OpenWindow, make_flights: MakeFlights, produce: object
     ) -> None:

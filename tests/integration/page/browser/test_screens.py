@@ -128,6 +128,9 @@ def test_no_screen_is_wider_than_its_window_and_each_has_its_theme(
     assert page.get_by_role("alert").count() == 0
 
 
+_ANOTHER_HOUR = pytest.mark.nightly("one more hour; unit/page has each state, and the page's API each record")
+
+
 class TestSaysWhatTheCommandsSay:
     def test_the_holes_and_overlaps_of_a_pipeline_are_those_of_ledger_verify(
         self, open_page: Open, orders: Ledger
@@ -149,10 +152,10 @@ class TestSaysWhatTheCommandsSay:
             (HOLE - 1, "verified"),
             (LOST, "lost"),
             (FAILED, "failed"),
-            (LOADING, "loading"),
-            (COUNTED, "counted"),
-            (PUBLISHED, "published"),
-            (PINNED, "pinned"),
+            pytest.param(LOADING, "loading", marks=_ANOTHER_HOUR),
+            pytest.param(COUNTED, "counted", marks=_ANOTHER_HOUR),
+            pytest.param(PUBLISHED, "published", marks=_ANOTHER_HOUR),
+            pytest.param(PINNED, "pinned", marks=_ANOTHER_HOUR),
         ],
     )
     def test_each_hour_is_in_the_state_that_it_came_to(self, open_page: Open, hour: int, state: str) -> None:
@@ -172,7 +175,9 @@ class TestSaysWhatTheCommandsSay:
         place = rows.index(hours_of(HOLE))
         assert [rows[place - 1], rows[place + 1]] == [hours_of(HOLE + 1), hours_of(HOLE - 1)]
 
-    @pytest.mark.parametrize("hour", [5, LOST, PINNED, HOLE])
+    @pytest.mark.parametrize(
+        "hour", [5, HOLE, pytest.param(LOST, marks=_ANOTHER_HOUR), pytest.param(PINNED, marks=_ANOTHER_HOUR)]
+    )
     def test_a_record_is_where_ledger_find_says(
         self, open_page: Open, orders: Ledger, hour: int, capsys: pytest.CaptureFixture[str]
     ) -> None:
