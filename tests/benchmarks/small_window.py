@@ -2,8 +2,9 @@
 
 Each side is a process of its own that starts everything that it needs: the task imports Airflow and the operator, asks
 Kafka and starts ``spark-submit``; the peer is ``spark-submit`` alone, with a program that reads and writes the same
-offsets, and proves nothing. Packages were resolved before on both sides, and the machine has loaded small windows before. How much of the task's time goes to importing
-Airflow and its Spark provider, as for every task that submits Spark, is noted.
+offsets, and proves nothing. Packages were resolved before on both sides, and the machine has loaded small windows
+before. How much of the task's time goes to importing Airflow and its Spark provider, as for every task that submits
+Spark, is noted.
 """
 
 from __future__ import annotations

@@ -86,6 +86,7 @@ class TestEveryDag:
         assert set(scheduled.values()) == {True}
 
 
+@pytest.mark.nightly("an Airflow and drivers of its own; test_s3.py runs such a Dag, dev/demo.py this one")
 class TestFlightsDaily:
     def test_a_day_is_loaded_proved_and_committed(self, home: Path) -> None:
         self.load_a_day(home)
@@ -107,7 +108,7 @@ class TestFlightsDaily:
         assert again["load"][1]["published_attempt"] == first["load"][1]["attempt"] != again["load"][1]["attempt"]
         assert rows_of(home) == 2 * RECORDS_A_DAY
 
-    @pytest.mark.nightly("two drivers; test_s3.py kills a driver and a worker in a Dag")
+    @pytest.mark.nightly("two drivers; test_s3.py kills a driver in a Dag")
     def test_a_load_killed_half_way_is_retried_without_loss_or_doubling_and_its_password_is_in_no_log(
         self, home: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -120,6 +120,7 @@ class TestClient:
         with pytest.raises(AuthenticationError, match=r"Kerberos login at .* failed: Server broker/l.* not found"):
             cluster_of(keys | {"sasl.kerberos.service.name": "broker"})
 
+    @pytest.mark.nightly("waits for a KDC that is gone; the tests beside it log in by tickets")
     def test_may_do_better_later_where_no_kdc_answers(
         self, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -75,6 +75,7 @@ class TestAReadThatIsStoppedEarly:
         assert (result.read.count, result.rows_written) == (10, 10)
         assert "stopped early" in str(judge(window.manifest, result))
 
+    @pytest.mark.nightly("the tests beside it stop reads early")
     def test_is_told_from_a_log_without_records(
         self, open_window: OpenWindow, flights: str, transactional: str, table: str
     ) -> None:

@@ -85,6 +85,7 @@ class TestPermission:
         with admin_of(log.kafka) as admin:
             admin.delete_acls([ACLFilter("User:alice", "*", ACLOperation.ALL, ACLPermissionType.DENY, pattern)])
 
+    @pytest.mark.nightly("the test below takes a permission away")
     def test_that_is_taken_away_and_given_back_is_survived(
         self, log: Log, as_alice: Callable[[float], Waits], said: list[MutableMapping[str, Any]]
     ) -> None:
