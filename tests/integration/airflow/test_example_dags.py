@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ from dev.airflow_home import environment
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import RECORDS_A_DAY, Publish, Resolve, flight, sasl, use_connection
 from tests.integration.conftest import USERS, Produce
-from tests.patience import RUN_S
+from tests.patience import RUN_S, wait_until
 
 # Whole Airflow runs here, scheduler code and web framework included: their warnings aren't ours to mend.
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
@@ -212,11 +214,29 @@ def commit(broker: Broker, offset: int | None) -> None:
 
 @contextmanager
 def meanwhile(work: Callable[..., object], *arguments: object) -> Iterator[None]:
-    """Have something done six seconds later, while the block waits for it."""
-    timer = threading.Timer(6, work, args=arguments)
-    timer.start()
+    """Have something done once a task of the block's Dag waits for it: it is deferred, or has run for some pokes."""
+
+    def do() -> None:
+        wait_until(_waits, "a task waits")
+        work(*arguments)
+
+    doing = threading.Thread(target=do)
+    doing.start()
     yield
-    timer.join()
+    doing.join()
+
+
+_POKES = timedelta(seconds=5)
+
+
+def _waits() -> bool:
+    with closing(sqlite3.connect(f"file:{os.environ['AIRFLOW_HOME']}/airflow.db?mode=ro", uri=True)) as database:
+        found = database.execute("SELECT state, start_date FROM task_instance WHERE state IN ('deferred', 'running')")
+        now = datetime.now(UTC).replace(tzinfo=None)
+        return any(
+            state == "deferred" or (since and datetime.fromisoformat(since).replace(tzinfo=None) + _POKES < now)
+            for state, since in found
+        )
 
 
 @pytest.mark.nightly("a driver of its own; test_s3.py runs a Dag with this task group")
