@@ -58,23 +58,22 @@ def load_unless_published(
     """
     folder = PinnedFolder.of(window.spark, window.folder, window.manifest)
     folder.require_own_ledger()
-    # Begin first: a publisher of another attempt reads the notes, and a writer reads the publications.
-    attempt = begin(window, folder)
     with ExitStack() as settings:
         for sink in sinks.values():
             settings.enter_context(sink.session_settings(window.spark))
-        return _load_unless_published(window, folder, attempt, sinks, recorded, load)
+        return _load_unless_published(window, folder, sinks, recorded, load)
 
 
 def _load_unless_published(
     window: PinnedRead,
     folder: PinnedFolder,
-    attempt: Attempt,
     sinks: Mapping[str, Sink],
     recorded: Callable[[PinnedFolder, Publication, Attempt], RunResult | None],
     load: Callable[[PinnedFolder, Attempt], RunResult],
 ) -> RunResult:
     notes = folder.notes
+    # Begin first: a publisher of another attempt reads the notes, and a writer reads the publications.
+    attempt = begin(window, folder)
     with notes.unwritten(attempt.name):
         published = folder.publication()
         if published is not None and counts_over(published, window.manifest):
