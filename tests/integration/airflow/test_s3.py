@@ -20,7 +20,7 @@ from airflow_kafka_offsets.ledger.verification import verify
 from dev import jars
 from dev.spark_packages import folder_of
 from tests.integration.airflow.conftest import RECORDS_A_DAY, DagFrom
-from tests.integration.airflow.test_example_dags import home, run_script
+from tests.integration.airflow.example_dags import home, run_script
 from tests.integration.ledger.loads import windows_of
 
 __all__ = ["home"]
