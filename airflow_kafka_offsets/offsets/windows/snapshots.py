@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self, StrEnum
@@ -164,6 +164,14 @@ class OffsetSnapshot:
     @property
     def title(self) -> str:
         return f"the snapshot as of {self.as_of}"
+
+    def without(self, topics: Collection[str]) -> Self:
+        """The same offsets without those of some topics."""
+        if not topics:
+            return self
+        kept = {key: boundary for key, boundary in self.boundaries.items() if key.topic not in topics}
+        facts = {topic: facts for topic, facts in self.topics.items() if topic not in topics}
+        return replace(self, topics=facts, boundaries=kept)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, columnar per topic."""

@@ -1,0 +1,87 @@
+"""Decisions about loads: which attempts begin, and whose rows count. As :mod:`.decisions`, of which they are a part."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError
+from airflow_kafka_offsets.ledger.decisions import Entries, window_of
+from airflow_kafka_offsets.ledger.entries import Attempted, Published, Reloaded, Verified
+from airflow_kafka_offsets.ledger.state import State, Window
+
+
+def begin(state: State, wish: Attempted, manifest: str) -> Entries:
+    """Begin an attempt at a window, unless its publication satisfies a load.
+
+    :param manifest: hash of the manifest that the attempt reads.
+    :raises LedgerConflictError: when the window isn't there, or is another one of that name.
+    """
+    window = _read_from(state, wish.window, manifest)
+    return () if window.loaded is not None else (wish,)
+
+
+def publish(state: State, wish: Published, manifest: str) -> Entries:
+    """Publish an attempt, unless a publication stands already.
+
+    :param manifest: hash of the manifest that the attempt has read.
+    :raises LedgerConflictError: when the window isn't there, is another one of that name, or is to be loaded again
+        since the attempt began.
+    :raises CommitConflictError: when a later attempt may have replaced its rows.
+    """
+    window = _read_from(state, wish.window, manifest)
+    standing = window.loaded
+    if standing is not None:
+        if standing.attempt == wish.attempt and standing.result != wish.result:
+            raise LedgerConflictError(
+                f"Attempt {wish.attempt} at window {wish.window} is published with another result ({standing.result}"
+                f", and now {wish.result}): an attempt has one result."
+            )
+        return ()
+    newest = window.newest_attempt
+    if wish.attempt <= window.reloaded or newest is None or window.attempt(wish.attempt) is None:
+        raise LedgerConflictError(
+            f"Attempt {wish.attempt} at window {wish.window} is not published: the window is to be loaded again since. "
+            "Clear the load."
+        )
+    if not wish.apart and newest.number > wish.attempt:
+        raise CommitConflictError(
+            f"Attempt {wish.attempt} at window {wish.window} is not published: attempt {newest.number} began later to "
+            f"write to {wish.outputs[0].output}, where its rows replace this attempt's. It may still be running or may "
+            "have died. Run the task again."
+        )
+    return (wish,)
+
+
+def verify(state: State, wish: Verified) -> Entries:
+    """Record the verdict on the publication that counts. The first one stays.
+
+    :raises LedgerConflictError: when another attempt is published.
+    """
+    window = window_of(state, wish.window)
+    counts = window.publication
+    if counts is None or counts.attempt != wish.attempt:
+        now = "nothing" if counts is None else f"attempt {counts.attempt}"
+        raise LedgerConflictError(
+            f"The verdict on attempt {wish.attempt} at window {wish.window} isn't recorded: {now} is published now. "
+            "Verify again."
+        )
+    return () if counts.verdict is not None else (wish,)
+
+
+def reload(state: State, windows: Collection[str]) -> Entries:
+    """Windows are to be loaded again: what was attempted and published before no longer satisfies a load.
+
+    :raises LedgerConflictError: when one isn't there.
+    """
+    found = [window_of(state, name) for name in windows]
+    return tuple(Reloaded(window.name) for window in found if window.attempts or window.publication is not None)
+
+
+def _read_from(state: State, name: str, manifest: str) -> Window:
+    window = window_of(state, name)
+    if window.manifest != manifest:
+        raise LedgerConflictError(
+            f"Window {name} was resolved anew, to other offsets (manifest {window.manifest}, and {manifest} "
+            "before). Clear the task that resolves it."
+        )
+    return window
