@@ -40,8 +40,9 @@ class StoredContents:
         """
         if offsets not in self._known:
             name = snapshot_file(offsets)
+            stored = self._read(name)
             try:
-                content = gzip.decompress(self._read(name))
+                content = gzip.decompress(stored)
             except (EOFError, OSError) as error:
                 raise LedgerCorruptError(f"{self._where}/{name} is not compressed JSON: {error}. {_RESTORE}") from error
             self._check(name, content, offsets)
@@ -77,7 +78,8 @@ class StoredContents:
     def _add(self, name: str, content: bytes) -> None:
         """Store a file, once: a decision that is made anew adds the same ones again."""
         if name not in self._stored:
-            self._files.replace(name, content)
+            if not self._files.create(name, content):
+                raise LedgerCorruptError(f"{self._where}/{name} has another content than its name says. {_RESTORE}")
             self._stored.add(name)
 
     def _keep(self, offsets: str, snapshot: OffsetSnapshot) -> None:

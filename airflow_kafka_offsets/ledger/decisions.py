@@ -63,14 +63,15 @@ class Asked:
 
     :param known: number of the newest commit before Kafka was asked: snapshots that were stored later know more.
     :param now_ms: the clock, Unix milliseconds.
-    :param instants: the offsets at some instants.
+    :param instants: for each instant, the hash of the file with its offsets as Kafka said them: a backfill has more than
+        memory.
     :param latest: the visible ends of the logs; None if nobody asked for them.
     :param origin: where the pipeline begins, if it has no window yet; None to begin at the first instant.
     """
 
     known: int
     now_ms: int
-    instants: Mapping[int, OffsetSnapshot] = field(default_factory=dict)
+    instants: Mapping[int, str] = field(default_factory=dict)
     latest: OffsetSnapshot | None = None
     origin: OffsetSnapshot | None = None
 
@@ -173,9 +174,9 @@ def _place(draft: Draft, asked: Asked, contents: Contents) -> None:
             f"The newest snapshot is at {iso_instant(newest.at_ms)}, but the clock says {iso_instant(asked.now_ms)}: one "
             "of the two clocks is wrong. If it is the snapshot's, take the snapshot away with kafka-offsets ledger rewind."
         )
-    for at_ms, snapshot in sorted(asked.instants.items()):
+    for at_ms, offsets in sorted(asked.instants.items()):
         if draft.snapshot(at_ms) is None:
-            draft.add_snapshot(_placed(draft, at_ms, snapshot, asked, contents))
+            draft.add_snapshot(_placed(draft, at_ms, contents.snapshot(offsets), asked, contents))
     if asked.latest is not None:
         at_ms = max(asked.latest.resolved_at_ms, draft.newest_ms + 1)
         draft.add_snapshot(_placed(draft, at_ms, asked.latest, asked, contents))

@@ -92,6 +92,32 @@ class LedgerPath:
         return self.uri
 
 
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """The files below a pipeline's folder, as the ledger's log takes them.
+
+    :param folder: the pipeline's folder.
+    """
+
+    folder: LedgerPath
+
+    def names(self, folder: str) -> list[str]:
+        """See :class:`.files.Files`."""
+        return names(self.folder / folder)
+
+    def read(self, name: str) -> bytes | None:
+        """See :class:`.files.Files`."""
+        return read(self.folder / name)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See :class:`.files.Files`."""
+        return create_exclusive(self.folder / name, content)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """See :class:`.files.Files`."""
+        replace_file(self.folder / name, content)
+
+
 def uri_for_spark(path: StoragePath) -> str:
     """The URI that Spark is given for a path: with a scheme, and without the connection id before the ``@``. S3 stays
     ``s3``, as people and other engines spell it; the driver makes Hadoop's ``s3a`` of it."""

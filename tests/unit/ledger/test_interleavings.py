@@ -29,7 +29,8 @@ NOW = T0 + 24 * HOUR_MS
 
 def asked(*instants: int, known: int = 0, shift: int = 0) -> Asked:
     """What Kafka said of some instants; later answers may differ, as late records arrive."""
-    return Asked(known, NOW, {at_ms: snapshot({0: (at_ms - T0) // 1000 + shift}, at_ms=at_ms) for at_ms in instants})
+    found = {at_ms: snapshot({0: (at_ms - T0) // 1000 + shift}, at_ms=at_ms) for at_ms in instants}
+    return Asked(known, NOW, {at_ms: CONTENTS.add_snapshot(each) for at_ms, each in found.items()})
 
 
 def resolver(*windows: tuple[int, int], shift: int = 0) -> Writer:

@@ -1,0 +1,124 @@
+"""The ledger: a folder on object storage with one pipeline's log, and what the log names.
+
+:mod:`.files` draws the folder, :mod:`.log` changes it, :mod:`.state` says what it adds up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from uuid import uuid4
+
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerError
+from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
+from airflow_kafka_offsets.ledger.contents import StoredContents
+from airflow_kafka_offsets.ledger.entries import AnyEntry, Created
+from airflow_kafka_offsets.ledger.files import manifest_file
+from airflow_kafka_offsets.ledger.log import Log
+from airflow_kafka_offsets.ledger.state import State, Window
+from airflow_kafka_offsets.ledger.storage import LedgerPath, StoragePath, StoredFiles, require_exclusive_creation, uri_for_spark
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedManifest:
+    """A window's manifest, as it is stored.
+
+    :param uri: its URI, in a form that Spark can use too.
+    :param sha256: its hash, which names the file.
+    """
+
+    uri: str
+    sha256: str
+    manifest: Manifest
+
+
+class Ledger:
+    """One pipeline's ledger.
+
+    :param root: folder of all ledgers; any path with UPath's interface, such as Airflow's ``ObjectStoragePath``.
+    :param pipeline: the pipeline's name: letters, digits, dot, underscore and hyphen.
+    :param at_least: the number of a commit that its log has, if one is known; it saves a request.
+    """
+
+    def __init__(self, root: StoragePath, pipeline: str, at_least: int = 0) -> None:
+        if not PIPELINE_NAME.fullmatch(pipeline):
+            raise ConfigurationError(
+                "A pipeline's name may have only letters, digits, '.', '_' and '-', because it names a folder; "
+                f"not {pipeline!r}."
+            )
+        self.pipeline = pipeline
+        self.folder = LedgerPath.of(root) / pipeline
+        self.files = StoredFiles(self.folder)
+        self.log = Log(self.files, self.uri, at_least)
+        self.contents = StoredContents(self.files, self.uri)
+
+    @property
+    def uri(self) -> str:
+        return str(self.folder)
+
+    @cached_property
+    def state(self) -> State:
+        """What the log adds up to: when it was first read, and after each :meth:`change`.
+
+        :raises LedgerCorruptError: when a commit is damaged or missing.
+        """
+        return self.log.read()
+
+    def read(self) -> State:
+        """The state now."""
+        self.state = self.log.read()
+        return self.state
+
+    def change(self, decide: Callable[[State], Sequence[AnyEntry]]) -> int:
+        """Commit what a decision says: see :meth:`.log.Log.change`. Returns the commit's number; 0 without one."""
+        self.state, number = self.log.change(decide)
+        return number
+
+    @property
+    def exists(self) -> bool:
+        """Whether the ledger was created."""
+        return self.state.created is not None
+
+    @property
+    def id(self) -> str:
+        """The ledger's identity, created with it.
+
+        :raises LedgerCorruptError: when the log doesn't begin with it.
+        """
+        return decisions.created_of(self.state).ledger_id
+
+    def create(self, topics: Collection[str], cluster_id: str, isolation_level: IsolationLevel) -> None:
+        """Create the ledger, or check that the existing one matches. A new one gets its identity, after a test that the
+        store creates files exclusively: once per ledger, not once per task.
+
+        :raises ExclusiveCreateError: when the store lets two writers create the same file.
+        :raises: as :func:`.decisions.create`.
+        """
+        wish = Created(uuid4().hex, self.pipeline, cluster_id, str(isolation_level), tuple(sorted(set(topics))))
+        if self.state.created is None:
+            require_exclusive_creation(self.folder)
+        self.change(lambda state: decisions.create(state, wish))
+
+    def pinned(self, window: Window) -> PinnedManifest:
+        """A window's manifest.
+
+        :raises LedgerCorruptError: when it is missing, or was changed.
+        :raises LedgerConflictError: when it was pinned in another ledger.
+        """
+        found = self.contents.manifest(window.name, window.manifest)
+        if found.ledger_id != self.id:
+            raise LedgerConflictError(
+                f"Window {window.name} was pinned in ledger {found.ledger_id}, but {self.uri} is ledger {self.id}. Move "
+                "or restore a ledger only as a whole folder."
+            )
+        uri = uri_for_spark(self.folder / manifest_file(window.name, window.manifest))
+        return PinnedManifest(uri, window.manifest, found)
+
+    def attempt(self, window: str, number: int) -> AttemptFiles:
+        """The files of an attempt."""
+        return AttemptFiles(self.files, window, number)
