@@ -80,9 +80,7 @@ class CommitFile:
             since = tuple(_commit(first + place, each) for place, each in enumerate(rests_on["since"]))
             if first + len(since) != number:
                 raise ValueError(f"commit {number} repeats {len(since)} commits from {first} on")
-            return cls(
-                str(fields["id"]), _commit(number, fields["entries"]), first - 1, str(rests_on["sha256"]), since
-            )
+            return cls(str(fields["id"]), _commit(number, fields["entries"]), first - 1, str(rests_on["sha256"]), since)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"it is not a commit: {error!r}") from error
 
@@ -199,7 +197,9 @@ class Log:
     def _checkpoint(self, number: int, sha256: str) -> State | None:
         content = self._files.read(checkpoint_file(number))
         if content is None or digest(content) != sha256:
-            log.info("Checkpoint %s of %s is missing or was changed: older commits are read instead.", number, self._where)
+            log.info(
+                "Checkpoint %s of %s is missing or was changed: older commits are read instead.", number, self._where
+            )
             return None
         return checkpoints.from_bytes(content)
 

@@ -18,7 +18,13 @@ from airflow_kafka_offsets.ledger.entries import AnyEntry, Created
 from airflow_kafka_offsets.ledger.files import manifest_file
 from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import State, Window
-from airflow_kafka_offsets.ledger.storage import LedgerPath, StoragePath, StoredFiles, require_exclusive_creation, uri_for_spark
+from airflow_kafka_offsets.ledger.storage import (
+    LedgerPath,
+    StoragePath,
+    StoredFiles,
+    require_exclusive_creation,
+    uri_for_spark,
+)
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest

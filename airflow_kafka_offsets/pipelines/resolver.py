@@ -180,9 +180,7 @@ class Resolver:
         refused = self._future_record(end)
         if refused is not None:
             raise refused
-        return ResolvedWindow(
-            pinned, (*window_warnings(end, pinned.manifest.ranges), *self._open_transactions(end))
-        )
+        return ResolvedWindow(pinned, (*window_warnings(end, pinned.manifest.ranges), *self._open_transactions(end)))
 
     def _survey(self, state: State) -> Survey:
         survey = self.client.survey(self._topics())

@@ -38,7 +38,9 @@ def resolver(*windows: tuple[int, int], shift: int = 0) -> Writer:
         log, name = Log(files, "memory"), window_id(*windows[-1])
         for start_ms, end_ms in windows:
             found = asked(start_ms, end_ms, shift=shift)
-            state, _ = log.change(lambda state, found=found: decisions.pin(state, [(start_ms, end_ms)], found, CONTENTS))
+            state, _ = log.change(
+                lambda state, found=found: decisions.pin(state, [(start_ms, end_ms)], found, CONTENTS)
+            )
         return state.windows[name].manifest
 
     return write
@@ -64,8 +66,7 @@ def loader(name: str, who: str, *, apart: bool) -> Writer:
 
     def write(files: Files) -> object:
         log = Log(files, "memory")
-        state = log.read()
-        manifest = state.windows[name].manifest
+        manifest = decisions.window_of(log.read(), name).manifest
         state, attempt = log.change(lambda state: load_decisions.begin(state, Attempted(name, {"who": who}), manifest))
         if not attempt:
             return ("stands", state.windows[name].loaded)
@@ -158,7 +159,7 @@ class TestWindows:
 
     def test_three_tasks_at_neighbouring_hours(self) -> None:
         tasks = {f"task{n}": resolver((AT[n], AT[n + 1]), shift=n) for n in range(3)}
-        assert search(begun(), **tasks).seen > 1_000
+        assert search(begun(), **tasks).seen > 500
 
     def test_a_void_beside_a_load_and_a_task_that_pins_another_window_in_its_place(self) -> None:
         name = window_id(AT[0], AT[1])
@@ -202,7 +203,10 @@ class TestIncrements:
 
 class TestLoads:
     @pytest.mark.parametrize("apart", [True, False])
-    def test_of_attempts_side_by_side_one_counts_and_all_say_which(self, apart: bool) -> None:
+    @pytest.mark.parametrize(
+        "attempts", [2, pytest.param(3, marks=pytest.mark.nightly("minutes of interleavings; two show the same"))]
+    )
+    def test_of_attempts_side_by_side_one_counts_and_all_say_which(self, apart: bool, attempts: int) -> None:
         name = window_id(AT[0], AT[1])
 
         rules = Rules()
@@ -212,10 +216,9 @@ class TestLoads:
             counts = Log(MemoryFiles(files), "memory").read().windows[name].loaded
             for found in ended.values():
                 assert found.error is not None or found.result[1] == counts
-            if counts is not None and not apart:  # nobody can have replaced its rows
-                assert len(ended) < 3 or sum(found.error is None for found in ended.values()) >= 1
+            assert len(ended) < attempts or any(found.error is None for found in ended.values())
 
-        tasks = {f"task{n}": loader(name, f"task{n}", apart=apart) for n in range(3)}
+        tasks = {f"task{n}": loader(name, f"task{n}", apart=apart) for n in range(attempts)}
         found = Search(tasks, check)
         found.run(begun(resolver((AT[0], AT[1]))))
         assert found.ends
