@@ -48,7 +48,7 @@ def from_bytes(content: bytes) -> State:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Python's collector would look through all rows again and again while they are made: three quarters of the time."""
+    """Python's collector would look through all rows again and again while they are made, for most of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -73,12 +73,11 @@ def _from_json(fields: dict[str, Any]) -> State:
 
 def _window(row: list[Any]) -> Window:
     *plain, attempts, published = row
-    if attempts:
-        attempts = [Attempt(number, who, tuple(map(LogRange._make, lost))) for number, who, lost in attempts]
-    if published is not None:
-        published = Publication._make(published)
-        published = published._replace(outputs=tuple(map(Output._make, published.outputs)))
-    return Window(*plain, tuple(attempts), published)
+    made = tuple(Attempt(number, who, tuple(map(LogRange._make, lost))) for number, who, lost in attempts)
+    publication = None if published is None else Publication._make(published)
+    if publication is not None:
+        publication = publication._replace(outputs=tuple(map(Output._make, publication.outputs)))
+    return Window._make((*plain, made, publication))
 
 
 def _without_kind(fields: dict[str, Any]) -> dict[str, Any]:

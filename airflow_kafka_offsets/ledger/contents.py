@@ -1,6 +1,7 @@
 """Snapshots and manifests as files that are named by the hash of their content, so that nobody needs to trust them.
 
-They are written before the commit that names them. Those of a commit that was never made are left over, and mean nothing.
+They are written before the commit that names them. Those of a commit that was never made are left over, and mean
+nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Decisions about snapshots and windows: what may follow a state, as ``(state, wish) → entries, or a named error``.
 
-They ask nobody and store nothing that counts: all races, crashes and clocks are dealt with in :mod:`.log`, which decides
-anew whenever another writer was faster. No entries means that what was wished is so already. Offsets and manifests lie
-in files that are named by their hash (:class:`Contents`), so reading and adding them changes no answer.
+They ask nobody and store nothing that counts: all races, crashes and clocks are dealt with in :mod:`.log`, which
+decides anew whenever another writer was faster. No entries means that what was wished is so already. Offsets and
+manifests lie in files that are named by their hash (:class:`Contents`), so reading and adding them changes no answer.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from airflow_kafka_offsets.errors import (
     number_of,
     shorten,
 )
+from airflow_kafka_offsets.ledger.draft import Draft
 from airflow_kafka_offsets.ledger.entries import (
     AnyEntry,
     Created,
@@ -31,7 +32,6 @@ from airflow_kafka_offsets.ledger.entries import (
     Snapshotted,
     Voided,
 )
-from airflow_kafka_offsets.ledger.draft import Draft
 from airflow_kafka_offsets.ledger.state import State, StoredSnapshot, Window
 from airflow_kafka_offsets.offsets.instants import FUTURE_TOLERANCE_MS, iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange
@@ -39,7 +39,7 @@ from airflow_kafka_offsets.offsets.windows.boundaries import clamp
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 Entries = tuple[AnyEntry, ...]
 
@@ -63,8 +63,8 @@ class Asked:
 
     :param known: number of the newest commit before Kafka was asked: snapshots that were stored later know more.
     :param now_ms: the clock, Unix milliseconds.
-    :param instants: for each instant, the hash of the file with its offsets as Kafka said them: a backfill has more than
-        memory.
+    :param instants: for each instant, the hash of the file with its offsets as Kafka said them: those of a backfill may
+        be more than memory holds.
     :param latest: the visible ends of the logs; None if nobody asked for them.
     :param origin: where the pipeline begins, if it has no window yet; None to begin at the first instant.
     """
@@ -171,8 +171,9 @@ def _place(draft: Draft, asked: Asked, contents: Contents) -> None:
     newest = draft.state.newest_snapshot
     if newest is not None and newest.at_ms > asked.now_ms + FUTURE_TOLERANCE_MS:
         raise InstantError(
-            f"The newest snapshot is at {iso_instant(newest.at_ms)}, but the clock says {iso_instant(asked.now_ms)}: one "
-            "of the two clocks is wrong. If it is the snapshot's, take the snapshot away with kafka-offsets ledger rewind."
+            f"The newest snapshot is at {iso_instant(newest.at_ms)}, but the clock says {iso_instant(asked.now_ms)}: "
+            "one of the two clocks is wrong. If it is the snapshot's, take the snapshot away with kafka-offsets ledger "
+            "rewind."
         )
     for at_ms, offsets in sorted(asked.instants.items()):
         if draft.snapshot(at_ms) is None:
@@ -209,9 +210,9 @@ def _pinned(draft: Draft, start_ms: int, end_ms: int, contents: Contents, by: st
     crossing = draft.crossing(start_ms, end_ms)
     if crossing is not None:
         raise WindowOverlapError(
-            f"Window {name} is not pinned: {_state_of(crossing)} window {crossing.name} has some of its time, and windows "
-            "of a pipeline never cross: if both were loaded, records would be there twice. Load the schedule's own "
-            "windows (airflow backfill create, or clear their runs); or, if the other one shouldn't exist, run "
+            f"Window {name} is not pinned: {_state_of(crossing)} window {crossing.name} has some of its time, and "
+            "windows of a pipeline never cross: if both were loaded, records would be there twice. Load the schedule's "
+            "own windows (airflow backfill create, or clear their runs); or, if the other one shouldn't exist, run "
             f"kafka-offsets ledger void {created.pipeline} {crossing.name}; or use another pipeline name."
         )
 
@@ -264,9 +265,8 @@ def _refuse_published(windows: Collection[Window], force: bool) -> None:
             if output.output is not None
         )
         raise LedgerConflictError(
-            f"{number_of(len(published), 'window')} of these {'is' if len(published) == 1 else 'are'} published: {rows}. "
-            "Once they stop counting, those rows are in no window: delete them where they are. --force does the first "
-            "half of that."
+            f"{number_of(len(published), 'window')} of these {'is' if len(published) == 1 else 'are'} published: "
+            f"{rows}. With --force they stop counting, and these rows are in no window: delete them yourself."
         )
 
 
@@ -281,7 +281,7 @@ def restart(state: State, wish: Restarted, contents: Contents) -> Entries:
     strange = sorted(set(wish.topics) - set(() if known is None else known.topics))
     if newest is None or known is None or strange:
         raise LedgerConflictError(
-            f"Topics {shorten(strange or wish.topics)} are in no snapshot of this pipeline: there is nothing to restart."
+            f"{shorten(strange or wish.topics)}: no snapshot of this pipeline has it, so there is nothing to restart."
         )
     last = state.last_window
     if last is None:

@@ -1,4 +1,4 @@
-"""A draft: a state, and the snapshots and windows that a decision is about to add. As many as a year has cost little."""
+"""A draft: a state, and the snapshots and windows that a decision is about to add; as many as a year has, maybe."""
 
 from __future__ import annotations
 

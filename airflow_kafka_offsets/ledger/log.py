@@ -157,7 +157,7 @@ class Log:
         return True
 
     def _checkpointed(self) -> _Head:
-        """The head, with a new checkpoint if there is much since the last one. It is stored before a commit names it."""
+        """The head, with a new checkpoint if there is much since the last one; stored before a commit names it."""
         head = self._head
         size = sum(len(json.dumps(_entries_json(commit))) for commit in head.since)
         if len(head.since) < _MOST_SINCE and size < _MOST_SINCE_BYTES:
@@ -215,6 +215,6 @@ class Log:
             return CommitFile.from_bytes(content)
         except LedgerCorruptError as error:
             raise LedgerCorruptError(
-                f"{self._where}/{name} is damaged: {error}. Restore it as it was, from a backup or an earlier version of "
-                "the object."
+                f"{self._where}/{name} is damaged: {error}. Restore it as it was, from a backup or an earlier version "
+                "of the object."
             ) from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import uuid4
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.contents import StoredContents
@@ -119,8 +119,8 @@ class Ledger:
         found = self.contents.manifest(window.name, window.manifest)
         if found.ledger_id != self.id:
             raise LedgerConflictError(
-                f"Window {window.name} was pinned in ledger {found.ledger_id}, but {self.uri} is ledger {self.id}. Move "
-                "or restore a ledger only as a whole folder."
+                f"Window {window.name} was pinned in ledger {found.ledger_id}, but {self.uri} is ledger {self.id}. "
+                "Move or restore a ledger only as a whole folder."
             )
         uri = uri_for_spark(self.folder / manifest_file(window.name, window.manifest))
         return PinnedManifest(uri, window.manifest, found)

@@ -1,4 +1,4 @@
-"""The state: what the commits of a pipeline's log add up to. A frozen value, without I/O, races, crashes or clocks.
+"""The state: what the commits of a pipeline's log add up to. A value that nobody changes; no I/O, no race, no clock.
 
 Two rules make it simple. Snapshots are in the order of their times, and each lies above the offsets of the one before
 it. Windows never cross in time. So a window's name, which is the times of its two snapshots, says what it shares with
@@ -171,8 +171,8 @@ class State:
 
     number: int = 0
     created: Created | None = None
-    snapshots: Mapping[int, StoredSnapshot] = field(default_factory=dict)
-    windows: Mapping[str, Window] = field(default_factory=dict)
+    snapshots: dict[int, StoredSnapshot] = field(default_factory=dict)
+    windows: dict[str, Window] = field(default_factory=dict)
     restarts: tuple[tuple[int, Restarted], ...] = ()
 
     @property

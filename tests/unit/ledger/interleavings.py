@@ -7,6 +7,7 @@ files and the same answers is looked at once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -84,7 +85,7 @@ class Search:
     def run(self, files: dict[str, bytes]) -> None:
         """Search from some files on."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(log.time, "sleep", lambda seconds: None)
+            patch.setattr(time, "sleep", lambda seconds: None)
             self._from(files, dict.fromkeys(self.writers, ()))
 
     def _from(self, files: dict[str, bytes], answers: Mapping[str, tuple[Any, ...]]) -> None:

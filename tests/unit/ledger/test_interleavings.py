@@ -4,6 +4,7 @@ range never changes, windows never cross, and whoever gets a number has decided 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -38,9 +39,7 @@ def resolver(*windows: tuple[int, int], shift: int = 0) -> Writer:
         log, name = Log(files, "memory"), window_id(*windows[-1])
         for start_ms, end_ms in windows:
             found = asked(start_ms, end_ms, shift=shift)
-            state, _ = log.change(
-                lambda state, found=found: decisions.pin(state, [(start_ms, end_ms)], found, CONTENTS)
-            )
+            state, _ = log.change(partial(decisions.pin, windows=[(start_ms, end_ms)], asked=found, contents=CONTENTS))
         return state.windows[name].manifest
 
     return write
@@ -52,7 +51,7 @@ def incrementer(*runs: str, end: int = 100) -> Writer:
         for place, run in enumerate(runs):
             latest = snapshot({0: end + place * 10}, at_ms=NOW + place, kind=AsOfKind.LATEST)
             wish = Asked(0, NOW, latest=latest, origin=snapshot({0: 0}, at_ms=NOW - 1, kind=AsOfKind.EARLIEST))
-            state, _ = log.change(lambda state, run=run, wish=wish: decisions.pin_increment(state, run, wish, CONTENTS))
+            state, _ = log.change(partial(decisions.pin_increment, by=run, asked=wish, contents=CONTENTS))
             window = state.increment(run)
             assert window is not None
             found.append(window.name)

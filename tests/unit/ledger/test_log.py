@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -22,7 +23,7 @@ from airflow_kafka_offsets.ledger.entries import (
     Snapshotted,
     Verified,
 )
-from airflow_kafka_offsets.ledger.files import checkpoint_file, commit_file
+from airflow_kafka_offsets.ledger.files import commit_file
 from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import Commit, State, fold
 from airflow_kafka_offsets.offsets.partitions import LogRange
@@ -38,12 +39,16 @@ def snapshotted(at_ms: int) -> Snapshotted:
     return Snapshotted(at_ms, AsOf(AsOfKind.INSTANT, at_ms), HASH)
 
 
+def _decide(at_ms: int, state: State) -> list[Snapshotted]:
+    return [snapshotted(at_ms)]
+
+
 def write(files: MemoryFiles, commits: int) -> Log:
     """A log with so many commits, of a snapshot each after the first."""
     log = Log(files, "memory")
     log.change(lambda state: [CREATED])
     for number in range(1, commits):
-        log.change(lambda state, number=number: [snapshotted(T0 + number)])
+        log.change(partial(_decide, T0 + number))
     return log
 
 
