@@ -29,6 +29,7 @@ def to_bytes(state: State) -> bytes:
         "created": None if state.created is None else _without_kind(state.created.to_json()),
         "snapshots": list(state.snapshots.values()),
         "windows": list(state.windows.values()),
+        "turned": state.turned,
         "restarts": [[number, _without_kind(restart.to_json())] for number, restart in state.restarts],
     }
     return gzip.compress(json.dumps(fields, separators=(",", ":")).encode(), mtime=0)
@@ -67,6 +68,7 @@ def _from_json(fields: dict[str, Any]) -> State:
         created=None if created is None else Created.from_json(created),
         snapshots={row[1]: StoredSnapshot._make(row) for row in fields["snapshots"]},
         windows={row[0]: _window(row) for row in fields["windows"]},
+        turned=fields["turned"],
         restarts=tuple((number, Restarted.from_json(each)) for number, each in fields["restarts"]),
     )
 

@@ -168,6 +168,8 @@ def _origin(draft: Draft, asked: Asked, contents: Contents) -> Snapshotted:
 
 
 def _place(draft: Draft, asked: Asked, contents: Contents) -> None:
+    if asked.known < draft.state.turned:
+        raise OutdatedSurveyError("The ledger was rewound, or a topic restarted, since Kafka was asked. Ask again.")
     newest = draft.state.newest_snapshot
     if newest is not None and newest.at_ms > asked.now_ms + FUTURE_TOLERANCE_MS:
         raise InstantError(

@@ -166,7 +166,9 @@ class State:
     :param created: the first entry; None for an empty log.
     :param snapshots: those that count, by time, in order.
     :param windows: those that count, by name, in order of time.
-    :param restarts: all of them, with the numbers of their commits, in order.
+    :param restarts: all that count, with the numbers of their commits, in order.
+    :param turned: number of the newest commit with a rewind or a restart; 0 when there is none. What Kafka said before
+        it may be about other logs.
     """
 
     number: int = 0
@@ -174,6 +176,7 @@ class State:
     snapshots: dict[int, StoredSnapshot] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
     restarts: tuple[tuple[int, Restarted], ...] = ()
+    turned: int = 0
 
     @property
     def cluster_id(self) -> str | None:
@@ -241,6 +244,7 @@ class _Fold:
         self._snapshots = dict(state.snapshots)
         self._windows = dict(state.windows)
         self._restarts = list(state.restarts)
+        self._turned = state.turned
 
     def state(self) -> State:
         """The state now."""
@@ -250,6 +254,7 @@ class _Fold:
             dict(sorted(self._snapshots.items())),
             dict(sorted(self._windows.items())),
             tuple(self._restarts),
+            self._turned,
         )
 
     def add(self, commit: Commit) -> None:
@@ -319,7 +324,9 @@ class _Fold:
         self._snapshots = {at_ms: found for at_ms, found in self._snapshots.items() if at_ms <= entry.to_ms}
         self._windows = {name: window for name, window in self._windows.items() if window.end_ms <= entry.to_ms}
         self._restarts = [(number, each) for number, each in self._restarts if each.at_ms <= entry.to_ms]
+        self._turned = self._number
 
     @_add.register
     def _(self, entry: Restarted) -> None:
         self._restarts.append((self._number, entry))
+        self._turned = self._number
