@@ -1,5 +1,5 @@
-"""Random histories: a topic that grows, loses records and is made anew, and tasks and people who wish things of its
-pipeline's ledger, each with what it was told some time ago. An oracle remembers what was so once, and may not change."""
+"""Random histories: a topic that grows, loses records and is made anew; and tasks and people who wish things of its
+pipeline's ledger, each with what it was told some time ago. An oracle remembers what was so once and may not change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,14 @@ from tests.unit.offsets.builders import HOUR_MS, T0
 
 PARTITIONS = (0, 1)
 HOURS = st.integers(0, 8)
-REFUSALS = (InstantError, LedgerConflictError, OutdatedSurveyError, WindowOverlapError, TopicChangedError, LogTruncatedError)
+REFUSALS = (
+    InstantError,
+    LedgerConflictError,
+    OutdatedSurveyError,
+    WindowOverlapError,
+    TopicChangedError,
+    LogTruncatedError,
+)
 
 
 @dataclass
@@ -65,7 +72,9 @@ class Topic:
             found = None if as_of.timestamp_ms is None else self.first_at(number, as_of.timestamp_ms)
             offset = start if as_of.kind is AsOfKind.EARLIEST else end if found is None else found
             evidence = Evidence.LOG_END if found is None else Evidence.MATCHED
-            boundaries[TopicPartition("t", number)] = Boundary("t", number, offset, evidence, None, 1, start, end, end, 1)
+            boundaries[TopicPartition("t", number)] = Boundary(
+                "t", number, offset, evidence, None, 1, start, end, end, 1
+            )
         facts = {"t": TopicFacts("t", self.id, len(PARTITIONS), "delete", -1, -1, "CreateTime")}
         return OffsetSnapshot(as_of, "cluster-1", IsolationLevel.READ_COMMITTED, now_ms, facts, boundaries)
 
@@ -98,7 +107,7 @@ class Histories(RuleBasedStateMachine):
         try:
             return Log(self.files, "memory").change(decide)[1]
         except KafkaOffsetsError as refusal:
-            assert isinstance(refusal, REFUSALS), refusal
+            assert isinstance(refusal, REFUSALS), refusal  # noqa: PT017  # anything else is no answer
             after = {name for name in self.files.files if name.startswith("log/")}
             assert after == {name for name in before if name.startswith("log/")}
             return 0
@@ -220,7 +229,9 @@ class Histories(RuleBasedStateMachine):
             state = self.state
             assert all(at_ms <= to_ms for at_ms in state.snapshots)
             assert all(window.end_ms <= to_ms for window in state.windows.values())
-            assert all(state.windows[name] == window for name, window in before.windows.items() if window.end_ms <= to_ms)
+            assert all(
+                state.windows[name] == window for name, window in before.windows.items() if window.end_ms <= to_ms
+            )
 
     @precondition(lambda self: len(self.lives) > 1)
     @rule()
@@ -235,7 +246,9 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def a_range_never_changes(self) -> None:
         for window in self.state.windows.values():
-            known = self.ranges.setdefault(window.number * 1_000 + hash(window.name) % 1_000, (window.name, window.manifest))
+            known = self.ranges.setdefault(
+                window.number * 1_000 + hash(window.name) % 1_000, (window.name, window.manifest)
+            )
             assert known == (window.name, window.manifest)
 
     @invariant()
