@@ -65,10 +65,10 @@ pictures: programs ## draw the docs' pictures anew, and take those of the page f
 matrix: setup ## the wheel beside older and newer Airflows, Sparks and Pythons; some 30 minutes, and what has passed isn't run again
 	@$(BIN)/python -m dev.matrix $(ONLY)
 
-fuzz: setup ## check the waits' answers on 1,000 random histories against an oracle; make test checks 60
+fuzz: setup ## check the waits' answers on 1,000 random histories against an oracle; make test checks 20
 	@FUZZ_HISTORIES=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/integration/fuzz
 
-chaos: setup $(ARCHIVE) ## load 1,000 windows while everything fails, and check that they tile; make test loads 20
+chaos: setup $(ARCHIVE) ## load 1,000 windows while everything fails, and check that they tile; make test loads 6
 	@CHAOS_WINDOWS=$${CHAOS_WINDOWS:-1000} CHAOS_SEED=$${CHAOS_SEED:-$$(date +%s)} \
 	  $(BIN)/python -m pytest -q -s --timeout 3600 tests/chaos
 

@@ -5,13 +5,25 @@ Anything else is refused with a :class:`.ConfigurationError` that names the argu
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
+
+LONGEST_NAME = 2**15 - 1
+"""Bytes of a text in Kafka's protocol: a broker hangs up on a longer one."""
+_LONGEST_DURATION = timedelta(days=36_525)
+_SHOWN = 100
+
+
+def can_be_sent(name: str) -> bool:
+    """Whether Kafka's protocol has room for a name, and it is UTF-8; what isn't comes with surrogates in its place."""
+    try:
+        return len(name.encode()) <= LONGEST_NAME
+    except UnicodeEncodeError:
+        return False
 
 
 def as_names(value: Any, argument: str) -> tuple[str, ...]:
@@ -29,6 +41,8 @@ def as_names(value: Any, argument: str) -> tuple[str, ...]:
             f"{argument} is {value!r}: the text of a list, not a list. If a template renders it, set "
             "render_template_as_native_obj=True on the Dag."
         )
+    for name in names:
+        as_name(name, argument)
     return tuple(dict.fromkeys(names))
 
 
@@ -36,6 +50,11 @@ def as_name(value: Any, argument: str) -> str:
     """One name. A group may be named by an empty text in Kafka, which no user means."""
     if not isinstance(value, str) or not value:
         raise ConfigurationError(f"{argument} must be a name, not {value!r}.")
+    if not can_be_sent(value):
+        raise ConfigurationError(
+            f"{argument} must be UTF-8, of {LONGEST_NAME} bytes at most, not {value[:_SHOWN]!r}"
+            f"{'…' if len(value) > _SHOWN else ''}."
+        )
     return value
 
 
@@ -57,8 +76,11 @@ def as_milliseconds(duration: Any, argument: str) -> int | None:
         return None
     seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
     is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if not is_number or not 0 <= seconds * 1000 < math.inf:
-        raise ConfigurationError(f"{argument} must be a timedelta or a number of seconds, 0 or more, not {duration!r}.")
+    if not is_number or not 0 <= seconds <= _LONGEST_DURATION.total_seconds():
+        raise ConfigurationError(
+            f"{argument} must be a timedelta or a number of seconds, from 0 to {_LONGEST_DURATION.days} days, "
+            f"not {duration!r}."
+        )
     return round(seconds * 1000)
 
 

@@ -112,9 +112,9 @@ _CONFIG = {
             "jars_folder": {
                 "description": (
                     "Folder on each worker for the jars of Maven packages (the Kafka connector, Delta Lake, Iceberg), "
-                    "which loads resolve once and then give to spark-submit as files. Only the worker's user may be "
-                    "able to write to it. Empty: airflow-kafka-offsets/jars in the user's cache (XDG_CACHE_HOME, "
-                    "~/.cache)."
+                    "which loads resolve once and then give to spark-submit as files, and for archives of Spark's "
+                    "classes. Only the worker's user may be able to write to it. Empty: airflow-kafka-offsets/jars in "
+                    "the user's cache (XDG_CACHE_HOME, ~/.cache)."
                 ),
                 "version_added": "0.1.0",
                 "type": "string",

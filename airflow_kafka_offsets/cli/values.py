@@ -10,12 +10,12 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from contextlib import suppress
 
+from airflow_kafka_offsets.arguments import LONGEST_NAME, can_be_sent
+
 MOST_PARTITIONS = 100_000
 """More than any topic has."""
 _MOST = 2**63 - 1
 """The highest offset."""
-_LONGEST_NAME = 2**15 - 1
-"""Bytes of a text in Kafka's protocol: a broker hangs up on a longer one."""
 _SHOWN = 100
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
@@ -82,7 +82,6 @@ def name(text: str) -> str:
     """The name of a topic, group or pipeline."""
     if not text.strip():
         raise ArgumentTypeError("a name is empty: is a variable not set?")
-    with suppress(UnicodeEncodeError):  # what isn't UTF-8 comes with surrogates in its place
-        if len(text.encode()) <= _LONGEST_NAME:
-            return text
-    raise ArgumentTypeError(f"a name must be UTF-8, of {_LONGEST_NAME} bytes at most, not {text[:_SHOWN]!r}")
+    if can_be_sent(text):
+        return text
+    raise ArgumentTypeError(f"a name must be UTF-8, of {LONGEST_NAME} bytes at most, not {text[:_SHOWN]!r}")

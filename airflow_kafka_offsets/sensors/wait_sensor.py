@@ -48,9 +48,8 @@ class KafkaWaitSensor(BaseSensorOperator):
 
     A fault that waiting can't fix (wrong password, unknown topic, wrong argument) fails the task at once, whatever its
     timeout and retries. A fault that may pass (no broker answers, a leader moves, the ledger's store fails) is logged
-    and waited out. A
-    permission, topic or connection that worked before and is gone gets five more polls. The result is pushed as small
-    JSON.
+    and waited out. A permission, topic or connection that worked before and is gone gets five more polls. The result is
+    pushed as small JSON.
 
     :param isolation_level: which records count: ``read_committed`` (default), up to the last stable offset; or
         ``read_uncommitted``, up to the high watermark. (templated)

@@ -13,7 +13,6 @@ import fcntl
 import hashlib
 import json
 import logging
-import os
 import shutil
 import subprocess
 import tempfile
@@ -24,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
+
+from airflow_kafka_offsets.submission.private_folder import NotPrivate, require_private
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,6 @@ _NONE_OF_ITS_OWN = ("spark.jars", "spark.files", "spark.archives", "spark.submit
 """Confs with further files of the user, which needn't be fetched to resolve packages."""
 _MOVING = ("SNAPSHOT", "latest.", "+", "[", "]", "(", ")", ",")
 """Parts of versions that name another jar tomorrow."""
-_OTHERS_MAY_WRITE = 0o022
 _KEY_LENGTH = 32
 _LEFT = f".{'[0-9a-f]' * _KEY_LENGTH}-*"
 """Folders that weren't complete: only of these names, since somebody else's may be beside them."""
@@ -149,7 +149,7 @@ def jars_of(packages: Packages, binary: str, environment: Mapping[str, str], roo
             raise _NotResolved("versions among them may name other jars tomorrow.")
         root = root.expanduser()
         folder = root / packages.key
-        _require_private(root)
+        require_private(root)
         found = PackageJars.in_folder(folder)
         if found is not None:
             return found
@@ -161,7 +161,7 @@ def jars_of(packages: Packages, binary: str, environment: Mapping[str, str], roo
                 found = PackageJars.in_folder(folder)
         if found is None:
             raise _NotResolved(f"{folder} was changed while it was written.")
-    except _NotPrivate as error:
+    except NotPrivate as error:
         log.warning("spark-submit resolves the packages itself, for each load: %s", error)
         return None
     # A user without a home is a RuntimeError.
@@ -173,21 +173,6 @@ def jars_of(packages: Packages, binary: str, environment: Mapping[str, str], roo
 
 class _NotResolved(Exception):
     """Why there are no jars."""
-
-
-class _NotPrivate(Exception):
-    """Why a folder isn't used."""
-
-
-def _require_private(root: Path) -> None:
-    """Make the folder, or refuse one in which others could change what Spark runs."""
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = root.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_MAY_WRITE:
-        raise _NotPrivate(
-            f"{root} belongs to another user, or others may write there, and could change what Spark runs. Set "
-            "[kafka_offsets] jars_folder to a folder that only this user may write to: if it is missing, it is made."
-        )
 
 
 @contextmanager

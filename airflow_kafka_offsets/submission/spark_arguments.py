@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -39,7 +39,7 @@ from airflow_kafka_offsets.submission.driver_bundle import (
 from airflow_kafka_offsets.submission.driver_place import secrets_on_their_way
 from airflow_kafka_offsets.submission.given_confs import not_given
 from airflow_kafka_offsets.submission.package_jars import Packages, jars_of
-from airflow_kafka_offsets.submission.quick_java import DRIVER_JAVA, quick_java
+from airflow_kafka_offsets.submission.quick_java import DRIVER_JAVA, quick_java, starts_quickly
 from airflow_kafka_offsets.submission.tries import LoadTry
 
 log = logging.getLogger(__name__)
@@ -128,17 +128,22 @@ class Submission:
         named = {driver_conf.ATTEMPT: self.attempt, driver_conf.NOTE_KEY: self.note_key}
         defaults = self._defaults(kafka.plain)
         span, confs = self.pinned.manifest.span, defaults | load.given.confs
-        quick = quick_java(load.place, load.program, task.application, span, confs)
+        is_quick = starts_quickly(load.place, load.program, task.application, span, confs)
         own = SparkArguments(
             defaults,
-            window_confs(self.pinned, named, allow_gaps=self.allow_gaps) | self._java_options(kafka.plain, quick),
+            window_confs(self.pinned, named, allow_gaps=self.allow_gaps),
             *(task.properties_file, task.application, task.application_args, task._java_class, task.py_files),
             *(self._packages(task), task.jars),
         )
         own = self._with_jars(own, task)
-        with self._with_python_files(own) as own, secrets_on_their_way(load.place, kafka.secret, load.given) as way:
+        with (
+            quick_java(load.program, jars_folder()) if is_quick else nullcontext() as java,
+            self._with_python_files(own) as own,
+            secrets_on_their_way(load.place, kafka.secret, load.given) as way,
+        ):
             properties_file = way.properties_file or own.properties_file
-            yield replace(own, confs={**own.confs, **way.confs}, properties_file=properties_file)
+            confs = {**own.confs, **self._java_options(kafka.plain, java), **way.confs}
+            yield replace(own, confs=confs, properties_file=properties_file)
 
     def _defaults(self, reader: Mapping[str, str]) -> dict[str, str]:
         load, given = self.load, self.load.given

@@ -68,6 +68,12 @@ class SparkProgram:
                 return SparkRelease(found["version"], found["scala"])
         return None
 
+    def java(self) -> Path | None:
+        """The Java that it starts; None if there is none."""
+        home = self.variable("JAVA_HOME")
+        found = f"{home}/bin/java" if home else shutil.which("java", path=self.variable("PATH"))
+        return Path(found) if found and Path(found).is_file() else None
+
     def own_jars(self) -> tuple[Path, SparkRelease] | None:
         """The folder with Spark's own jars, and the version that they are of; None if there is none beside it."""
         for home in self._homes():
@@ -132,9 +138,9 @@ class SparkProgram:
         )
 
     def _explain_missing_java(self, error: Exception) -> None:
-        home = self.variable("JAVA_HOME")
-        if (Path(home) / "bin" / "java").is_file() if home else shutil.which("java", path=self.variable("PATH")):
+        if self.java() is not None:
             return
+        home = self.variable("JAVA_HOME")
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH and no JAVA_HOME"
         raise ConfigurationError(
             f"{self.binary} needs Java on this worker (17 or newer; Spark 3.5 also 8 and 11): {where}. "

@@ -65,7 +65,8 @@ def kafka_increment_load(
     :param group_id: the task group's id.
     :param since: where the first increment starts: ``earliest`` by default, ``latest``, or an instant in ISO-8601 with
         a zone. (templated)
-    :param wait: wait, deferred, until enough records have arrived since the last published window.
+    :param wait: wait, deferred, until enough records have arrived since the last published window. Until the first
+        increment is resolved, all records in the logs are new, wherever it is going to start.
     :param min_records: see :class:`~airflow_kafka_offsets.sensors.new_data.KafkaNewDataSensor`, also for ``max_age``.
         By default one record is enough.
     :param isolation_level: which records count: ``read_committed`` by default. (templated)

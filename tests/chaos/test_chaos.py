@@ -35,7 +35,7 @@ from tests.chaos.topics import TRANSACTION_MS
 from tests.integration.client.cases.workload import coordinator_id
 from tests.patience import wait_until
 
-WINDOWS = {by: int(os.environ.get("CHAOS_WINDOWS", some)) for by, some in (("librdkafka", "20"), ("spark", "6"))}
+WINDOWS = {by: int(os.environ.get("CHAOS_WINDOWS", some)) for by, some in (("librdkafka", "6"), ("spark", "6"))}
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 
 

@@ -46,6 +46,7 @@ def own_broker() -> Iterator[Broker]:
 
 
 class TestRestart:
+    @pytest.mark.nightly("a broker that starts twice; client/cases/test_failover.py relies on the same")
     def test_keeps_the_address_and_the_records(self, own_broker: Broker) -> None:
         address = own_broker.bootstrap_servers
         with closing(connect(KafkaAdminClient, bootstrap_servers=address)) as admin:

@@ -46,6 +46,12 @@ class WrittenOffsets(CommittedOffsets):
     asked = "Committing offsets"
 
 
+class DeletedOffsets(WrittenOffsets):
+    """The result for each partition whose commit was to be deleted."""
+
+    asked = "Deleting committed offsets"
+
+
 def offset_commit_request(
     group: str, offsets: CommittedOffsets, version: int, topic_ids: TopicIds | None = None
 ) -> Any:
@@ -138,7 +144,7 @@ async def send_commit(
     return await _change(session, group, offsets, ask)
 
 
-async def send_delete(session: Session, group: str, partitions: Iterable[TopicPartition]) -> WrittenOffsets:
+async def send_delete(session: Session, group: str, partitions: Iterable[TopicPartition]) -> DeletedOffsets:
     """Delete the commits on some partitions.
 
     :raises CommitRefusedError: when active members of the group read the topics.
@@ -150,7 +156,7 @@ async def send_delete(session: Session, group: str, partitions: Iterable[TopicPa
         request = offset_delete_request(group, deleted.partitions(), version)
         return parse_offset_delete(deleted, await session.transport.send(node, request, attempt))
 
-    return await _change(session, group, deleted, ask)
+    return DeletedOffsets(await _change(session, group, deleted, ask))
 
 
 async def _change(

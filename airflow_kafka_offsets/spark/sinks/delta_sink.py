@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
@@ -64,15 +65,12 @@ class DeltaSink(TableSink):
         ),
     )
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
-        """See :meth:`.TableSink.write`."""
-        spark = rows.sparkSession
+    def session_settings(self, spark: SparkSession) -> AbstractContextManager[None]:
+        """Delta reads a table's log in 50 tasks, which for a small table take longer than to read it."""
         if is_connect(spark):
-            return super().write(rows, attempt)
-        # Delta reads a table's log in 50 tasks, which for a small table take longer than to read it.
+            return nullcontext()
         tasks = str(min(_LOG_TASKS, spark.sparkContext.defaultParallelism))
-        with held(spark, _LOG_PARTITIONS, lambda given: tasks if given is None else None):
-            return super().write(rows, attempt)
+        return held(spark, _LOG_PARTITIONS, lambda given: tasks if given is None else None)
 
     def _exists(self, spark: SparkSession) -> bool:
         if "/" in self.table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -109,6 +110,10 @@ class Sink(ABC):
         """What the output holds of the window: at least ``topic``, ``partition``, ``offset``, and ``outside_window`` if
         the attempt has strict time. Called after :meth:`write`, and again by a rerun of a published window, then with
         the published attempt."""
+
+    def session_settings(self, spark: SparkSession) -> AbstractContextManager[None]:
+        """What the session is set to while a window is written, read and counted. Nothing by default."""
+        return nullcontext()
 
     def unseen(self, attempt: Attempt) -> str:
         """Where the rows are that :meth:`write` has written and that nobody is shown yet, for people. Empty by default:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -58,6 +58,19 @@ def load_unless_published(
     """
     folder = PinnedFolder.of(window.spark, window.folder, window.manifest)
     folder.require_own_ledger()
+    with ExitStack() as settings:
+        for sink in sinks.values():
+            settings.enter_context(sink.session_settings(window.spark))
+        return _load_unless_published(window, folder, sinks, recorded, load)
+
+
+def _load_unless_published(
+    window: PinnedRead,
+    folder: PinnedFolder,
+    sinks: Mapping[str, Sink],
+    recorded: Callable[[PinnedFolder, Publication, Attempt], RunResult | None],
+    load: Callable[[PinnedFolder, Attempt], RunResult],
+) -> RunResult:
     notes = folder.notes
     # Begin first: a publisher of another attempt reads the notes, and a writer reads the publications.
     attempt = begin(window, folder)

@@ -27,10 +27,6 @@ from dev.ports import HOST
 from dev.spark_packages import jars_of
 from tests.integration.airflow.conftest import DAY_MS, FIRST_DAY_MS, RECORDS_A_DAY, Context
 
-pytestmark = pytest.mark.nightly(
-    "builds a library and starts a KDC; test_oauth.py and client/test_logging_in.py log in by SASL"
-)
-
 DAYS = 2
 _LOGIN = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
 
@@ -124,6 +120,7 @@ class TestClient:
         with pytest.raises(AuthenticationError, match=r"Kerberos login at .* failed: Server broker/l.* not found"):
             cluster_of(keys | {"sasl.kerberos.service.name": "broker"})
 
+    @pytest.mark.nightly("waits for a KDC that is gone; the tests beside it log in by tickets")
     def test_may_do_better_later_where_no_kdc_answers(
         self, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -121,6 +121,7 @@ class TestClient:
         assert tokens.given[-1] == "loader"
         assert tokens.scopes[-1] == "read"
 
+    @pytest.mark.nightly("waits until a token ends; the tests beside it log in by tokens")
     def test_one_token_serves_all_connections_and_is_renewed_before_it_ends(
         self, keys: dict[str, str], tokens: TokenServer, caplog: pytest.LogCaptureFixture
     ) -> None:

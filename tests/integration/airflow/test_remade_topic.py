@@ -11,7 +11,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from dev.kafka import Broker
 from dev.spark_packages import CONNECTOR
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS, DagFrom
-from tests.integration.airflow.test_example_dags import home, run_script
+from tests.integration.airflow.example_dags import home, run_script
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.ledger.loads import windows_of
 

@@ -488,9 +488,9 @@ class TestUnknownTime:
         self, topic: MakeTopic, resolve: Resolve, watch: Watch, deleting: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         name, at_ms = topic(DAY), now_ms()
-        with closing(
-            connect(KafkaProducer, bootstrap_servers=deleting.bootstrap_servers, compression_type="lz4")
-        ) as producer:
+        # In one batch: the timestamp of a record that is alone in its batch is known without unpacking it.
+        settings = {"compression_type": "lz4", "linger_ms": 10_000, "bootstrap_servers": deleting.bootstrap_servers}
+        with closing(connect(KafkaProducer, **settings)) as producer:
             for number in range(10):
                 producer.send(name, partition=0, value=b"x" * 500, timestamp_ms=at_ms - 10 + number)
         resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))

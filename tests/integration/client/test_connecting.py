@@ -169,6 +169,7 @@ class TestLogs:
             ask({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=0.3)
         assert any(each.name == "kafka.net.manager" for each in caplog.records)
 
+    @pytest.mark.nightly("an answer of a hundred thousand partitions; the others have small ones")
     def test_an_answer_that_takes_long_to_decode_is_nothing_to_warn_of(self, caplog: pytest.LogCaptureFixture) -> None:
         """300,000 commits of one coordinator. Who asks kafka-python for DEBUG isn't told either: nobody else waits."""
         caplog.set_level(logging.DEBUG, logger="kafka.net.selector")

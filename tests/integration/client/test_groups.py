@@ -75,6 +75,14 @@ class TestCommits:
         with pytest.raises(OffsetsError, match="Committing offsets failed for no-such-topic-0: UNKNOWN_TOPIC"):
             written.raise_for_errors()
 
+    def test_a_commit_that_is_to_be_deleted_on_an_unknown_topic_is_one_too(
+        self, client: OffsetsClient, flights: str, group: str
+    ) -> None:
+        commit(client, group, {TopicPartition(flights, 0): 3})
+        deleted = client.delete_offsets(group, [TopicPartition("no-such-topic", 0)])
+        with pytest.raises(OffsetsError, match="Deleting committed offsets failed for no-such-topic-0: UNKNOWN_TOPIC"):
+            deleted.raise_for_errors()
+
     def test_a_group_with_active_members_is_refused(
         self, client: OffsetsClient, flights: str, group: str, member: KafkaConsumer
     ) -> None:

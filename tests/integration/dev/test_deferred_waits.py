@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from dev.airflow_services import AirflowServices
 from dev.deferred_waits import TASK_ID, insert_waits, waits_taken_up
 
 DATE_TIME_TRIGGER = "airflow.providers.standard.triggers.temporal.DateTimeTrigger"
 
 
+@pytest.mark.nightly("what benchmarks run; airflow/waits/test_watchers.py has a triggerer")
 class TestDeferredWaits:
     def test_the_triggerer_takes_them_up_and_they_resume(self, airflow_services: AirflowServices) -> None:
         """A wait that is over is resumed by a worker once the Dag runs; one that is not stays with the triggerer."""

@@ -26,7 +26,7 @@ from tests.integration.fuzz.oracle import COMMITTED, LEVELS, Oracle, PartitionLo
 from tests.integration.fuzz.topics import make_topics
 from tests.integration.fuzz.worker import Tally, run
 
-HISTORIES = int(os.environ.get("FUZZ_HISTORIES", "60"))
+HISTORIES = int(os.environ.get("FUZZ_HISTORIES", "20"))
 SEEDS = [int(each) for each in os.environ.get("FUZZ_SEED", "").split(",") if each]
 WORKERS = 3
 RESTARTS = os.environ.get("FUZZ_RESTARTS") == "1"

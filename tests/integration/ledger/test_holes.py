@@ -256,6 +256,7 @@ def test_around_a_window_that_was_forgotten_meanwhile_that_is_the_error(log: Min
         log.around(looked_at).before()
 
 
+@pytest.mark.nightly("a thousand windows; the others have a few")
 def test_of_a_row_of_many_windows_the_manifests_are_not_kept(log: Minutes) -> None:
     pinned = [log.pin(each, each + 10, published=True) for each in range(0, 200, 10)]
     around = log.around(pinned[-1])

@@ -77,6 +77,7 @@ class TestExclusiveCreation:
         with ThreadPoolExecutor(8) as pool:
             assert sum(pool.map(write, range(8))) == 1
 
+    @pytest.mark.nightly("waits as long as a store may go on refusing; the tests beside it have a refusal")
     def test_a_name_that_another_writer_takes_back_meanwhile_is_free_again(self, path: PathOf) -> None:
         """Two entries of the log of snapshots have one marker when they are of one millisecond and one number; the
         first writer takes it back when that number went to a third one."""

@@ -181,6 +181,7 @@ def _in_a_table(pinned: PinnedManifest, attempt: str, started_ms: int) -> RunRes
 
 
 class TestCheckpoints:
+    @pytest.mark.nightly("a day of windows in each order; the tests beside it have checkpoints")
     def test_a_day_whose_windows_are_all_verified_is_kept_whatever_order_they_came_in(self, ledger: Ledger) -> None:
         hours = [*reversed(DAY)]
         for hour in hours[:-1]:

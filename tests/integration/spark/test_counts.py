@@ -75,6 +75,7 @@ class TestAReadThatIsStoppedEarly:
         assert (result.read.count, result.rows_written) == (10, 10)
         assert "stopped early" in str(judge(window.manifest, result))
 
+    @pytest.mark.nightly("the tests beside it stop reads early")
     def test_is_told_from_a_log_without_records(
         self, open_window: OpenWindow, flights: str, transactional: str, table: str
     ) -> None:
@@ -275,6 +276,7 @@ class TestUnreadRecords:
         dirty = KafkaClients(spark, {**clients.options, "kafka.isolation.level": "read_uncommitted"})
         assert unread_records(dirty, [LogRange(topic, 0, 1, 6)]) == (ReadPosition(topic, 0, 2),)
 
+    @pytest.mark.nightly("many partitions; the tests beside it have a few")
     def test_of_many_partitions_take_seconds(
         self, open_window: OpenWindow, make_flights: MakeFlights, produce: object
     ) -> None:

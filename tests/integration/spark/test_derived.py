@@ -335,6 +335,7 @@ class TestRefusals:
         with pytest.raises(ConfigurationError, match="Two outputs go to"):
             derive(open_window(manifest), one, other)
 
+    @pytest.mark.nightly("tables; the other refusals are of files")
     def test_two_names_of_one_table_are_noticed_once_both_are_written(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, window_folders: WindowFolders
     ) -> None:

@@ -94,6 +94,7 @@ class TestReruns:
             if isinstance(place, IcebergSink):
                 assert spark.table(place.table).count() == rows, "nothing else lies in the table"
 
+    @pytest.mark.nightly("the tests beside it run a job again")
     def test_with_other_outputs_are_refused(
         self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink, table: str
     ) -> None:
@@ -112,6 +113,7 @@ class TestReruns:
         with pytest.raises(LedgerConflictError, match="a row for each record"):
             derive(open_window(manifest, "try-2"), make_sink("hourly"), make_sink("high"))
 
+    @pytest.mark.nightly("the tests beside it run a job again")
     def test_may_name_the_further_outputs_in_another_order(
         self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink
     ) -> None:

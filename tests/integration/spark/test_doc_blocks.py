@@ -89,6 +89,7 @@ def told(spark: SparkSession, pin: Callable[..., RunConf], manifest: Manifest) -
 
 @pytest.mark.usefixtures("told")
 class TestJobs:
+    @pytest.mark.nightly("a table; sinks/test_every_sink.py writes such")
     def test_a_window_is_written_to_a_table(self, spark: SparkSession, run: Run, table: str) -> None:
         run(README)
         assert spark.read.format("delta").load(table).count() == ROWS
@@ -108,6 +109,7 @@ class TestJobs:
         assert written.count() == ROWS
         assert {"offset", "carrier", "dest", "dep_delay"} <= set(written.columns)
 
+    @pytest.mark.nightly("two tables; test_derived.py has such outputs")
     def test_derived_rows_go_to_two_tables(self, spark: SparkSession, run: Run) -> None:
         """None of these records has an hour."""
         job = runpy.run_path(str(ROOT / "dags" / "jobs" / "flights_per_hour.py"))

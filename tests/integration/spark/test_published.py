@@ -151,6 +151,7 @@ class TestRevisions:
         assert published_windows(files, pipeline)[empty.window].attempt == "try-2"
 
 
+@pytest.mark.nightly("ledgers of many months; the tests above choose windows by time")
 class TestMonths:
     """Windows without offsets, so that publishing them is quick."""
 
@@ -227,6 +228,7 @@ class TestOverlaps:
         with pytest.raises(LedgerConflictError, match=f"{flights}-0: 10 offsets from 50 on"):
             read_published(spark, pipeline)
 
+    @pytest.mark.nightly("of windows that cross; the tests beside it have the usual ones")
     def test_windows_that_share_time_alone_are_read_whole(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, first: Manifest, table: str, pipeline: str
     ) -> None:

@@ -55,6 +55,7 @@ class TestRowsKeptApart:
         assert not {"attempt", "outside_window"} & set(inside.columns)
         assert offsets(read_published(spark, pipeline, outside=True)) == {2: EARLY + LATE}
 
+    @pytest.mark.nightly("the tests beside it show strict time")
     def test_windows_with_and_without_it_are_read_together(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table: str, pipeline: str
     ) -> None:

@@ -85,6 +85,7 @@ class TestPermission:
         with admin_of(log.kafka) as admin:
             admin.delete_acls([ACLFilter("User:alice", "*", ACLOperation.ALL, ACLPermissionType.DENY, pattern)])
 
+    @pytest.mark.nightly("the test below takes a permission away")
     def test_that_is_taken_away_and_given_back_is_survived(
         self, log: Log, as_alice: Callable[[float], Waits], said: list[MutableMapping[str, Any]]
     ) -> None:
@@ -110,6 +111,7 @@ class TestPermission:
 
 
 class TestTopic:
+    @pytest.mark.nightly("waits for brokers; conditions' own tests have re-created topics")
     def test_that_is_deleted_and_made_again_is_waited_for_unless_the_target_belongs_to_the_old_one(
         self, broker: Broker, waits: MakeWaits, said: list[MutableMapping[str, Any]]
     ) -> None:
@@ -176,6 +178,7 @@ class TestGroup:
 
 
 class TestConnection:
+    @pytest.mark.nightly("the test below has a connection that changes")
     def test_that_is_edited_takes_effect_while_a_task_waits(
         self,
         broker: Broker,

@@ -165,7 +165,7 @@ class TestBetweenPinAndLoad:
         (rest,) = ledger.pinned(window["window"]).manifest.ranges
         assert (rest.start_offset, rest.end_offset, rest.lost_offsets) == (5, 7, 3)
 
-    @pytest.mark.nightly("a driver of its own; test_example_dags.py has a published window loaded again")
+    @pytest.mark.nightly("a driver of its own; spark/test_reruns.py has a published window loaded again")
     def test_a_published_window_stays_published_and_kafka_is_not_asked(
         self,
         ten: str,

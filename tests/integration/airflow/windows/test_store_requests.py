@@ -107,6 +107,7 @@ def test_a_window_is_published_and_verified_between_two_others(
     assert len(again) <= 23, again
 
 
+@pytest.mark.nightly("hundreds of windows; the tests below count a ledger's requests")
 def test_a_window_is_verified_in_a_day_of_many_as_in_one_of_few(
     count: Count, ten: str, resolve: Resolve, ledger: Ledger, context: Context
 ) -> None:

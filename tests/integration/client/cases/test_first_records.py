@@ -172,6 +172,7 @@ class TestTransactions:
         wait_until_decided(client, key)
         assert first_offset(client, key, 3) == 3
 
+    @pytest.mark.nightly("many transactions; the tests beside it have a few")
     def test_two_hundred_aborted_ones_are_passed_over(
         self, cluster: KafkaCluster, client: OffsetsClient, polling: OffsetsClient, key: TopicPartition
     ) -> None:

@@ -123,6 +123,7 @@ class TestDeletedTopic:
         assert lag.total == (None if len(left) else 0)
 
 
+@pytest.mark.nightly("brokers that die; client/cases/test_failover.py kills leaders")
 class TestLeaderlessPartition:
     def test_is_an_error_within_the_deadline_and_the_others_answer(self, cluster: KafkaCluster) -> None:
         """E26: its only replica is on a dead broker."""

@@ -60,7 +60,8 @@ def pipeline(airflow_services: AirflowServices, broker: Broker, name: str) -> st
     return ledger.pipeline
 
 
-@pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.nightly("the same, wider"))])
+@pytest.mark.nightly("an Airflow of its own for a button; page/test_kafka_now.py asks for what it shows")
+@pytest.mark.parametrize("width", [390, 1280])
 def test_a_press_shows_what_is_not_loaded_and_what_a_group_has_not_read(
     open_page: Open, pipeline: str, broker: Broker, name: str, width: int
 ) -> None:
@@ -91,6 +92,7 @@ def test_what_is_wrong_is_said_beside_the_button(
         expect(page.get_by_role("button", name="Ask Kafka now")).to_be_enabled()
 
 
+@pytest.mark.nightly("an Airflow of its own for a button; page/test_kafka_now.py asks for what it shows")
 def test_a_group_may_have_any_name(open_page: Open, pipeline: str) -> None:
     """In JavaScript an object has some already."""
     unknown = dict.fromkeys(("loaded", "unloaded", "behind_ms"))

@@ -128,6 +128,9 @@ def test_no_screen_is_wider_than_its_window_and_each_has_its_theme(
     assert page.get_by_role("alert").count() == 0
 
 
+_ANOTHER_HOUR = pytest.mark.nightly("one more hour; unit/page has each state, and the page's API each record")
+
+
 class TestSaysWhatTheCommandsSay:
     def test_the_holes_and_overlaps_of_a_pipeline_are_those_of_ledger_verify(
         self, open_page: Open, orders: Ledger
@@ -149,10 +152,10 @@ class TestSaysWhatTheCommandsSay:
             (HOLE - 1, "verified"),
             (LOST, "lost"),
             (FAILED, "failed"),
-            (LOADING, "loading"),
-            (COUNTED, "counted"),
-            (PUBLISHED, "published"),
-            (PINNED, "pinned"),
+            pytest.param(LOADING, "loading", marks=_ANOTHER_HOUR),
+            pytest.param(COUNTED, "counted", marks=_ANOTHER_HOUR),
+            pytest.param(PUBLISHED, "published", marks=_ANOTHER_HOUR),
+            pytest.param(PINNED, "pinned", marks=_ANOTHER_HOUR),
         ],
     )
     def test_each_hour_is_in_the_state_that_it_came_to(self, open_page: Open, hour: int, state: str) -> None:
@@ -172,7 +175,9 @@ class TestSaysWhatTheCommandsSay:
         place = rows.index(hours_of(HOLE))
         assert [rows[place - 1], rows[place + 1]] == [hours_of(HOLE + 1), hours_of(HOLE - 1)]
 
-    @pytest.mark.parametrize("hour", [5, LOST, PINNED, HOLE])
+    @pytest.mark.parametrize(
+        "hour", [5, HOLE, pytest.param(LOST, marks=_ANOTHER_HOUR), pytest.param(PINNED, marks=_ANOTHER_HOUR)]
+    )
     def test_a_record_is_where_ledger_find_says(
         self, open_page: Open, orders: Ledger, hour: int, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -192,6 +197,7 @@ class TestSaysWhatTheCommandsSay:
             expect(panel.get_by_role("link").first).to_have_text(hours_of(hour))
         assert f"find?topic=orders&partition=3&offset={offset}" in page.url, "it can be sent to a colleague"
 
+    @pytest.mark.nightly("one more thing to do on a screen that the tests beside it show")
     def test_offsets_and_times_can_be_pasted_as_the_page_shows_them(self, open_page: Open) -> None:
         page = open_page("p/orders")
         page.get_by_label("Topic").select_option("orders")
@@ -231,6 +237,7 @@ class TestWindow:
         page.locator(".windows canvas").hover()
         expect(page.locator("p.pointed")).to_contain_text("verified, 10 offsets, rows unknown")
 
+    @pytest.mark.nightly("one more thing to do on a screen that the tests beside it show")
     def test_the_keyboard_opens_it_and_goes_from_one_to_the_next(self, open_page: Open) -> None:
         page = open_page("p/orders")
         page.get_by_role("button", name=hours_of(PUBLISHED), exact=True).focus()
@@ -277,6 +284,7 @@ class TestOffsets:
         expect(values.filter(has_text="Log end")).to_contain_text(f"{newest:,}")
         expect(values.filter(has_text="Newest loaded")).to_contain_text("61 minutes")
 
+    @pytest.mark.nightly("one more thing to do on a screen that the tests beside it show")
     def test_a_drag_zooms_both_charts_and_a_button_leads_back(self, open_page: Open) -> None:
         page = open_page("p/orders/t/orders")
         back = page.get_by_role("button", name="Whole time")
@@ -298,6 +306,7 @@ class TestOffsets:
         expect(page.locator(".charts .pointed")).to_contain_text("Last seen")
         assert [drawing(page, place) for place in (0, 1)] == whole
 
+    @pytest.mark.nightly("one more thing to do on a screen that the tests beside it show")
     def test_a_line_can_be_switched_off(self, open_page: Open) -> None:
         page = open_page("p/orders/t/orders")
         whole = drawing(page, 0)
@@ -306,6 +315,7 @@ class TestOffsets:
         page.get_by_label("Log end").check()
         assert drawing(page, 0) == whole
 
+    @pytest.mark.nightly("one more thing to do on a screen that the tests beside it show")
     def test_a_click_on_a_band_opens_its_window(self, open_page: Open) -> None:
         page = open_page("p/orders/t/orders")
         point_at(page, 0.5)
@@ -313,6 +323,7 @@ class TestOffsets:
         page.mouse.up()
         expect(page.locator("section.panel h2")).to_contain_text("Window ")
 
+    @pytest.mark.nightly("one more thing to do on a screen that the tests beside it show")
     def test_a_narrower_window_keeps_it_inside_and_what_is_below_in_its_place(self, open_page: Open) -> None:
         page = open_page("p/orders/t/orders")
         height = page.locator(".frame").first.bounding_box()

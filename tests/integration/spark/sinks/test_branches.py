@@ -63,6 +63,7 @@ class TestProved:
         made = spark.table(f"{sink.table}.all_data_files").select("file_path").distinct().count()
         assert made == spark.table(f"{sink.table}.files").count()
 
+    @pytest.mark.nightly("the first test shows branches")
     def test_what_another_window_commits_meanwhile_stays(
         self, open_window: OpenWindow, manifest: Manifest, flights: str, sink: Watched, holds: Holds
     ) -> None:
@@ -74,6 +75,7 @@ class TestProved:
 
 
 class TestUnproved:
+    @pytest.mark.nightly("the first test shows branches")
     def test_rows_stay_on_their_branch_until_the_next_attempt(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds
     ) -> None:

@@ -35,8 +35,11 @@ NAMES = [
 ]
 
 
+_ANOTHER = pytest.mark.nightly("one more name or format; the first ones show that none is a pattern")
+
+
 class TestFolders:
-    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("name", [*NAMES[:2], *(pytest.param(name, marks=_ANOTHER) for name in NAMES[2:])])
     def test_of_any_name_are_read_as_they_are_called(
         self, open_window: OpenWindow, manifest: Manifest, holds: Holds, tmp_path: Path, name: str
     ) -> None:
@@ -44,7 +47,10 @@ class TestFolders:
         assert publish(open_window(manifest), sink) == "try-1"
         assert holds(sink, manifest) == EXPECTED
 
-    @pytest.mark.parametrize("file_format", get_args(FileFormat))
+    @pytest.mark.parametrize(
+        "file_format",
+        ["parquet", *(pytest.param(each, marks=_ANOTHER) for each in get_args(FileFormat) if each != "parquet")],
+    )
     def test_that_would_match_another_one_as_a_pattern_do_not(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, tmp_path: Path, file_format: FileFormat
     ) -> None:

@@ -148,6 +148,7 @@ def wait_until_begun(load: Load, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.nightly("drivers of its own; airflow/test_s3.py kills one")
 def test_a_driver_that_is_killed_half_way_is_followed_by_one_that_publishes_exactly_the_window(
     spark: SparkSession, loads: dict[str, Load], short: Manifest, submit: Submit
 ) -> None:

@@ -106,6 +106,7 @@ class TestReading:
         with pytest.raises(LedgerConflictError, match="holds 0 of them"):
             publish(open_window(manifest, "try-2"), sink)
 
+    @pytest.mark.nightly("test_table_owner.py shows whose a table is")
     def test_a_table_that_went_to_another_ledger_is_not_read_as_this_ones(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table_sink: TableSink
     ) -> None:

@@ -91,6 +91,7 @@ class TestRevisions:
 
 
 class TestCommit:
+    @pytest.mark.nightly("test_reading.py reads such tables")
     def test_says_which_offsets_its_rows_are_from(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
     ) -> None:
@@ -306,6 +307,7 @@ class TestColumns:
 
 
 class TestCreation:
+    @pytest.mark.nightly("a rare moment of a table's beginning")
     def test_a_table_that_delta_has_only_begun_to_make_is_none_yet(
         self, open_window: OpenWindow, manifest: Manifest, tmp_path: Path
     ) -> None:

@@ -111,6 +111,7 @@ class TestDelta:
 
 
 class TestIceberg:
+    @pytest.mark.nightly("Iceberg's confs; the tests above refuse a table's properties")
     @pytest.mark.parametrize("conf", ["spark.wap.branch", pytest.param("spark.wap.id", marks=ANOTHER)])
     def test_a_conf_that_sends_rows_elsewhere_is_named_before_a_row_is_written(
         self,
@@ -169,11 +170,17 @@ class TestIceberg:
             publish(open_window(manifest, "try-2"), IcebergSink(f"{sink.table}.branch_audit"))
 
 
-_TABLES = pytest.mark.nightly("each kind of sink once more; the files of json show times and capitals, too")
+_TABLES = pytest.mark.nightly("each kind of sink once more; test_files.py has such times and names in json")
 
 
 @pytest.mark.parametrize(
-    "kind", ["parquet", "json", pytest.param("delta", marks=_TABLES), pytest.param("iceberg", marks=_TABLES)]
+    "kind",
+    [
+        "parquet",
+        pytest.param("json", marks=_TABLES),
+        pytest.param("delta", marks=_TABLES),
+        pytest.param("iceberg", marks=_TABLES),
+    ],
 )
 def test_confs_of_the_session_change_nothing(
     spark: SparkSession,

@@ -137,6 +137,7 @@ class TestCommitsOfACutLog:
         (found,) = client.committed_offsets({f"g-{cut.topic}": None}).raise_for_errors()
         return [each.offset for each in found.offsets]
 
+    @pytest.mark.nightly("brokers that die; the first test has a wait on a log that was cut")
     def test_a_reset_does_not_shift_from_it(self, cut: Cut, client: OffsetsClient, window: XCom) -> None:
         resetter = Resetter(client, f"g-{cut.topic}")
         plan = resetter.plan(Destination(shift_by=-1))

@@ -28,6 +28,7 @@ from tests.patience import wait_until
 CLIENT_TIMEOUT_S = 4
 
 
+@pytest.mark.nightly("brokers that die; client/cases/test_topics.py has a partition without a leader")
 def test_a_partition_without_a_leader_fails_the_try_and_nothing_is_stored(
     cluster: KafkaCluster, resolve: Resolve, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
