@@ -1,15 +1,16 @@
-"""The files of one attempt: what its driver says of it, and why it failed. None of them decides anything.
+"""The files of one attempt: what its drivers say of it, and why it failed. None of them decides anything.
 
-::
+A submitter may start several drivers of one attempt. Each is a run, and writes files of its own::
 
-    windows/<window>/<attempt>/note.json      which Spark application it is
-    windows/<window>/<attempt>/result.json    what it read and wrote; a publication names its hash
-    windows/<window>/<attempt>/failure.json   why it failed, as its driver says
-    windows/<window>/<attempt>/ended.json     why it failed, as Airflow's side says
+    windows/<window>/<attempt>/<run>.note.json      which Spark application it is
+    windows/<window>/<attempt>/<run>.result.json    what it read and wrote; a publication names its hash
+    windows/<window>/<attempt>/<run>.failure.json   why it failed, as it says itself
+    windows/<window>/<attempt>/ended.json           why the attempt failed, as Airflow's side says
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,22 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_of
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 
-NOTE, RESULT, FAILURE, ENDED = "note.json", "result.json", "failure.json", "ended.json"
+ENDED = "ended.json"
+RUN = re.compile(r"[0-9a-f]{8}", re.ASCII)
+"""A driver's own name, which it makes itself."""
+_FILE = re.compile(rf"({RUN.pattern})\.(note|result|failure)\.json", re.ASCII)
+
+
+def note_file(run: str) -> str:
+    return f"{run}.note.json"
+
+
+def result_file(run: str) -> str:
+    return f"{run}.result.json"
+
+
+def failure_file(run: str) -> str:
+    return f"{run}.failure.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,49 +57,64 @@ class AttemptFiles:
     def folder(self) -> str:
         return attempt_folder(self.window, self.number)
 
-    def application(self, key: str | None = None) -> SparkApplication | None:
-        """Its Spark application; None before its driver has started.
+    def runs(self) -> dict[str, set[str]]:
+        """What each driver has written: ``note``, ``result``, ``failure``, by run. One listing."""
+        found: dict[str, set[str]] = {}
+        for match in filter(None, map(_FILE.fullmatch, self.files.names(self.folder))):
+            found.setdefault(match[1], set()).add(match[2])
+        return found
 
-        :param key: the key that the driver signs with; without it, the address of its UI can't be trusted.
+    def application(self, run: str, key: str | None = None) -> SparkApplication | None:
+        """A driver's Spark application; None before it has started.
+
+        :param key: the key that it signs with; without it, the address of its UI can't be trusted.
         :raises LedgerCorruptError: when the note is damaged, or is being written right now.
         """
-        content = self._read(NOTE)
-        with self._naming(NOTE):
-            return None if content is None else SparkApplication.from_json(json_of(content), str(self.number), key)
+        name = note_file(run)
+        content = self._read(name)
+        with self._naming(name):
+            return None if content is None else SparkApplication.from_json(json_of(content), self.number, run, key)
 
-    def result(self) -> tuple[RunResult, str] | None:
-        """What it read and wrote, and the hash of the file that says so; None when there is none.
+    def result(self, run: str) -> tuple[RunResult, str] | None:
+        """What a driver read and wrote, and the hash of the file that says so; None when there is none.
 
-        :raises LedgerCorruptError: when it is damaged, is being written right now, or is another attempt's.
+        :raises LedgerCorruptError: when it is damaged, is being written right now, or is another driver's.
         """
-        content = self._read(RESULT)
+        name = result_file(run)
+        content = self._read(name)
         if content is None:
             return None
-        with self._naming(RESULT):
+        with self._naming(name):
             found = RunResult.from_json(json_of(content))
-            if found.attempt != self.number:
-                raise LedgerCorruptError(f"It is the result of attempt {found.attempt}.")
+            if (found.attempt, found.run) != (self.number, run):
+                raise LedgerCorruptError(f"It is the result of run {found.run} of attempt {found.attempt}.")
         return found, digest(content)
 
     def record_result(self, result: RunResult) -> bool:
         """Store the result of a driver that can't reach the ledger. Returns whether it is the one that is stored."""
-        return self.files.create(f"{self.folder}/{RESULT}", result.to_bytes())
+        return self.files.create(f"{self.folder}/{result_file(result.run)}", result.to_bytes())
 
     def failure(self) -> FailureNote | None:
-        """Why it failed, as its driver says, or else Airflow's side; None when nobody said.
+        """Why it failed: what the driver that failed last says, or else Airflow's side; None when nobody said.
 
-        :raises LedgerCorruptError: when the file is damaged.
+        :raises LedgerCorruptError: when a file is damaged.
         """
-        for name in (FAILURE, ENDED):
-            content = self._read(name)
-            if content is not None:
-                with self._naming(name):
-                    return FailureNote.from_bytes(content)
-        return None
+        found = [note for run, kinds in self.runs().items() if "failure" in kinds and (note := self._failure(run))]
+        if found:
+            return max(found, key=lambda note: note.noted_ms or 0)
+        return self._note(ENDED)
 
     def record_failure(self, note: FailureNote) -> None:
         """Record on Airflow's side why it failed, once."""
         self.files.create(f"{self.folder}/{ENDED}", note.to_bytes())
+
+    def _failure(self, run: str) -> FailureNote | None:
+        return self._note(failure_file(run))
+
+    def _note(self, name: str) -> FailureNote | None:
+        content = self._read(name)
+        with self._naming(name):
+            return None if content is None else FailureNote.from_bytes(content)
 
     def _read(self, name: str) -> bytes | None:
         return self.files.read(f"{self.folder}/{name}")

@@ -144,6 +144,7 @@ class Published(Entry):
 
     :param window: the window's name.
     :param attempt: the attempt's number.
+    :param run: which of the drivers that were started for it.
     :param result: hash of the file with what it read and wrote.
     :param outputs: where its rows are, the first one first.
     :param apart: whether its rows have a place of their own, so that no other attempt can have replaced them.
@@ -153,6 +154,7 @@ class Published(Entry):
     kind = "published"
     window: str
     attempt: int
+    run: str
     result: str
     outputs: tuple[Output, ...]
     apart: bool
@@ -182,10 +184,14 @@ class Verified(Entry):
 class Reloaded(Entry):
     """A window is to be loaded again: what was attempted and published before no longer satisfies a load. Readers keep
     the old rows until the new ones are published.
+
+    :param window: the window's name.
+    :param by: the run of a task that asked for it, so that its retries don't ask again; None for a command.
     """
 
     kind = "reload"
     window: str
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,7 @@ def publish(state: State, wish: Published, manifest: str) -> Entries:
     :raises CommitConflictError: when a later attempt may have replaced its rows.
     """
     window = _read_from(state, wish.window, manifest)
-    standing = window.loaded
-    if standing is not None:
-        if standing.attempt == wish.attempt and standing.result != wish.result:
-            raise LedgerConflictError(
-                f"Attempt {wish.attempt} at window {wish.window} is published with another result ({standing.result}"
-                f", and now {wish.result}): an attempt has one result."
-            )
+    if window.loaded is not None:
         return ()
     newest = window.newest_attempt
     if wish.attempt <= window.reloaded or newest is None or window.attempt(wish.attempt) is None:
@@ -68,13 +62,18 @@ def verify(state: State, wish: Verified) -> Entries:
     return () if counts.verdict is not None else (wish,)
 
 
-def reload(state: State, windows: Collection[str]) -> Entries:
+def reload(state: State, windows: Collection[str], by: str | None = None) -> Entries:
     """Windows are to be loaded again: what was attempted and published before no longer satisfies a load.
 
+    :param by: the run of a task that asks for it. Its retries change nothing.
     :raises LedgerConflictError: when one isn't there.
     """
     found = [window_of(state, name) for name in windows]
-    return tuple(Reloaded(window.name) for window in found if window.attempts or window.publication is not None)
+    return tuple(
+        Reloaded(window.name, by)
+        for window in found
+        if (window.attempts or window.publication is not None) and (by is None or window.reloaded_by != by)
+    )
 
 
 def _read_from(state: State, name: str, manifest: str) -> Window:

@@ -80,6 +80,7 @@ class Publication(NamedTuple):
 
     :param number: that of its commit.
     :param attempt: number of the published attempt.
+    :param run: which of the drivers that were started for it.
     :param result: hash of the file with what it read and wrote.
     :param outputs: where its rows are, the first one first.
     :param apart: whether its rows have a place of their own.
@@ -89,6 +90,7 @@ class Publication(NamedTuple):
 
     number: int
     attempt: int
+    run: str
     result: str
     outputs: tuple[Output, ...]
     apart: bool
@@ -112,6 +114,7 @@ class Window(NamedTuple):
     :param offsets: how many offsets it has.
     :param by: the run that it belongs to, if it is an increment.
     :param reloaded: number of the commit that last said that it is to be loaded again; 0 if none did.
+    :param reloaded_by: the run of a task that asked for it; None for a command.
     :param attempts: those that may still be published, and the published one, in order.
     :param publication: the one that counts; None when nothing is published.
     """
@@ -124,6 +127,7 @@ class Window(NamedTuple):
     offsets: int
     by: str | None = None
     reloaded: int = 0
+    reloaded_by: str | None = None
     attempts: tuple[Attempt, ...] = ()
     publication: Publication | None = None
 
@@ -298,7 +302,8 @@ class _Fold:
     def _(self, entry: Published) -> None:
         # Earlier attempts can't be published any more; later ones may have replaced rows in a table.
         attempts = tuple(each for each in self._windows[entry.window].attempts if each.number >= entry.attempt)
-        made = Publication(self._number, entry.attempt, entry.result, entry.outputs, entry.apart, entry.published_ms)
+        stands = (entry.attempt, entry.run, entry.result, entry.outputs, entry.apart, entry.published_ms)
+        made = Publication(self._number, *stands)
         self._set(entry.window, attempts=attempts, publication=made)
 
     @_add.register
@@ -310,7 +315,7 @@ class _Fold:
 
     @_add.register
     def _(self, entry: Reloaded) -> None:
-        self._set(entry.window, reloaded=self._number)
+        self._set(entry.window, reloaded=self._number, reloaded_by=entry.by)
 
     def _set(self, window: str, **changed: Any) -> None:
         self._windows[window] = self._windows[window]._replace(**changed)

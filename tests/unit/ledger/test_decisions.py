@@ -73,7 +73,7 @@ def attempted(state: State, by: str = "a") -> State:
 
 def publish(state: State, attempt: int, *, apart: bool = False, result: str = "r") -> Entries:
     outputs = (Output("", "delta", "s3://lake/t", 10),)
-    wish = Published(NAME, attempt, result, outputs, apart, NOW)
+    wish = Published(NAME, attempt, "0" * 8, result, outputs, apart, NOW)
     return load_decisions.publish(state, wish, state.windows[NAME].manifest)
 
 
@@ -204,12 +204,22 @@ class TestLoads:
         second, state = state.number, after(state, publish(state, first, apart=True))
         assert publish(state, second, apart=True) == ()
 
-    def test_an_attempt_has_one_result(self, contents: MemoryContents) -> None:
+    def test_the_first_publication_stands_also_over_another_driver_of_its_attempt(
+        self, contents: MemoryContents
+    ) -> None:
         state = attempted(pinned(contents, 0, 10))
         number, state = state.number, after(state, publish(state, state.number))
-        assert publish(state, number) == ()
-        with pytest.raises(LedgerConflictError, match="with another result"):
-            publish(state, number, result="other")
+        assert publish(state, number) == publish(state, number, result="other") == ()
+
+    def test_the_retries_of_a_task_that_reloads_do_not_reload_again(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        state = after(state, load_decisions.reload(state, [NAME], by="run"))
+        assert load_decisions.reload(state, [NAME], by="run") == ()
+        state = attempted(state)
+        state = after(state, publish(state, state.number))
+        assert load_decisions.reload(state, [NAME], by="run") == ()
+        assert load_decisions.reload(state, [NAME], by="cleared run")
+        assert load_decisions.reload(state, [NAME])
 
     def test_of_before_a_reload_does_not_count_and_readers_keep_its_rows(self, contents: MemoryContents) -> None:
         state = attempted(pinned(contents, 0, 10))
@@ -229,7 +239,7 @@ class TestLoads:
         gone = after(state, decisions.void(state, [NAME]))
         outputs = (Output("", "delta", "s3://lake/t", 10),)
         with pytest.raises(LedgerConflictError, match="was voided since"):
-            load_decisions.publish(gone, Published(NAME, 3, "r", outputs, False, NOW), "m")
+            load_decisions.publish(gone, Published(NAME, 3, "0" * 8, "r", outputs, False, NOW), "m")
         assert wish(state)
 
     def test_a_verdict_is_on_what_is_published(self, contents: MemoryContents) -> None:
@@ -274,7 +284,7 @@ class TestHoles:
         state = pinned(contents, 0, 10, 20, 30)
         for name in (NAME, window_id(AT[2], AT[3])):
             state = after(state, (Attempted(name, {}),))
-            state = after(state, (Published(name, state.number, "r", (Output("", "t", None, 1),), True, NOW),))
+            state = after(state, (Published(name, state.number, "0" * 8, "r", (Output("", "t", None, 1),), True, NOW),))
         (hole,) = state.holes()
         assert (hole.start_ms, hole.end_ms, [each.name for each in hole.pinned]) == (
             AT[1],

@@ -187,7 +187,7 @@ class Histories(RuleBasedStateMachine):
             return
         window, number, apart = attempt
         outputs = (Output("", "delta", "s3://lake/t", window.offsets),)
-        wish = Published(window.name, number, f"result-{number}", outputs, apart, self.now_ms)
+        wish = Published(window.name, number, "0" * 8, f"result-{number}", outputs, apart, self.now_ms)
         before = self.state.windows.get(window.name)
         made = self.change(partial(load_decisions.publish, wish=wish, manifest=window.manifest))
         if made:

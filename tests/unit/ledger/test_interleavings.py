@@ -70,7 +70,7 @@ def loader(name: str, who: str, *, apart: bool) -> Writer:
         if not attempt:
             return ("stands", state.windows[name].loaded)
         outputs = (Output("", "parquet", f"s3://lake/{who}", 7),)
-        wish = Published(name, attempt, f"{who}{attempt}", outputs, apart, NOW)
+        wish = Published(name, attempt, "0" * 8, f"{who}{attempt}", outputs, apart, NOW)
         state, _ = log.change(lambda state: load_decisions.publish(state, wish, manifest))
         return ("counts", state.windows[name].loaded)
 

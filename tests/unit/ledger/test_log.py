@@ -61,7 +61,7 @@ def windows(number: int) -> Iterator[Commit]:
         outputs = (Output("", "delta", "s3://lake/flights", 123_456),)
         yield Commit(commit, (snapshotted(T0 + (hour + 1) * HOUR_MS), Pinned(name, HASH, 123_456)))
         yield Commit(commit + 1, (Attempted(name, who),))
-        yield Commit(commit + 2, (Published(name, commit + 1, HASH, outputs, False, T0),))
+        yield Commit(commit + 2, (Published(name, commit + 1, "0" * 8, HASH, outputs, False, T0),))
         yield Commit(commit + 3, (Verified(name, commit + 1, {"verdict": "read = written = log", "gaps": 0}),))
 
 
