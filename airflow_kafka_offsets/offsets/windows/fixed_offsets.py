@@ -33,7 +33,7 @@ from airflow_kafka_offsets.offsets.windows.truncation import (
 class FixedOffsets:
     """Fixed offsets on some topics; compared by value.
 
-    :param source: where they come from, in words that fit into a sentence: ``snapshot 42 as of
+    :param source: where they come from, in words that fit into a sentence: ``the snapshot as of
         2026-11-21T06:00:00.000Z``, ``the end of window ...``.
     :param seen: the offsets, one for each partition, in order.
     :param topic_ids: topic ids by name, in order (KIP-516); None when unknown.
@@ -65,7 +65,7 @@ class FixedOffsets:
     @classmethod
     def of_snapshot(cls, snapshot: OffsetSnapshot, ledger: str | None = None) -> Self:
         """A snapshot's offsets."""
-        source = f"snapshot {snapshot.number} as of {snapshot.as_of}"
+        source = snapshot.title
         topic_ids = {topic: facts.topic_id for topic, facts in snapshot.topics.items()}
         return cls.of(source, seen_in(snapshot), topic_ids, ledger, cluster_id=snapshot.cluster_id)
 
