@@ -100,7 +100,7 @@ def judge(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()
         tuple(problems),
         tuple(different),
         gaps=max(0, span - result.read.count),
-        unknowable=tuple(unknowable(manifest, result.source)),
+        unknowable=tuple(unknowable(manifest)),
         may_pass=may_pass,
         derived=derived_words(result),
         lost=manifest.span - span,

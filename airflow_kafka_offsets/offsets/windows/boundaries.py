@@ -177,42 +177,6 @@ def clamp(
     return replace(snapshot, topics=topics, boundaries=boundaries)
 
 
-def fits(stored: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSnapshot | None) -> bool:
-    """Whether a stored snapshot fits between two others as it is: no offset crosses one of theirs, it has no partition
-    that the later one lacks, and it lacks none that the earlier one has."""
-    return all(
-        earlier is None or later is None or _in_order(earlier, later)
-        for earlier, later in ((before, stored), (stored, after))
-    )
-
-
-def _in_order(earlier: OffsetSnapshot, later: OffsetSnapshot) -> bool:
-    ends = later.boundaries
-    return all(key in ends and boundary.offset <= ends[key].offset for key, boundary in earlier.boundaries.items())
-
-
-def keep_deleted(
-    snapshot: OffsetSnapshot, forgotten: OffsetSnapshot, newest_known: int | None = None
-) -> OffsetSnapshot:
-    """Keep an instant that is resolved again at its old offsets wherever the records there have been deleted since. The
-    look-up finds only what is left; the old offsets make the loss show.
-
-    :param newest_known: see :func:`clamp`.
-    :raises: as :func:`clamp`, about the forgotten snapshot.
-    """
-
-    def kept(key: TopicPartition, fresh: Boundary) -> Boundary:
-        old = forgotten.boundaries.get(key)
-        if old is None or old.offset >= min(fresh.offset, fresh.log_start_offset):
-            return fresh
-        return _moved_to(old, fresh)
-
-    with _proved_by(forgotten, newest_known):
-        _refuse_outdated(forgotten, snapshot)
-        refuse_changed_topics(forgotten, snapshot)
-    return replace(snapshot, boundaries={key: kept(key, boundary) for key, boundary in snapshot.boundaries.items()})
-
-
 @contextmanager
 def _proved_by(stored: OffsetSnapshot, newest_known: int | None) -> Iterator[None]:
     """Report contradictions of a snapshot that was stored after Kafka was asked as outdated: they prove nothing."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, IntervalError, TopicChangedError, shorten
+from airflow_kafka_offsets.errors import ConfigurationError, IntervalError, TopicChangedError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import Producers, holder_text
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot, snapshot_warnings
 from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_changed_topics
 
@@ -104,23 +103,13 @@ def _range(start: Boundary | None, end: Boundary, beginning: int) -> OffsetRange
 def window_warnings(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Iterator[str]:
     """Anything unexpected about a window."""
     yield from snapshot_warnings(end)
-    added = [each for each in ranges if each.start_evidence is Evidence.NEW_PARTITION and each.start_offset]
-    lost = [each for each in ranges if each.lost_offsets and each not in added]
-    if lost:
-        gone, where = _lost_words(lost)
-        yield f"{gone} offsets of the window are lost: {where}."
     first = [each for each in ranges if each.start_evidence is Evidence.LOG_START and each.start_offset]
     if first:
         where = _start_words(first)
         yield f"The log starts within the window on {where}: the window's earlier records, if there were any, are gone."
+    added = [each for each in ranges if each.start_evidence is Evidence.NEW_PARTITION and each.start_offset]
     if added:
         yield f"New partitions start at their log start on {_start_words(added)}: records before it are gone."
-
-
-def _lost_words(ranges: Sequence[OffsetRange]) -> tuple[int, str]:
-    """How many offsets are lost, and where."""
-    places = (f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in ranges)
-    return sum(each.lost_offsets for each in ranges), shorten(places)
 
 
 def _start_words(ranges: Iterable[OffsetRange]) -> str:

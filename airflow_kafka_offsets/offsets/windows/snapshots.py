@@ -5,7 +5,6 @@ A snapshot's file is JSON, columnar per topic, and the ledger compresses it, so 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -19,7 +18,6 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partitio
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 FORMAT = 1
-_RUN = re.compile(r"[0-9a-z]+")
 
 
 class Evidence(StrEnum):
@@ -40,8 +38,6 @@ class Evidence(StrEnum):
     after it may be older than the instant."""
     COMMITTED = "committed"
     """A group's committed offset."""
-    CHOSEN = "chosen"
-    """The first record at or after the instant that the user named for added topics."""
 
 
 class AsOfKind(StrEnum):
@@ -51,45 +47,25 @@ class AsOfKind(StrEnum):
     LATEST = "latest"
     EARLIEST = "earliest"
     GROUP = "group"
-    INCREMENT = "increment"
-    """As of latest, at the end of one run's increment."""
-
-    @property
-    def chained(self) -> bool:
-        return self not in (AsOfKind.EARLIEST, AsOfKind.GROUP)
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
     """What a snapshot is as of.
 
-    :param kind: instant, latest, earliest, a group's commits, or a run's increment.
+    :param kind: instant, latest, earliest, or a group's commits.
     :param timestamp_ms: Unix milliseconds; for an instant only.
     :param group: group id; for a group's commits only.
-    :param run: a name in lower-case letters and digits, which only one snapshot of a ledger has: the run whose
-        increment it ends; or one for the start of a run's first increment, as of latest or earliest.
-    :param follows: number of the snapshot where that increment starts.
     """
 
     kind: AsOfKind
     timestamp_ms: int | None = None
     group: str | None = None
-    run: str | None = None
-    follows: int | None = None
 
     def __post_init__(self) -> None:
-        if self.run is not None and not _RUN.fullmatch(self.run):
-            raise ConfigurationError(f"A run's name must have lower-case letters and digits only, not {self.run!r}.")
-        of = {AsOfKind.INSTANT: self.timestamp_ms, AsOfKind.GROUP: self.group, AsOfKind.INCREMENT: self.run}
-        if self.kind in (AsOfKind.LATEST, AsOfKind.EARLIEST):
-            del of[AsOfKind.INCREMENT]  # these may have a name
-        for kind, value in of.items():
+        for kind, value in ((AsOfKind.INSTANT, self.timestamp_ms), (AsOfKind.GROUP, self.group)):
             if (self.kind is kind) != (value is not None):
                 raise ConfigurationError(f"A snapshot as of {self.kind} can't have {value!r} as its {kind}.")
-
-    @property
-    def chained(self) -> bool:
-        return self.kind.chained
 
     def __str__(self) -> str:
         if self.timestamp_ms is not None:
@@ -145,7 +121,7 @@ class OffsetSnapshot:
     :param resolved_at_ms: when it was resolved, Unix milliseconds by this machine's clock.
     :param topics: facts by topic name.
     :param boundaries: offsets by partition.
-    :param number: its number in the pipeline's log of snapshots; None until it is stored.
+    :param number: its number in the pipeline's log; None until it is stored.
     """
 
     as_of: AsOf

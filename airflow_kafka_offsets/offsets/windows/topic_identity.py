@@ -65,19 +65,22 @@ def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
     if known.cluster_id != fresh.cluster_id:
         raise TopicChangedError(
             f"The ledger belongs to cluster {known.cluster_id}, but the connection reaches {fresh.cluster_id}. "
-            "Use the right connection, or another pipeline name for this cluster."
+            "Use the right connection; or, if this cluster has taken the other one's place, run kafka-offsets ledger "
+            "restart for the pipeline."
         )
     for topic in sorted(known.topics.keys() & fresh.topics.keys()):
         old, new = known.topics[topic], fresh.topics[topic]
         if is_another(old.topic_id, new.topic_id):
             raise TopicChangedError(
                 f"Topic {topic} was re-created: its id was {old.topic_id}, now it is {new.topic_id}. Offsets of the "
-                "old topic mean nothing in the new one.",
+                "old topic mean nothing in the new one. Run kafka-offsets ledger restart for the pipeline: its windows "
+                "stay as they are, and the next one begins the new topic.",
                 topic=topic,
             )
         if new.partition_count < old.partition_count:
             raise TopicChangedError(
-                f"Topic {topic} had {old.partition_count} partitions, now {new.partition_count}: it was re-created.",
+                f"Topic {topic} had {old.partition_count} partitions, now {new.partition_count}: it was re-created. "
+                "Run kafka-offsets ledger restart for the pipeline.",
                 topic=topic,
             )
 
