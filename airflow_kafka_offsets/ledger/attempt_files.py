@@ -10,10 +10,12 @@ A submitter may start several drivers of one attempt. Each is a run, and writes 
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.files import Files, attempt_folder
@@ -21,6 +23,10 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkA
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_of
 from airflow_kafka_offsets.offsets.windows.manifest import digest
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 ENDED = "ended.json"
 RUN = re.compile(r"[0-9a-f]{8}", re.ASCII)
@@ -60,9 +66,24 @@ class AttemptFiles:
     def runs(self) -> dict[str, set[str]]:
         """What each driver has written: ``note``, ``result``, ``failure``, by run. One listing."""
         found: dict[str, set[str]] = {}
-        for match in filter(None, map(_FILE.fullmatch, self.files.names(self.folder))):
+        for match in filter(None, map(_FILE.fullmatch, sorted(self.files.names(self.folder)))):
             found.setdefault(match[1], set()).add(match[2])
         return found
+
+    def applications(self, key: str | None = None) -> list[SparkApplication]:
+        """The Spark applications of all drivers that have started, in the order of their runs. A note that is being
+        written right now is left out.
+
+        :param key: the key that they sign with; without it, the addresses of their UIs can't be trusted.
+        """
+        noted = [run for run, kinds in self.runs().items() if "note" in kinds]
+        return [found for run in noted if (found := self._whole(lambda run=run: self.application(run, key)))]
+
+    def results(self) -> list[tuple[RunResult, str]]:
+        """What the drivers have read and wrote, each with the hash of its file, in the order of their runs. A result
+        that is damaged, or is being written right now, is left out."""
+        counted = [run for run, kinds in self.runs().items() if "result" in kinds]
+        return [found for run in counted if (found := self._whole(lambda run=run: self.result(run)))]
 
     def application(self, run: str, key: str | None = None) -> SparkApplication | None:
         """A driver's Spark application; None before it has started.
@@ -107,6 +128,15 @@ class AttemptFiles:
     def record_failure(self, note: FailureNote) -> None:
         """Record on Airflow's side why it failed, once."""
         self.files.create(f"{self.folder}/{ENDED}", note.to_bytes())
+
+    @staticmethod
+    def _whole(read: Callable[[], T | None]) -> T | None:
+        """What is in a file; None when it can't be read: not every store creates files atomically."""
+        try:
+            return read()
+        except LedgerCorruptError as error:
+            log.warning("%s The file is ignored.", error)
+            return None
 
     def _failure(self, run: str) -> FailureNote | None:
         return self._note(failure_file(run))

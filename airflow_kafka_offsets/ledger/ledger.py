@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import uuid4
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.contents import StoredContents
 from airflow_kafka_offsets.ledger.entries import AnyEntry, Created
 from airflow_kafka_offsets.ledger.files import manifest_file
 from airflow_kafka_offsets.ledger.log import Log
-from airflow_kafka_offsets.ledger.state import State, Window
+from airflow_kafka_offsets.ledger.state import Publication, State, Window
 from airflow_kafka_offsets.ledger.storage import (
     LedgerPath,
     StoragePath,
@@ -25,6 +25,7 @@ from airflow_kafka_offsets.ledger.storage import (
     require_exclusive_creation,
     uri_for_spark,
 )
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -135,3 +136,18 @@ class Ledger:
     def attempt(self, window: str, number: int) -> AttemptFiles:
         """The files of an attempt."""
         return AttemptFiles(self.files, window, number)
+
+    def published_result(self, window: str, publication: Publication) -> RunResult:
+        """What a published attempt read and wrote.
+
+        :raises LedgerCorruptError: when the file is missing, or was changed since.
+        """
+        found = self.attempt(window, publication.attempt).result(publication.run)
+        if found is None or found[1] != publication.result:
+            what = "missing" if found is None else f"changed (its sha256 is {found[1]})"
+            raise LedgerCorruptError(
+                f"The result of run {publication.run} of attempt {publication.attempt} at window {window} is {what}, "
+                f"though it is published ({publication.result}). Restore the file as it was, from a backup or an "
+                "earlier version of the object."
+            )
+        return found[0]

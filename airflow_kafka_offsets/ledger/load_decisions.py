@@ -7,7 +7,7 @@ from collections.abc import Collection
 from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError
 from airflow_kafka_offsets.ledger.decisions import Entries, window_of
 from airflow_kafka_offsets.ledger.entries import Attempted, Published, Reloaded, Verified
-from airflow_kafka_offsets.ledger.state import State, Window
+from airflow_kafka_offsets.ledger.state import Attempt, State, Window
 
 
 def begin(state: State, wish: Attempted, manifest: str) -> Entries:
@@ -16,7 +16,7 @@ def begin(state: State, wish: Attempted, manifest: str) -> Entries:
     :param manifest: hash of the manifest that the attempt reads.
     :raises LedgerConflictError: when the window isn't there, or is another one of that name.
     """
-    window = _read_from(state, wish.window, manifest)
+    window = window_read_from(state, wish.window, manifest)
     return () if window.loaded is not None else (wish,)
 
 
@@ -28,7 +28,7 @@ def publish(state: State, wish: Published, manifest: str) -> Entries:
         since the attempt began.
     :raises CommitConflictError: when a later attempt may have replaced its rows.
     """
-    window = _read_from(state, wish.window, manifest)
+    window = window_read_from(state, wish.window, manifest)
     if window.loaded is not None:
         return ()
     newest = window.newest_attempt
@@ -76,7 +76,11 @@ def reload(state: State, windows: Collection[str], by: str | None = None) -> Ent
     )
 
 
-def _read_from(state: State, name: str, manifest: str) -> Window:
+def window_read_from(state: State, name: str, manifest: str) -> Window:
+    """A window, which has the manifest that its reader has.
+
+    :raises LedgerConflictError: when it isn't there, or is another one of that name.
+    """
     window = window_of(state, name)
     if window.manifest != manifest:
         raise LedgerConflictError(
@@ -84,3 +88,17 @@ def _read_from(state: State, name: str, manifest: str) -> Window:
             "before). Clear the task that resolves it."
         )
     return window
+
+
+def attempt_of(window: Window, number: int) -> Attempt:
+    """An attempt at a window that may be published, or is.
+
+    :raises LedgerConflictError: when the window has no such attempt.
+    """
+    found = window.attempt(number)
+    if found is None:
+        raise LedgerConflictError(
+            f"Window {window.name} has no attempt {number} that may still be published: a later one was published, or "
+            "the window was resolved anew since. Clear the load."
+        )
+    return found

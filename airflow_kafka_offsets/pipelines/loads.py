@@ -30,10 +30,9 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, RunResult, Tally
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.pipelines.log_changes import refuse_changed, source_now
-from airflow_kafka_offsets.pipelines.preflight import refuse_unreadable
+from airflow_kafka_offsets.pipelines.preflight import lost_of
 
 ClientFactory: TypeAlias = Callable[[], AbstractContextManager[OffsetsClient]]
 
@@ -76,12 +75,6 @@ class Begun:
     attempt: Attempt | None
     publication: Publication | None
 
-    @property
-    def manifest(self) -> Manifest:
-        """What the attempt reads: the window without what was lost before."""
-        lost = () if self.attempt is None else self.attempt.lost
-        return self.pinned.manifest.without(lost)
-
 
 def begin(
     ledger: Ledger,
@@ -100,7 +93,7 @@ def begin(
     :param who: the Airflow task and its try, or whoever else loads it, as plain JSON.
     :param on_data_loss: what to do if Kafka no longer has all records: ``load_rest`` loads the others.
     :raises LedgerConflictError: when the window isn't there, or is another one of that name.
-    :raises: as :func:`.preflight.refuse_unreadable` and :func:`publish`.
+    :raises: as :func:`.preflight.lost_of` and :func:`publish`.
     """
     window = load_decisions.window_read_from(ledger.state, name, manifest_sha256)
     pinned = ledger.pinned(window)
@@ -114,7 +107,7 @@ def begin(
     lost: tuple[LogRange, ...] = ()
     if pinned.manifest.span:
         with client_factory() as client:
-            lost = refuse_unreadable(client, ledger, pinned, on_data_loss)
+            lost = lost_of(client, pinned.manifest, on_data_loss)
     wish = Attempted(name, who, lost)
     number = ledger.change(lambda state: load_decisions.begin(state, wish, manifest_sha256))
     now = ledger.window(name)
@@ -173,7 +166,7 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: Counted) -> Publicat
     _refuse_unproved(counted)
     window = load_decisions.window_read_from(ledger.state, counted.window.name, counted.pinned.sha256)
     if window.loaded is None:
-        _ask_again(client, ledger, counted)
+        _ask_again(client, counted)
     wish = _publication(counted)
     ledger.change(lambda state: load_decisions.publish(state, wish, counted.pinned.sha256))
     window = ledger.window(counted.window.name)
@@ -206,7 +199,7 @@ def take_over(client: OffsetsClient, ledger: Ledger, window: Window, number: int
         )
     if files.result(result.run) is None:
         asked = result.source is None and bool(pinned.manifest.span)
-        source = source_now(client, ledger, pinned) if asked else result.source
+        source = source_now(client, pinned.manifest) if asked else result.source
         files.record_result(replace(result, source=source))
     stored = files.result(result.run)
     # If two tasks store it at the same time, one task's answer from Kafka is kept: so the sources may differ.
@@ -281,12 +274,12 @@ def _refuse_unproved(counted: Counted) -> None:
         )
 
 
-def _ask_again(client: OffsetsClient, ledger: Ledger, counted: Counted) -> None:
+def _ask_again(client: OffsetsClient, counted: Counted) -> None:
     """Check with Airflow's own Kafka connection that nothing has changed."""
     if not counted.pinned.manifest.span:
         return
     try:
-        refuse_changed(client, ledger, counted.pinned)
+        refuse_changed(client, counted.pinned.manifest)
     except WindowError as error:
         raise type(error)(
             f"{error} Therefore window {counted.window.name}, which attempt {counted.attempt.number} has loaded, is not "

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.errors import ConfigurationError, FutureRecordError, OutdatedSurveyError
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.decisions import Asked, Entries
-from airflow_kafka_offsets.ledger.new_ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import State, StoredSnapshot
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
