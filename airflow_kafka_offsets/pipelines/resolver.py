@@ -92,20 +92,22 @@ class Resolver:
         """The pinned windows between instants, all by one commit.
 
         :param windows: their starts and ends, Unix milliseconds.
-        :raises InstantError: when one lies in the future.
+        :raises InstantError: when one lies in the future, and no snapshot is stored there.
         :raises OffsetsError: when a topic is unknown or a partition can't be asked.
         :raises FutureRecordError: when a window ends at a record from the future, and the policy is ``fail``.
         :raises: as :func:`.decisions.pin`.
         """
         instants = sorted({at_ms for window in windows for at_ms in window})
-        refuse_future(instants[-1], now_ms())
         names = [window_id(*window) for window in sorted(windows)]
 
         def pin(state: State) -> Asked | None:
             if all(name in state.windows for name in names):
                 self._check(state)
                 return None
-            return self._instants([at_ms for at_ms in instants if at_ms not in state.snapshots], state)
+            missing = [at_ms for at_ms in instants if at_ms not in state.snapshots]
+            if missing:
+                refuse_future(missing[-1], now_ms())
+            return self._instants(missing, state)
 
         self._change(pin, lambda state, asked: decisions.pin(state, windows, asked, self.ledger.contents))
         return [self._resolved(name) for name in names]
@@ -156,6 +158,15 @@ class Resolver:
         found = state.newest_snapshot if as_of.timestamp_ms is None else state.snapshots[as_of.timestamp_ms]
         assert found is not None, "it was committed"
         return found
+
+    def target(self, as_of: AsOf) -> str:
+        """Store offsets that have no place in time, as of earliest or of a group's commits: no window starts or ends
+        there. Returns the hash that names their file.
+
+        :raises OffsetsError: when a topic is unknown or a partition can't be asked.
+        """
+        survey = self._survey(self.ledger.read())
+        return self.ledger.contents.add_snapshot(self._made(survey, as_of, self._boundaries(as_of, survey)))
 
     def _change(self, ask: Callable[[State], Asked | None], decide: Callable[[State, Asked], Entries]) -> None:
         """Ask Kafka and commit what it said; ask again if somebody knows more by then. Each time somebody has got
