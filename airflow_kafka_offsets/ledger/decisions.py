@@ -7,7 +7,7 @@ manifests lie in files that are named by their hash (:class:`Contents`), so read
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -34,7 +34,7 @@ from airflow_kafka_offsets.ledger.entries import (
 )
 from airflow_kafka_offsets.ledger.state import State, StoredSnapshot, Window
 from airflow_kafka_offsets.offsets.instants import FUTURE_TOLERANCE_MS, iso_instant
-from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import clamp
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -193,17 +193,28 @@ def _placed(draft: Draft, at_ms: int, snapshot: OffsetSnapshot, asked: Asked, co
             "records is in its first window. Use another pipeline name for a time before that."
         )
 
+    _refuse_before_restart(draft.state, at_ms)
+
     def offsets_of(neighbour: StoredSnapshot | None) -> OffsetSnapshot | None:
-        """The neighbour's offsets, without topics whose logs began anew between the two."""
         if neighbour is None:
             return None
         stored = replace(contents.snapshot(neighbour.offsets), number=neighbour.number)
-        return stored.without(draft.state.restarted(*sorted((neighbour.at_ms, at_ms))))
+        return draft.state.anew(stored, neighbour.at_ms, at_ms)
 
     if snapshot.as_of.timestamp_ms is None:
         snapshot = replace(snapshot, resolved_at_ms=at_ms)  # its place in time, whatever the clock said
     fitted = clamp(snapshot, offsets_of(before), offsets_of(after), asked.known)
     return Snapshotted(at_ms, snapshot.as_of, contents.add_snapshot(fitted))
+
+
+def _refuse_before_restart(state: State, at_ms: int) -> None:
+    later = next((restart for _, restart in state.restarts if at_ms < restart.at_ms), None)
+    if later is not None:
+        raise InstantError(
+            f"{iso_instant(at_ms)} has no snapshot, and is before the restart of {shorten(later.topics)} after "
+            f"{iso_instant(later.at_ms - 1)}: Kafka has no longer what was there then. Resolve windows that start and "
+            "end at stored snapshots, or later."
+        )
 
 
 def _pinned(draft: Draft, start_ms: int, end_ms: int, contents: Contents, by: str | None = None) -> Pinned:
@@ -226,8 +237,7 @@ def _pinned(draft: Draft, start_ms: int, end_ms: int, contents: Contents, by: st
             )
         return contents.snapshot(stored.offsets)
 
-    start, end = offsets_at(start_ms), offsets_at(end_ms)
-    window = window_between(start.without(draft.state.restarted(start_ms, end_ms)), end)
+    window = window_between(draft.state.anew(offsets_at(start_ms), start_ms, end_ms), offsets_at(end_ms))
     manifest = Manifest.of(created.pipeline, created.ledger_id, window)
     return Pinned(name, contents.add_manifest(manifest), manifest.span, by)
 
@@ -279,25 +289,30 @@ def restart(state: State, wish: Restarted, contents: Contents) -> Entries:
     :raises LedgerConflictError: when the pipeline has no snapshot with such a topic.
     """
     newest = state.newest_snapshot
-    known = None if newest is None else contents.snapshot(newest.offsets)
+    known = None if newest is None else state.anew(contents.snapshot(newest.offsets), newest.at_ms, newest.at_ms + 1)
     strange = sorted(set(wish.topics) - set(() if known is None else known.topics))
     if newest is None or known is None or strange:
         raise LedgerConflictError(
-            f"{shorten(strange or wish.topics)}: no snapshot of this pipeline has it, so there is nothing to restart."
+            f"{shorten(strange or wish.topics)}: no snapshot of this pipeline has it, or it was restarted since, so "
+            "there is nothing to restart."
         )
+    return (replace(wish, at_ms=newest.at_ms + 1, left=tuple(_left(state, wish, known, contents))),)
+
+
+def _left(state: State, wish: Restarted, known: OffsetSnapshot, contents: Contents) -> Iterator[LogRange]:
+    """What no window has of logs that begin anew, up to where a snapshot last saw them end."""
     last = state.last_window
     if last is None:
-        left: tuple[LogRange, ...] = ()
-    else:
-        end = contents.snapshot(state.snapshots[last.end_ms].offsets)
-        left = tuple(
-            LogRange(*key, boundary.offset, known.boundaries[key].high_watermark)
-            for key, boundary in sorted(end.boundaries.items())
-            if key.topic in wish.topics
-            and key in known.boundaries
-            and boundary.offset < known.boundaries[key].high_watermark
-        )
-    return (replace(wish, at_ms=max(wish.at_ms, newest.at_ms + 1), left=left),)
+        return
+    end = state.anew(contents.snapshot(state.snapshots[last.end_ms].offsets), last.end_ms, wish.at_ms)
+    cut = {TopicPartition(place.topic, place.partition): place.offset for place in wish.truncated}
+    goes_on = {key.topic for key in cut}
+    for key, boundary in sorted(end.boundaries.items()):
+        if key.topic not in wish.topics or key not in known.boundaries or (key.topic in goes_on and key not in cut):
+            continue
+        left = LogRange(*key, max(boundary.offset, cut.get(key, 0)), known.boundaries[key].high_watermark)
+        if left.span > 0:
+            yield left
 
 
 def created_of(state: State) -> Created:

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +217,14 @@ class Rewound(Entry):
 @dataclass(frozen=True, slots=True)
 class Restarted(Entry):
     """The logs of some topics have begun anew: re-created, truncated, or on another cluster. The next snapshot begins
-    them like an origin.
+    them like an origin; or, where a log was truncated, goes on from there.
 
-    :param at_ms: from when on, Unix milliseconds. Snapshots from then on belong to the new logs.
+    :param at_ms: from when on, Unix milliseconds: directly after the newest snapshot. Later ones belong to the new logs.
     :param topics: the topics.
-    :param cluster_id: the cluster from now on; None if it is the same.
     :param why: what was found in Kafka, in words.
+    :param cluster_id: the cluster from now on; None if it is the same.
+    :param truncated: where logs were truncated: what they have from there on is in no window. A topic that has none of
+        these was re-created.
     :param left: what was left unloaded of the old logs: from where the windows end to where a snapshot last saw the log
         end. There may have been more.
     """
@@ -231,12 +234,14 @@ class Restarted(Entry):
     topics: tuple[str, ...]
     why: str
     cluster_id: str | None = None
+    truncated: tuple[SeenOffset, ...] = ()
     left: tuple[LogRange, ...] = ()
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        truncated = tuple(SeenOffset(*each) for each in stored["truncated"])
         left = tuple(LogRange(*each) for each in stored["left"])
-        return cls(**{**stored, "topics": tuple(stored["topics"]), "left": left})
+        return cls(**{**stored, "topics": tuple(stored["topics"]), "truncated": truncated, "left": left})
 
 
 AnyEntry: TypeAlias = (

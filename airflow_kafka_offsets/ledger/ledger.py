@@ -25,10 +25,13 @@ from airflow_kafka_offsets.ledger.storage import (
     require_exclusive_creation,
     uri_for_spark,
 )
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import window_between
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,15 @@ class Ledger:
             )
         uri = uri_for_spark(self.folder / manifest_file(window.name, window.manifest))
         return PinnedManifest(uri, window.manifest, found)
+
+    def offsets_at(self, at_ms: int) -> OffsetSnapshot:
+        """The snapshot at a time that has one."""
+        return self.contents.snapshot(self.state.snapshots[at_ms].offsets)
+
+    def between(self, start_ms: int, end_ms: int) -> list[LogRange]:
+        """The offsets between two snapshots, without partitions that have none."""
+        start = self.state.anew(self.offsets_at(start_ms), start_ms, end_ms)
+        return [each.log_range for each in window_between(start, self.offsets_at(end_ms)).ranges if each.span]
 
     def attempt(self, window: str, number: int) -> AttemptFiles:
         """The files of an attempt."""

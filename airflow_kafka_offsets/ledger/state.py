@@ -31,6 +31,7 @@ from airflow_kafka_offsets.ledger.entries import (
 )
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +214,16 @@ class State:
         """The increment of a run; None when it has none."""
         return next((window for window in reversed(self.windows.values()) if window.by == by), None)
 
-    def restarted(self, start_ms: int, end_ms: int) -> frozenset[str]:
-        """The topics whose logs began anew after one instant, and until another one."""
-        found = (set(restart.topics) for _, restart in self.restarts if start_ms < restart.at_ms <= end_ms)
-        return frozenset().union(*found)
+    def anew(self, snapshot: OffsetSnapshot, at_ms: int, end_ms: int) -> OffsetSnapshot:
+        """A snapshot's offsets as the logs go on at a later time: without those that topics have lost by restarts since.
+
+        :param at_ms: the snapshot's place in time.
+        :param end_ms: the later time.
+        """
+        for _, restart in self.restarts:
+            if at_ms < restart.at_ms <= end_ms:
+                snapshot = snapshot.begun_anew(restart.topics, restart.truncated, restart.cluster_id)
+        return snapshot
 
     def holes(self) -> list[Hole]:
         """The time between published windows that don't share a snapshot, in order."""

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
     WindowError,
 )
-from airflow_kafka_offsets.ledger import load_decisions
+from airflow_kafka_offsets.ledger import file_lists, load_decisions
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
@@ -174,7 +174,7 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: Counted) -> Publicat
     if stands is None:
         raise LedgerConflictError(f"Window {window.name} is to be loaded again, by the log's newest entry.")
     _refuse_different(ledger, window, stands, counted)
-    ledger.file_lists.refresh(window)
+    file_lists.refresh(ledger, window)
     return stands
 
 
@@ -226,7 +226,6 @@ def count_nothing(ledger: Ledger, begun: Begun) -> Counted:
         read=Tally(),
         written=(),
         seconds=0.0,
-        started_ms=now_ms(),
     )
     files = ledger.attempt(begun.window.name, begun.attempt.number)
     files.record_result(result)
@@ -253,13 +252,12 @@ def handed_over(fields: Any, argument: str) -> RunResult:
 
 def _publication(counted: Counted) -> Published:
     result = counted.result
-    outputs = (Output("", result.sink, result.output, result.rows_written), *result.further)
     return Published(
         window=counted.window.name,
         attempt=counted.attempt.number,
         run=result.run,
         result=counted.sha256,
-        outputs=outputs,
+        outputs=tuple(map(Output._make, result.outputs)),
         apart=result.apart,
         published_ms=now_ms(),
     )

@@ -200,7 +200,8 @@ class Resolver:
         newest = state.newest_snapshot
         if newest is not None:
             # However new it is: records that have replaced those before it would be in no window.
-            refuse_rewritten(self.client, self.ledger.contents.snapshot(newest.offsets))
+            known = state.anew(self.ledger.contents.snapshot(newest.offsets), newest.at_ms, newest.at_ms + 1)
+            refuse_rewritten(self.client, known)
         return survey
 
     def _instants(self, instants: Sequence[int], state: State) -> Asked:

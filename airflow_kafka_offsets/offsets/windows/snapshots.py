@@ -6,9 +6,9 @@ A snapshot's file is JSON, columnar per topic, and the ledger compresses it, so 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from airflow_kafka_offsets.compat.python_versions import Self, StrEnum
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, shorten
@@ -108,6 +108,22 @@ class Boundary:
     ends_leader_epoch: int | None = field(default=None, compare=False)
 
 
+class Truncated(Protocol):
+    """Where a log was truncated, and the leader epoch of the record before that."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int | None: ...
+
+
 _COLUMNS = tuple(name for name in Boundary.__slots__ if name not in ("topic", "ends_leader_epoch"))
 
 
@@ -148,6 +164,21 @@ class OffsetSnapshot:
         kept = {key: boundary for key, boundary in self.boundaries.items() if key.topic not in topics}
         facts = {topic: facts for topic, facts in self.topics.items() if topic not in topics}
         return replace(self, topics=facts, boundaries=kept)
+
+    def begun_anew(self, topics: Collection[str], truncated: Iterable[Truncated], cluster_id: str | None) -> Self:
+        """The same offsets after the logs of some topics have begun anew: cut where logs were truncated, and without
+        those of the other topics.
+
+        :param cluster_id: the cluster since then; None if it is the same.
+        """
+        places = {TopicPartition(each.topic, each.partition): each for each in truncated}
+        left = self.without(set(topics) - {key.topic for key in places})
+        cut = {
+            key: replace(boundary, offset=place.offset, leader_epoch=place.leader_epoch)
+            for key, boundary in left.boundaries.items()
+            if (place := places.get(key)) is not None and place.offset < boundary.offset
+        }
+        return replace(left, boundaries={**left.boundaries, **cut}, cluster_id=cluster_id or self.cluster_id)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, columnar per topic."""
