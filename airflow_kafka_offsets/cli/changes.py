@@ -173,7 +173,7 @@ def restart(args: Any) -> int:
     print_rows([*_left_in_windows(after), *_left_outside(found)], args, _LEFT)
     done = f"Commit {number}: " if number else "Nothing was changed. It would be so: "
     print_remark(
-        f"{done}{', '.join(found.topics)} begin anew after {iso_instant(found.at_ms)}, because {found.why}. "
+        f"{done}{', '.join(found.topics)} begin anew after {iso_instant(found.at_ms - 1)}, because {found.why}. "
         f"{_left_words(after, found)}"
     )
     return 0
@@ -183,9 +183,9 @@ def _left_words(after: State, found: Restarted) -> str:
     waiting = sum(window.publication is None for window in after.windows.values())
     offsets = sum(each.span for each in found.left)
     outside = f"at least {number_of(offsets, 'offset')} of the old logs are in no window" if offsets else ""
-    inside = f"{number_of(waiting, 'window')} not published can't be loaded any more: void them" if waiting else ""
+    inside = f"{number_of(waiting, 'window')} not published: void those whose records are gone" if waiting else ""
     words = "; ".join(filter(None, (outside, inside)))
-    return f"{words[0].upper()}{words[1:]}." if words else "As far as is known, nothing was left unloaded."
+    return f"What was left unloaded: {words}." if words else "As far as is known, nothing was left unloaded."
 
 
 def _left_in_windows(state: State) -> Iterator[Row]:

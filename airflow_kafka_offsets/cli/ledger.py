@@ -35,8 +35,8 @@ def list_windows(args: Any) -> int:
     """Print one row per window, hole and restart, in order of time."""
     ledger = stored_ledger(args)
     state = ledger.state
-    found = statuses(ledger, list(state.windows.values()))
-    rows = [_window_row(ledger, window, found[name]) for name, window in state.windows.items()]
+    found = statuses(ledger, state.windows.values())
+    rows = [_window_row(ledger, window, str(found[name])) for name, window in state.windows.items()]
     rows += [_hole_row(missing) for missing in missing_in(ledger)]
     rows += [_restart_row(restart) for _, restart in state.restarts]
     rows.sort(key=lambda row: (row["start"], row["end"]))

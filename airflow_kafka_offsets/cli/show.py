@@ -14,7 +14,7 @@ from airflow_kafka_offsets.cli.printing import Column, Row, command, print_recor
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.standing import statuses
+from airflow_kafka_offsets.ledger.standing import status
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge
@@ -72,7 +72,7 @@ def _record(ledger: Ledger, window: Window) -> Row:
         "window": window.name,
         "start": iso_instant(window.start_ms),
         "end": iso_instant(window.end_ms),
-        "status": statuses(ledger, [window])[window.name],
+        "status": str(status(ledger, window)),
         "offsets": window.offsets,
         "manifest": pinned.uri,
         "sha256": pinned.sha256,
@@ -126,15 +126,7 @@ def _is_published(published: Publication | None, attempt: Attempt, run: str | No
 
 def _words(fields: Mapping[str, Any]) -> str:
     """Plain JSON as words, without what isn't set."""
-    return ", ".join(f"{name} {value}" for name, value in _leaves(fields) if value is not None)
-
-
-def _leaves(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in fields.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value)
-        else:
-            yield name, value
+    return ", ".join(f"{name} {value}" for name, value in fields.items() if value is not None)
 
 
 def _write_page(ledger: Ledger, window: str, file: Path) -> None:

@@ -6,8 +6,7 @@ ledger belong to records that are gone. :func:`.decisions.restart` records it, i
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, TopicChangedError, shorten
@@ -20,7 +19,7 @@ from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import is_another
-from airflow_kafka_offsets.offsets.windows.truncation import refuse_unanswered, seen_in, truncated_below
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset, refuse_unanswered, seen_in, truncated_below
 
 
 def restart_found(client: OffsetsClient, ledger: Ledger, topics: Collection[str] | None = None) -> Restarted:
@@ -51,16 +50,20 @@ def restart_found(client: OffsetsClient, ledger: Ledger, topics: Collection[str]
                 f"The pipeline is on cluster {cluster_id} now, and was on {ledger.state.cluster_id}: all of its topics "
                 f"restart, {others} too. Leave --topics out."
             )
-        why = f"the cluster was {ledger.state.cluster_id}, and is {cluster_id} now"
-        return Restarted(now_ms(), tuple(sorted(wanted)), why, cluster_id)
-    changes = _changes(client, known.without(known.topics.keys() - wanted), facts)
+        moved = f"the cluster was {ledger.state.cluster_id}, and is {cluster_id} now"
+        return Restarted(now_ms(), tuple(sorted(wanted)), moved, cluster_id)
+    left = known.without(known.topics.keys() - wanted)
+    made_anew = {topic: words for topic in left.topics for words in _identity(left.topics[topic], facts[topic])}
+    truncated = _truncated(client, left.without(made_anew))
+    changes = {*made_anew, *(place.topic for place in truncated)}
     if not changes:
         raise LedgerConflictError(
             f"Nothing is restarted: Kafka shows no change of {shorten(sorted(wanted))} since the snapshot at "
             f"{iso_instant(known.timestamp_ms)}. Cluster ({cluster_id}), topic ids and partitions are the same, and no "
             "log was truncated below it. If the ledger is wrong for another reason, use kafka-offsets ledger rewind."
         )
-    return Restarted(now_ms(), tuple(sorted(changes)), "; ".join(changes[topic] for topic in sorted(changes)))
+    why = shorten([*made_anew.values(), *truncated.values()])
+    return Restarted(now_ms(), tuple(sorted(changes)), why, truncated=tuple(truncated))
 
 
 def _known(ledger: Ledger, state: State) -> OffsetSnapshot:
@@ -68,12 +71,10 @@ def _known(ledger: Ledger, state: State) -> OffsetSnapshot:
     newest = state.newest_snapshot
     if newest is None:
         raise LedgerConflictError(f"Pipeline {ledger.pipeline} has no snapshot, so there is nothing to restart.")
-    restarted = {topic for _, each in state.restarts if each.at_ms > newest.at_ms for topic in each.topics}
-    known = ledger.contents.snapshot(newest.offsets).without(restarted)
+    known = state.anew(ledger.contents.snapshot(newest.offsets), newest.at_ms, newest.at_ms + 1)
     if not known.topics:
         raise LedgerConflictError(
-            f"The topics of pipeline {ledger.pipeline} were restarted already ({shorten(sorted(restarted))}): the next "
-            "snapshot begins them anew."
+            f"The topics of pipeline {ledger.pipeline} were restarted already: the next snapshot begins them anew."
         )
     return known
 
@@ -90,13 +91,6 @@ def _wanted(known: OffsetSnapshot, topics: Collection[str] | None) -> set[str]:
     return set(topics)
 
 
-def _changes(client: OffsetsClient, known: OffsetSnapshot, facts: Mapping[str, TopicFacts]) -> dict[str, str]:
-    """How topics have changed, in words, by topic."""
-    made_anew = {topic: words for topic in known.topics for words in _identity(known.topics[topic], facts[topic])}
-    truncated = _truncated(client, known.without(made_anew))
-    return made_anew | {topic: shorten(places) for topic, places in truncated.items()}
-
-
 def _identity(old: TopicFacts, new: TopicFacts) -> Iterator[str]:
     if is_another(old.topic_id, new.topic_id):
         yield f"topic {old.topic} was re-created (its id was {old.topic_id}, and is {new.topic_id} now)"
@@ -105,19 +99,20 @@ def _identity(old: TopicFacts, new: TopicFacts) -> Iterator[str]:
         yield f"topic {old.topic} was re-created ({counts})"
 
 
-def _truncated(client: OffsetsClient, known: OffsetSnapshot) -> dict[str, list[str]]:
-    """Where logs were truncated below a snapshot, by topic: by their leader epochs, or else by their ends."""
+def _truncated(client: OffsetsClient, known: OffsetSnapshot) -> dict[SeenOffset, str]:
+    """Where logs were truncated below a snapshot, by their leader epochs or else by their ends, and that in words."""
     seen = seen_in(known)
     epochs = [LogEpoch(each.topic, each.partition, each.leader_epoch) for each in seen if each.leader_epoch is not None]
     ends = EpochEnds(client.epoch_ends(epochs).values() if epochs else ())
-    found = {key: f"{words}, by leader epoch" for key, words in truncated_below(seen, ends).items()}
     refuse_unanswered(ends)
-    for extent in client.log_extents(known.boundaries).raise_for_errors():
-        key = TopicPartition.of(extent)
-        offset = known.boundaries[key].offset
-        if key not in found and extent.ends_before(offset):
-            found[key] = f"{key} ends at {extent.high_watermark}, below {offset}"
-    by_topic = defaultdict[str, list[str]](list)
-    for key in sorted(found):
-        by_topic[key.topic].append(found[key])
-    return dict(by_topic)
+    extents = client.log_extents(known.boundaries).raise_for_errors()
+    found: dict[SeenOffset, str] = {}
+    by_epoch = truncated_below(seen, ends)
+    for each in seen:
+        key, end, extent = TopicPartition.of(each), ends.lookup(*each[:2]), extents.lookup(*each[:2])
+        if key in by_epoch and end is not None and end.end_offset is not None:
+            found[SeenOffset(*key, end.end_offset, end.leader_epoch)] = by_epoch[key]
+        elif extent is not None and extent.high_watermark is not None and extent.ends_before(each.offset):
+            place = SeenOffset(*key, extent.high_watermark, extent.leader_epoch)
+            found[place] = f"{key} ends at {place.offset}, below {each.offset}"
+    return found
