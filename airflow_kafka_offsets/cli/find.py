@@ -20,6 +20,8 @@ _PLACES = (
     Column("attempt"),
     Column("output", folds=True),
 )
+_RUN = ("dag_id", "run_id", "task_id")
+"""What a task says of itself when it begins an attempt."""
 
 
 @command

@@ -79,7 +79,7 @@ def _record(ledger: Ledger, window: Window) -> Row:
         "run": window.by,
         "reloaded": window.reloaded or None,
         "published": None if published is None else iso_instant(published.published_ms),
-        "verdict": None if published is None or published.verdict is None else _words(published.verdict),
+        "verdict": None if published is None or published.verdict is None else published.verdict.get("verdict"),
         "attempts": [row for attempt in window.attempts for row in _attempt_rows(ledger, window, pinned, attempt)],
         "losses": [
             {"attempt": attempt.number, "topic": lost.topic, "partition": lost.partition}
