@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -77,13 +77,13 @@ class AttemptFiles:
         :param key: the key that they sign with; without it, the addresses of their UIs can't be trusted.
         """
         noted = [run for run, kinds in self.runs().items() if "note" in kinds]
-        return [found for run in noted if (found := self._whole(lambda run=run: self.application(run, key)))]
+        return list(self._whole(noted, lambda run: self.application(run, key)))
 
     def results(self) -> list[tuple[RunResult, str]]:
         """What the drivers have read and wrote, each with the hash of its file, in the order of their runs. A result
         that is damaged, or is being written right now, is left out."""
         counted = [run for run, kinds in self.runs().items() if "result" in kinds]
-        return [found for run in counted if (found := self._whole(lambda run=run: self.result(run)))]
+        return list(self._whole(counted, self.result))
 
     def application(self, run: str, key: str | None = None) -> SparkApplication | None:
         """A driver's Spark application; None before it has started.
@@ -130,13 +130,16 @@ class AttemptFiles:
         self.files.create(f"{self.folder}/{ENDED}", note.to_bytes())
 
     @staticmethod
-    def _whole(read: Callable[[], T | None]) -> T | None:
-        """What is in a file; None when it can't be read: not every store creates files atomically."""
-        try:
-            return read()
-        except LedgerCorruptError as error:
-            log.warning("%s The file is ignored.", error)
-            return None
+    def _whole(runs: Iterable[str], read: Callable[[str], T | None]) -> Iterator[T]:
+        """What is in some drivers' files, without those that can't be read: not every store creates files at once."""
+        for run in runs:
+            try:
+                found = read(run)
+            except LedgerCorruptError as error:
+                log.warning("%s The file is ignored.", error)
+            else:
+                if found is not None:
+                    yield found
 
     def _failure(self, run: str) -> FailureNote | None:
         return self._note(failure_file(run))

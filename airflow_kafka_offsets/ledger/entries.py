@@ -219,7 +219,7 @@ class Restarted(Entry):
     """The logs of some topics have begun anew: re-created, truncated, or on another cluster. The next snapshot begins
     them like an origin; or, where a log was truncated, goes on from there.
 
-    :param at_ms: from when on, Unix milliseconds: directly after the newest snapshot. Later ones belong to the new logs.
+    :param at_ms: from when on, Unix milliseconds: directly after the newest snapshot. Later ones are of the new logs.
     :param topics: the topics.
     :param why: what was found in Kafka, in words.
     :param cluster_id: the cluster from now on; None if it is the same.

@@ -67,12 +67,10 @@ def files_of(result: RunResult) -> list[str]:
     return [f"{_plain(result.output or '')}/{unquote(file)}" for file in result.files]
 
 
-def _wanted(
-    ledger: Ledger, name: str, publication: Publication | None, result: RunResult | None = None
-) -> Sequence[str]:
+def _wanted(ledger: Ledger, name: str, publication: Publication | None, result: RunResult | None = None) -> list[str]:
     """What a list has to name. The rows of a table, or of a window without offsets, have no files."""
     if publication is None or not publication.apart or publication.outputs[0].output is None:
-        return ()
+        return []
     return files_of(result or ledger.published_result(name, publication))
 
 

@@ -215,7 +215,7 @@ class State:
         return next((window for window in reversed(self.windows.values()) if window.by == by), None)
 
     def anew(self, snapshot: OffsetSnapshot, at_ms: int, end_ms: int) -> OffsetSnapshot:
-        """A snapshot's offsets as the logs go on at a later time: without those that topics have lost by restarts since.
+        """A snapshot's offsets as the logs go on at a later time: without what topics have lost by restarts since.
 
         :param at_ms: the snapshot's place in time.
         :param end_ms: the later time.
@@ -224,6 +224,14 @@ class State:
             if at_ms < restart.at_ms <= end_ms:
                 snapshot = snapshot.begun_anew(restart.topics, restart.truncated, restart.cluster_id)
         return snapshot
+
+    def made_anew(self, since_ms: int) -> frozenset[str]:
+        """The topics that were re-created after a time, or are on another cluster since: Kafka no longer has the logs
+        that they had then."""
+        later = [restart for _, restart in self.restarts if restart.at_ms > since_ms]
+        return frozenset(
+            topic for each in later for topic in set(each.topics) - {place.topic for place in each.truncated}
+        )
 
     def holes(self) -> list[Hole]:
         """The time between published windows that don't share a snapshot, in order."""

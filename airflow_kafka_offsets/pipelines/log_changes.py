@@ -111,7 +111,5 @@ def _refuse_truncated(client: OffsetsClient, seen: list[SeenOffset], what: str) 
 
 
 def _epoch_ends(client: OffsetsClient, seen: list[SeenOffset]) -> EpochEnds:
-    epochs = [
-        LogEpoch(each.topic, each.partition, each.leader_epoch) for each in seen if each.leader_epoch is not None
-    ]
+    epochs = [LogEpoch(each.topic, each.partition, each.leader_epoch) for each in seen if each.leader_epoch is not None]
     return EpochEnds(client.epoch_ends(epochs).values() if epochs else ())

@@ -43,8 +43,8 @@ def ends_seen(manifest: Manifest) -> list[SeenOffset]:
 
 
 def starts_seen(manifest: Manifest) -> list[SeenOffset]:
-    """Starts of the ranges that are read, if their end doesn't already cover them. A log that is unchanged up to the end
-    is unchanged up to the start; but if the end has a later epoch, the log may have been truncated between the two."""
+    """Starts of the ranges that are read, if their end doesn't cover them already. A log that is unchanged up to the
+    end is unchanged up to the start; but if the end has a later epoch, the log may have been truncated between them."""
     return [
         SeenOffset(each.topic, each.partition, each.start_offset, each.start_leader_epoch)
         for each in manifest.non_empty()

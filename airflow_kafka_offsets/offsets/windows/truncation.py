@@ -22,8 +22,8 @@ RESTART = (
 )
 """What to do when a log was truncated and assigns offsets again that windows already cover."""
 _PIN_AGAIN = (
-    "what was pinned before can't be checked any more: run kafka-offsets ledger restart for the pipeline, and clear the "
-    "tasks that wait for what was pinned"
+    "what was pinned before can't be checked any more: run kafka-offsets ledger restart for the pipeline, and clear "
+    "the tasks that wait for what was pinned"
 )
 """What to do when a log is at a lower epoch than a pinned offset for good."""
 
