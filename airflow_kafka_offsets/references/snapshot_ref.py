@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.hooks.ledger import ledger_at
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
@@ -105,18 +104,16 @@ def offsets_in(xcom: Any, argument: str) -> FixedOffsets:
 
 def last_published_end(ledger: Ledger) -> FixedOffsets:
     """Where a pipeline's last published window ends; when none is published, where the pipeline begins; without any
-    offsets when that isn't known either. Topics that have begun anew since then have none."""
-    state = ledger.state
-    last = next((window for window in reversed(state.windows.values()) if window.publication is not None), None)
+    offsets when that isn't known either. Logs that have begun anew since then go on from there."""
+    last = next((window for window in reversed(ledger.state.windows.values()) if window.publication is not None), None)
     if last is not None:
-        found = FixedOffsets.of_window_end(ledger.pinned(last).manifest, ledger.uri)
-        return _without_restarted(state, found, last.end_ms)
-    origin = next((stored for stored in state.snapshots.values() if stored.is_origin), None)
+        return replace(_offsets_now(ledger, last.end_ms), source=f"the end of window {last.name}")
+    origin = next((stored for stored in ledger.state.snapshots.values() if stored.is_origin), None)
     if origin is not None:
-        found = FixedOffsets.of_snapshot(ledger.contents.snapshot(origin.offsets), ledger.uri)
-        return _without_restarted(state, found, origin.at_ms)
+        return _offsets_now(ledger, origin.at_ms)
     return FixedOffsets("the log starts, as nothing is published", ledger=ledger.uri)
 
 
-def _without_restarted(state: State, offsets: FixedOffsets, since_ms: int) -> FixedOffsets:
-    return offsets.on(set(offsets.names()) - state.restarted(since_ms, sys.maxsize))
+def _offsets_now(ledger: Ledger, at_ms: int) -> FixedOffsets:
+    snapshot = ledger.state.anew(ledger.offsets_at(at_ms), at_ms, sys.maxsize)
+    return FixedOffsets.of_snapshot(snapshot, ledger.uri)

@@ -112,9 +112,10 @@ class WindowRef:
         """
         window = self.window_in(ledger)
         if window.publication is None:
-            raise self.unpublished()
+            raise self.unpublished(window)
         return window, window.publication
 
-    def unpublished(self) -> UnprovenError:
-        """The error for a window that isn't published."""
-        return UnprovenError(f"Window {self.window} was never published: run its load first.")
+    def unpublished(self, window: Window) -> UnprovenError:
+        """The error for a window that isn't published, or not since it is to be loaded again."""
+        state = "was never published" if window.publication is None else "is to be loaded again"
+        return UnprovenError(f"Window {self.window} {state}: run its load first.")
