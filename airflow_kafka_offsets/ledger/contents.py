@@ -10,15 +10,40 @@ import gzip
 import json
 from collections import OrderedDict
 from dataclasses import replace
+from threading import Lock
+from typing import Generic, TypeVar
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.files import Files, manifest_file, snapshot_file
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
+T = TypeVar("T")
+
 _KEPT = 64
-"""Snapshots kept in memory: neighbours, and the ends of windows that are pinned together."""
+"""Snapshots, and manifests, kept in memory: neighbours, and the ends of windows that are pinned together."""
 _RESTORE = "Restore the file as it was, from a backup or an earlier version of the object."
+
+
+class _Recent(Generic[T]):
+    """What was read or added last, by hash. Several threads may use it."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, T] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: str) -> T | None:
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+            return self._known.get(key)
+
+    def put(self, key: str, value: T) -> T:
+        with self._lock:
+            self._known[key] = value
+            while len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return value
 
 
 class StoredContents:
@@ -31,33 +56,25 @@ class StoredContents:
     def __init__(self, files: Files, where: str) -> None:
         self._files = files
         self._where = where
-        self._known: OrderedDict[str, OffsetSnapshot] = OrderedDict()
-        self._stored: set[str] = set()
+        self._snapshots = _Recent[OffsetSnapshot]()
+        self._manifests = _Recent[Manifest]()
 
     def snapshot(self, offsets: str) -> OffsetSnapshot:
         """The snapshot in a file.
 
         :raises LedgerCorruptError: when the file is missing or was changed.
         """
-        if offsets not in self._known:
-            name = snapshot_file(offsets)
-            stored = self._read(name)
-            try:
-                content = gzip.decompress(stored)
-            except (EOFError, OSError) as error:
-                raise LedgerCorruptError(f"{self._where}/{name} is not compressed JSON: {error}. {_RESTORE}") from error
-            self._check(name, content, offsets)
-            self._keep(offsets, OffsetSnapshot.from_json(json.loads(content)))
-        self._known.move_to_end(offsets)
-        return self._known[offsets]
+        return self._snapshots.get(offsets) or self._snapshots.put(offsets, self._read_snapshot(offsets))
 
     def add_snapshot(self, snapshot: OffsetSnapshot) -> str:
         """Store a snapshot. Returns the hash that names its file."""
         plain = replace(snapshot, number=None)
         content = json.dumps(plain.to_json(), sort_keys=True, separators=(",", ":")).encode()
         offsets = digest(content)
-        self._add(snapshot_file(offsets), gzip.compress(content, mtime=0))
-        self._keep(offsets, plain)
+        if self._snapshots.get(offsets) is None:
+            if not self._files.create(snapshot_file(offsets), gzip.compress(content, mtime=0)):
+                self._read_snapshot(offsets)  # another library compresses it in another way
+            self._snapshots.put(offsets, plain)
         return offsets
 
     def manifest(self, window: str, manifest: str) -> Manifest:
@@ -65,28 +82,32 @@ class StoredContents:
 
         :raises LedgerCorruptError: when the file is missing or was changed.
         """
-        name = manifest_file(window, manifest)
-        content = self._read(name)
-        self._check(name, content, manifest)
-        return Manifest.from_bytes(content)
+        return self._manifests.get(manifest) or self._manifests.put(manifest, self._read_manifest(window, manifest))
 
     def add_manifest(self, manifest: Manifest) -> str:
         """Store a manifest. Returns the hash that names its file."""
         content = manifest.to_bytes()
-        self._add(manifest_file(manifest.window, digest(content)), content)
-        return digest(content)
+        sha256 = digest(content)
+        if self._manifests.get(sha256) is None:
+            if not self._files.create(manifest_file(manifest.window, sha256), content):
+                self._read_manifest(manifest.window, sha256)  # says what is wrong with it
+            self._manifests.put(sha256, manifest)
+        return sha256
 
-    def _add(self, name: str, content: bytes) -> None:
-        """Store a file, once: a decision that is made anew adds the same ones again."""
-        if name not in self._stored:
-            if not self._files.create(name, content):
-                raise LedgerCorruptError(f"{self._where}/{name} has another content than its name says. {_RESTORE}")
-            self._stored.add(name)
+    def _read_snapshot(self, offsets: str) -> OffsetSnapshot:
+        name = snapshot_file(offsets)
+        try:
+            content = gzip.decompress(self._read(name))
+        except (EOFError, OSError) as error:
+            raise LedgerCorruptError(f"{self._where}/{name} is not compressed JSON: {error}. {_RESTORE}") from error
+        self._check(name, content, offsets)
+        return OffsetSnapshot.from_json(json.loads(content))
 
-    def _keep(self, offsets: str, snapshot: OffsetSnapshot) -> None:
-        self._known[offsets] = snapshot
-        while len(self._known) > _KEPT:
-            self._known.popitem(last=False)
+    def _read_manifest(self, window: str, manifest: str) -> Manifest:
+        name = manifest_file(window, manifest)
+        content = self._read(name)
+        self._check(name, content, manifest)
+        return Manifest.from_bytes(content)
 
     def _read(self, name: str) -> bytes:
         content = self._files.read(name)

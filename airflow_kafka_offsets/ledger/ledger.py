@@ -110,8 +110,9 @@ class Ledger:
         :raises: as :func:`.decisions.create`.
         """
         wish = Created(uuid4().hex, self.pipeline, cluster_id, str(isolation_level), tuple(sorted(set(topics))))
-        if self.state.created is None:
-            require_exclusive_creation(self.folder)
+        if not decisions.create(self.state, wish):
+            return
+        require_exclusive_creation(self.folder)
         self.change(lambda state: decisions.create(state, wish))
 
     def window(self, name: str) -> Window:

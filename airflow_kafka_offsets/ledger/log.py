@@ -20,7 +20,7 @@ from typing import Any
 from uuid import uuid4
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError
 from airflow_kafka_offsets.ledger import checkpoints
 from airflow_kafka_offsets.ledger.entries import AnyEntry, entry_from_json
 from airflow_kafka_offsets.ledger.files import Files, checkpoint_file, commit_file, newest_commit
@@ -132,19 +132,34 @@ class Log:
         :returns: the state afterwards, and the number of the commit; 0 if nothing had to be changed.
         :raises: what ``decide`` raises; nothing is committed then.
         """
-        self.read()
-        tries = 0
+        tries, is_new = 0, False
         while True:
-            entries = tuple(decide(self._head.state))
-            if not entries:
+            entries = self._decided(decide, is_new)
+            if entries:
+                number = self._head.state.number + 1
+                if self._create(Commit(number, entries)):
+                    return self._head.state, number
+                tries += 1
+                # Those who have waited longest pause least, so that nobody starves.
+                time.sleep(random.uniform(0, _LONGEST_PAUSE_S / tries))
+                self._advance(max(number, newest_commit(self._files, number)))
+            elif is_new:
                 return self._head.state, 0
-            number = self._head.state.number + 1
-            if self._create(Commit(number, entries)):
-                return self._head.state, number
-            tries += 1
-            # Those who have waited longest pause least, so that nobody starves.
-            time.sleep(random.uniform(0, _LONGEST_PAUSE_S / tries))
-            self._advance(max(number, newest_commit(self._files, number)))
+            else:
+                self.read()
+            is_new = True
+
+    def _decided(self, decide: Callable[[State], Sequence[AnyEntry]], is_new: bool) -> tuple[AnyEntry, ...]:
+        """What is decided about the head. If nothing is, or it is refused, the head may just be old; if something is,
+        only a head that is still the newest lets it be committed. So a listing is saved mostly."""
+        if not is_new and not self._head.state.number:
+            return ()
+        try:
+            return tuple(decide(self._head.state))
+        except KafkaOffsetsError:
+            if is_new:
+                raise
+            return ()
 
     def _create(self, commit: Commit) -> bool:
         """Create a commit; False when its number is taken."""
