@@ -16,9 +16,14 @@ def left_of(manifest: Manifest, lost: Collection[LogRange] = ()) -> tuple[LogRan
 
     :param lost: what Kafka no longer had when the attempt began.
     """
-    gone = pieces(merged(lost))
-    whole = (each.log_range for each in manifest.non_empty())
-    return tuple(part for each in whole for part in _without(each, gone.get(TopicPartition.of(each), ())))
+    return tuple(without((each.log_range for each in manifest.non_empty()), lost))
+
+
+def without(ranges: Iterable[LogRange], gone: Iterable[LogRange]) -> Iterator[LogRange]:
+    """What some ranges leave of others, in their order."""
+    cuts = pieces(merged(gone))
+    for each in ranges:
+        yield from _without(each, cuts.get(TopicPartition.of(each), ()))
 
 
 def pieces(ranges: Iterable[LogRange]) -> dict[TopicPartition, list[LogRange]]:
