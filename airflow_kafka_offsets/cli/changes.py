@@ -27,7 +27,7 @@ _CHANGED = (
     Column("offsets"),
     Column("attempt", unless=(None,), spare=True),
     Column("rows", unless=(None,)),
-    Column("output", folds=True, unless=((),), spare=True),
+    Column("output", folds=True, unless=([],), spare=True),
 )
 _LEFT = (
     Column("topic", folds=True, unless=(None,)),

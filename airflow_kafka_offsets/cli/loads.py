@@ -54,7 +54,7 @@ def _begun_row(begun: Begun, published: Publication | None, conf: dict[str, str]
         "offsets": begun.window.offsets,
         "lost": 0 if attempt is None else sum(each.span for each in attempt.lost),
         "published": None if published is None else published.attempt,
-        "conf": [{"conf": name, "value": value} for name, value in conf.items()],
+        "conf": conf,
     }
 
 

@@ -174,7 +174,7 @@ class TestBegin:
         assert code == 0
         assert window.newest_attempt is not None
         assert (begun["attempt"], begun["lost"], begun["published"]) == (window.newest_attempt.number, 0, None)
-        conf = {each["conf"]: each["value"] for each in begun["conf"]}
+        conf = begun["conf"]
         assert conf["spark.kafkaOffsets.attempt"] == str(begun["attempt"])
         assert conf["spark.kafkaOffsets.sha256"] == window.manifest
         assert "kafka-offsets ledger publish loads" in err
@@ -183,7 +183,7 @@ class TestBegin:
         before = ledger.read().number
         code, out, err = run("ledger", "begin", "loads", windows[0], "-o", "json")
         (begun,) = rows_of(out)
-        assert (code, begun["attempt"], begun["conf"], ledger.read().number) == (0, None, [], before)
+        assert (code, begun["attempt"], begun["conf"], ledger.read().number) == (0, None, {}, before)
         assert "kafka-offsets ledger reload loads" in err
 
     def test_deleted_records_are_a_loss_only_where_the_rest_is_wanted(

@@ -122,8 +122,18 @@ class TestBars:
 
 
 class TestARecordOfParts:
-    RECORD = {"window": WINDOW, "lag": None, "attempts": [{"attempt": 7, "rows": 3}], "losses": []}
-    PARTS = {"attempts": (Column("attempt"), Column("rows")), "losses": (Column("topic"),)}
+    RECORD = {
+        "window": WINDOW,
+        "lag": None,
+        "attempts": [{"attempt": 7, "rows": 3}],
+        "losses": [],
+        "conf": {"spark.a": "1"},
+    }
+    PARTS = {
+        "attempts": (Column("attempt"), Column("rows")),
+        "losses": (Column("topic"),),
+        "conf": (Column("name"), Column("value")),
+    }
 
     def printed(self, capsys: pytest.CaptureFixture[str], output: str) -> str:
         args = SimpleNamespace(output=output, wide=False)
@@ -131,7 +141,8 @@ class TestARecordOfParts:
         return capsys.readouterr().out
 
     def test_is_shown_with_a_table_for_each_part_that_has_something(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert self.printed(capsys, "table") == f"window:  {WINDOW}\n\nattempt  rows\n      7     3\n"
+        attempts, conf = "attempt  rows\n      7     3\n", "name     value\nspark.a  1\n"
+        assert self.printed(capsys, "table") == f"window:  {WINDOW}\n\n{attempts}\n{conf}"
 
     def test_is_one_object_with_lists(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert json.loads(self.printed(capsys, "json")) == [self.RECORD]
