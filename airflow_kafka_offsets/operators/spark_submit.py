@@ -158,9 +158,8 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         """Run a driver that makes an attempt, or go on with one that the provider reconnects to; then publish."""
         self._waits_for, note_key = attempt, token_hex(16)
         mask_secret(note_key)
-        self.log.info(
-            "Attempt %s at window %s: %s", attempt.number, load.ref.window, load.pinned.uri.rpartition("/")[0]
-        )
+        folder = load.pinned.uri.rpartition("/")[0]
+        self.log.info("Window %s is in %s; this is attempt %s", load.ref.window, folder, attempt.number)
         submission = Submission(load, submitter, attempt, note_key, self.allow_gaps, self.connector)
         watched = Watched(load.files(attempt), note_key, on_yarn=submitter.spark["master"].startswith("yarn"))
         try:
