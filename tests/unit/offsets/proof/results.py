@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
-from airflow_kafka_offsets.offsets.windows.kafka_source import Source, with_epoch
+from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
 
 def source_of(manifest: Manifest) -> Source:
     """What a driver notes that found everything as it was resolved."""
     ids = {topic: facts.topic_id for topic, facts in manifest.topics.items()}
-    return Source(manifest.cluster_id, ids, len(with_epoch(manifest)), manifest.end_ms)
+    return Source(manifest.cluster_id, ids, manifest.end_ms)
 
 
 def run_result(manifest: Manifest | str, written: Sequence[PartitionTally], **fields: Any) -> RunResult:
