@@ -167,14 +167,21 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: Counted) -> Publicat
     window = load_decisions.window_read_from(ledger.state, counted.window.name, counted.pinned.sha256)
     if window.loaded is None:
         _ask_again(client, counted)
-    wish = _publication(counted)
+    return publish_asked(ledger, counted)
+
+
+def publish_asked(ledger: Ledger, counted: Counted) -> Publication:
+    """The second half of :func:`publish`, after Kafka was asked. Returns and raises as that."""
+    name, wish = counted.window.name, _publication(counted)
     ledger.change(lambda state: load_decisions.publish(state, wish, counted.pinned.sha256))
-    window = ledger.window(counted.window.name)
+    window = ledger.window(name)
     stands = window.loaded
     if stands is None:
-        raise LedgerConflictError(f"Window {window.name} is to be loaded again, by the log's newest entry.")
-    _refuse_different(ledger, window, stands, counted)
-    file_lists.refresh(ledger, window)
+        raise LedgerConflictError(f"Window {name} is to be loaded again since it was published. Clear the load.")
+    if (stands.attempt, stands.run) == (wish.attempt, wish.run):
+        file_lists.refresh(ledger, window, counted.result)
+    else:
+        _refuse_different(ledger, window, stands, counted)
     return stands
 
 
@@ -284,8 +291,6 @@ def _ask_again(client: OffsetsClient, counted: Counted) -> None:
 
 def _refuse_different(ledger: Ledger, window: Window, stands: Publication, counted: Counted) -> None:
     """Refuse a result that differs from the published one, though both attempts have read the same offsets."""
-    if (stands.attempt, stands.run) == (counted.attempt.number, counted.result.run):
-        return
     published = window.attempt(stands.attempt)
     if published is None or published.lost != counted.attempt.lost:
         return
