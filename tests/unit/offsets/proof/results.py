@@ -23,7 +23,7 @@ def run_result(manifest: Manifest | str, written: Sequence[PartitionTally], **fi
     """
     sha256 = manifest if isinstance(manifest, str) else manifest.sha256
     count = sum(each.count for each in written)
-    usual = {
+    usual: dict[str, Any] = {
         "attempt": 7,
         "run": "0000000a",
         "application_id": "app-1",
