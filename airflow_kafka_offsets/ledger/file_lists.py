@@ -35,10 +35,13 @@ def refresh(ledger: Ledger, window: Window, result: RunResult | None = None) -> 
         window, result = now, None
 
 
-def correct(ledger: Ledger, name: str) -> bool:
-    """Write the list of a window again, if it isn't what is published. Returns whether it was right."""
+def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:
+    """Write the list of a window again, if it isn't what is published. Returns whether it was right.
+
+    :param result: what the published attempt read and wrote, if it is known.
+    """
     window = ledger.state.windows.get(name)
-    wanted = _wanted(ledger, name, None if window is None else window.publication)
+    wanted = _wanted(ledger, name, None if window is None else window.publication, result)
     right = (ledger.files.read(_file(name)) or b"") == _content(wanted)
     if not right:
         _write(ledger, name, wanted)

@@ -14,11 +14,12 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerError, number_
 from airflow_kafka_offsets.ledger import file_lists, holes
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.standing import WindowStatus, statuses
-from airflow_kafka_offsets.ledger.state import State, Window
+from airflow_kafka_offsets.ledger.state import Publication, State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 
@@ -48,12 +49,12 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     """
     state = ledger.state
     chosen = [window for window in state.windows.values() if full or not _is_verified(window)]
-    claims = in_parallel(lambda window: _examine(ledger, window), chosen)
+    claims = [claim for found in in_parallel(lambda window: list(_examine(ledger, window)), chosen) for claim in found]
     kept = len(state.windows) - len(chosen)
     if kept:
         claims.append(Claim("window", None, True, f"{number_of(kept, 'window')}, verified when they were loaded"))
     claims += _snapshots(ledger) if full else []
-    claims += _lists(ledger, chosen)
+    claims += _lists_of_none(ledger)
     claims.append(Claim("tiling", None, True, _totals(state)))
     claims += (_seam(number, state) for number in range(len(state.restarts)))
     claims += (Claim("hole", None, not each.unpinned, str(each)) for each in holes.missing_in(ledger))
@@ -65,17 +66,32 @@ def _is_verified(window: Window) -> bool:
     return window.loaded is not None and window.loaded.verdict is not None
 
 
-def _examine(ledger: Ledger, window: Window) -> Claim:
-    """Check a window: its manifest against its snapshots, and its publication against its result."""
+def _examine(ledger: Ledger, window: Window) -> Iterator[Claim]:
+    """Check a window: its manifest against its snapshots, its publication against its result, and its list of files."""
     try:
         manifest = ledger.pinned(window).manifest
-        problems, found = list(_misfits(ledger, window, manifest)), "pinned"
+        problems, found, result = list(_misfits(ledger, window, manifest)), "pinned", None
         if window.publication is not None:
-            found, proved = _proof(ledger, window, manifest)
+            result = ledger.published_result(window.name, window.publication)
+            found, proved = _proof(window, window.publication, manifest, result)
             problems += [] if proved else [found]
+        yield Claim("window", window.name, not problems, "; ".join(problems) or found)
+        if not problems and not file_lists.correct(ledger, window.name, result):
+            yield _corrected(window.name)
     except LedgerError as error:
-        return Claim("window", window.name, False, str(error))
-    return Claim("window", window.name, not problems, "; ".join(problems) or found)
+        yield Claim("window", window.name, False, str(error))
+
+
+def _corrected(name: str) -> Claim:
+    found = "its list of files wasn't what is published, because of a crash before it was written; it is correct now"
+    return Claim("files", name, False, found)
+
+
+def _lists_of_none(ledger: Ledger) -> Iterator[Claim]:
+    """Report lists of windows that are void, and empty them."""
+    gone = [name for name in file_lists.listed(ledger) if name not in ledger.state.windows]
+    right = in_parallel(lambda name: file_lists.correct(ledger, name), gone)
+    return (_corrected(name) for name, is_right in zip(gone, right, strict=True) if not is_right)
 
 
 def _misfits(ledger: Ledger, window: Window, manifest: Manifest) -> Iterator[str]:
@@ -92,12 +108,9 @@ def _misfits(ledger: Ledger, window: Window, manifest: Manifest) -> Iterator[str
         yield f"its manifest has {manifest.span} offsets, but the log says {window.offsets}"
 
 
-def _proof(ledger: Ledger, window: Window, manifest: Manifest) -> tuple[str, bool]:
+def _proof(window: Window, published: Publication, manifest: Manifest, result: RunResult) -> tuple[str, bool]:
     """What a publication rests on, in words, and whether it is proved."""
-    published = window.publication
-    assert published is not None
     attempt = window.attempt(published.attempt)
-    result = ledger.published_result(window.name, published)
     verdict = judge(manifest, result, () if attempt is None else attempt.lost)
     if verdict.proved and tuple(map(tuple, result.outputs)) != tuple(map(tuple, published.outputs)):
         return "its publication names other outputs than the result of its attempt", False
@@ -131,20 +144,6 @@ def _snapshots(ledger: Ledger) -> Iterator[Claim]:
     yield Claim(
         "snapshots", None, not problems, "; ".join(problems) or f"{number_of(len(stored), 'snapshot')} in order"
     )
-
-
-def _lists(ledger: Ledger, windows: Sequence[Window]) -> Iterator[Claim]:
-    """Report file lists that aren't what is published, because of a crash before they were written; and write them."""
-    listed = [name for name in file_lists.listed(ledger) if name not in ledger.state.windows]
-    names = [*(window.name for window in windows), *listed]
-    try:
-        right = in_parallel(lambda name: file_lists.correct(ledger, name), names)
-    except LedgerError:  # a window's own claim says what is wrong
-        return
-    for name, is_right in zip(names, right, strict=True):
-        if not is_right:
-            found = "its list of files wasn't what is published, because of a crash; it is correct now"
-            yield Claim("files", name, False, found)
 
 
 def _totals(state: State) -> str:
