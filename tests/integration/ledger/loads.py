@@ -99,7 +99,7 @@ def resolve(ledger: Ledger, hour: int, hours: int = 1) -> Window:
 
 def begin(ledger: Ledger, window: Window, who: Any = None, lost: Collection[LogRange] = ()) -> Attempt:
     """Begin an attempt."""
-    wish = Attempted(window.name, who or {"airflow": {"dag_id": "loads", "run_id": "r-1"}}, tuple(lost))
+    wish = Attempted(window.name, who or {"dag_id": "loads", "run_id": "r-1", "task_id": "load"}, tuple(lost))
     number = ledger.change(lambda state: load_decisions.begin(state, wish, window.manifest))
     found = ledger.window(window.name).attempt(number)
     assert found is not None, "it isn't published"
