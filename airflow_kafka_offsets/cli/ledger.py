@@ -68,9 +68,9 @@ def _hole_row(missing: Missing) -> Row:
 
 
 def _restart_row(restart: Restarted) -> Row:
-    left = sum(each.span for each in restart.left)
-    remark = f"{', '.join(restart.topics)} begin anew at {iso_instant(restart.at_ms)}: {restart.why}"
-    return _row(None, restart.at_ms, restart.at_ms, "restart", None) | {
+    left, after_ms = sum(each.span for each in restart.left), restart.at_ms - 1
+    remark = f"{', '.join(restart.topics)} begin anew after {iso_instant(after_ms)}: {restart.why}"
+    return _row(None, after_ms, after_ms, "restart", None) | {
         "lost": left,
         "remark": f"{remark}; at least {number_of(left, 'offset')} left unloaded" if left else remark,
     }

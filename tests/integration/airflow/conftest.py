@@ -19,6 +19,7 @@ from kafka import KafkaAdminClient
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
@@ -26,7 +27,7 @@ from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import MakeTopic, Produce, Record
-from tests.integration.ledger.loads import publish_result
+from tests.integration.ledger.loads import begin, publish_result
 from tests.unit.offsets.proof.results import run_result, tallies
 
 Context = dict[str, Any]
@@ -91,7 +92,7 @@ def resolve(context: Context) -> Resolve:
 
     def run(topic: str, start: str, end: str, pipeline: str = "loads", **arguments: Any) -> dict[str, Any]:
         operator = KafkaResolveWindowOperator(
-            task_id="resolve", pipeline=pipeline, topics=topic, start=start, end=end, **arguments
+            task_id="resolve", pipeline=KafkaPipeline(pipeline, topic), start=start, end=end, **arguments
         )
         return operator.execute(context)
 
@@ -139,9 +140,9 @@ def publish() -> Publish:
     def record(window: dict[str, Any]) -> None:
         ref = WindowRef.from_json(window)
         ledger = ref.ledger()
-        pinned = ref.read(ledger)
-        ledger.window_folders.of(pinned).record_attempt("try-1", {})
-        publish_result(ledger, pinned, run_result(pinned.manifest, tallies(pinned.manifest), attempt="try-1"))
+        pinned = ref.window_in(ledger)
+        manifest, attempt = ledger.pinned(pinned).manifest, begin(ledger, pinned, {"dag_id": "loads", "run_id": "r-1"})
+        publish_result(ledger, pinned, run_result(manifest, tallies(manifest), attempt=attempt.number))
 
     return record
 

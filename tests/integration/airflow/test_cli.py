@@ -327,7 +327,7 @@ class TestLedger:
         assert [(row["claim"], row["window"], row["holds"], row["found"]) for row in json.loads(out)] == [
             ("window", windows[0]["window"], True, "read = written = log, 9 rows"),
             ("window", windows[1]["window"], True, "read = written = log, 0 rows"),
-            ("tiling", None, True, "2 published windows tile, 9 offsets"),
+            ("tiling", None, True, "2 published windows, 9 offsets"),
         ]
 
     def test_a_hole_is_listed_and_verify_fails_on_it_once_nobody_loads_it(
