@@ -89,14 +89,14 @@ def _watch(ended: Event, watched: Watched, log: Any, on_found: OnFound) -> None:
 
 def _application(ended: Event, watched: Watched, log: Any) -> SparkApplication | None:
     """The driver's note, the signed one if there are several; None if the load ended first."""
-    pause_s = _LOOK_S
+    pause_s, said = _LOOK_S, False
     while not ended.wait(pause_s):
         try:
             found = watched.attempt.applications(watched.note_key)
         except Exception as error:  # each store has its own errors
-            if pause_s != _PATIENT_S:
+            if not said:
                 log.info("No progress yet: the ledger can't be asked for the driver's note (%r)", error)
-            pause_s = _PATIENT_S
+            pause_s, said = _PATIENT_S, True
             continue
         if found:
             return max(found, key=lambda each: each.ui is not None)
