@@ -77,6 +77,11 @@ class Cache:
         self._readers: dict[str, Lock] = {}
         self._lock = Lock()
 
+    @property
+    def size_bytes(self) -> int:
+        """Approximate memory that all entries take."""
+        return sum(each.size_bytes for each in self._kept.values())
+
     def get(
         self, pipeline: str, question: Hashable, read: Callable[[], Answer], at_most_ms: int | None = None
     ) -> Dated:
@@ -104,7 +109,7 @@ class Cache:
                 del self._kept[other]
             self._kept.pop(key, None)
             self._kept[key] = kept
-            while sum(each.size_bytes for each in self._kept.values()) > self._most_bytes:
+            while self.size_bytes > self._most_bytes:
                 del self._kept[next(iter(self._kept))]
 
 

@@ -9,7 +9,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.standing import statuses
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.page.window_panel import run_of
+from airflow_kafka_offsets.page.window_panel import who_of
 
 Json = dict[str, Any]
 
@@ -42,5 +42,5 @@ def _of_window(ledger: Ledger, window: Window) -> Json:
         "attempt": None if attempt is None else attempt.number,
         "run": None if published is None else published.run,
         "output": None if published is None else published.outputs[0].output,
-        **run_of(attempt),
+        **who_of(attempt),
     }

@@ -42,8 +42,8 @@ _EVIDENCE = {
     Evidence.MATCHED_MARKER: "there is a transaction marker or an aborted record; later records may be older",
     Evidence.COMMITTED: "a group committed that offset",
 }
-RUN_OF = ("dag_id", "run_id", "task_id")
-"""What an attempt says about the Airflow task that made it."""
+_WHO = ("dag_id", "run_id", "task_id", "map_index", "try_number", "by_hand")
+"""What an attempt says about who made it: an Airflow task, or a person by a command."""
 
 
 def window_panel(ledger: Ledger, window: Window) -> Json:
@@ -116,17 +116,16 @@ def _attempt(ledger: Ledger, window: Window, attempt: Attempt) -> Json:
     files = ledger.attempt(window.name, attempt.number)
     return {
         "attempt": attempt.number,
-        "began_at": attempt.who.get("started_at"),
-        **run_of(attempt),
+        **who_of(attempt),
         "lost": sum(each.span for each in attempt.lost),
         **_failure(files),
         "runs": [{"run": run} | _driver(files, run) for run in files.runs()],
     }
 
 
-def run_of(attempt: Attempt | None) -> Json:
-    """The Airflow task that made an attempt; None for what isn't known."""
-    return {name: None if attempt is None else attempt.who.get(name) for name in RUN_OF}
+def who_of(attempt: Attempt | None) -> Json:
+    """Who made an attempt; None for what isn't known."""
+    return {name: None if attempt is None else attempt.who.get(name) for name in _WHO}
 
 
 def _failure(files: AttemptFiles) -> Json:

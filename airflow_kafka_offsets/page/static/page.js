@@ -198,6 +198,9 @@ async function showPipeline(pipeline, rest, question) {
 
 // ---- one window
 
+const loadedBy = (attempt) => [runLink(attempt) ?? (attempt.by_hand ? `${attempt.by_hand}, by hand` : "unknown"),
+  attempt.try_number ? `, try ${attempt.try_number}` : ""];
+
 // A row for each driver of an attempt, or one if none has said anything.
 function attemptRows(attempt, publication) {
   const failed = attempt.problem ?? (attempt.failed ? `failed: ${attempt.failed}; the task's log says why` : null);
@@ -206,8 +209,8 @@ function attemptRows(attempt, publication) {
     const stands = publication?.attempt === attempt.attempt && publication.run === run.run;
     const came = run.problem ?? (run.written === null || run.written === undefined ? failed ?? "no result"
       : `${number(run.read)} read, ${number(run.written)} written, ${Math.round(run.seconds)} s${stands ? "; published" : ""}`);
-    return [String(attempt.attempt), run.run, attempt.began_at ? time(attempt.began_at) : "", run.problem ? bad(came) : came, lostCell(attempt.lost),
-      run.application_id ?? "", runLink(attempt) ?? attempt.by_hand ?? "unknown"];
+    return [String(attempt.attempt), run.run, run.problem ? bad(came) : came, lostCell(attempt.lost),
+      run.application_id ?? "", loadedBy(attempt)];
   });
 }
 
@@ -243,8 +246,8 @@ async function windowPanel(pipeline, window) {
       ...publicationFacts(answer.publication),
       ["Manifest", answer.manifest], ["Manifest's sha256", answer.sha256], ["Isolation level", answer.isolation_level]]),
     answer.attempts.length
-      ? table(["Attempt", "Run", "Began", "Result", "Lost before", "Spark application", "Loaded by"],
-        answer.attempts.flatMap((each) => attemptRows(each, answer.publication)), [0, 4])
+      ? table(["Attempt", "Run", "Result", "Lost before", "Spark application", "Loaded by"],
+        answer.attempts.flatMap((each) => attemptRows(each, answer.publication)), [0, 3])
       : note("No attempt to load it has been recorded yet."),
     make("h3", {}, "Ranges"), ...rangesPart(shown, answer.publication, answer),
     left > 0 ? note(`${plural(left, "more partition")}: kafka-offsets ledger show lists them all.`) : null);
