@@ -5,6 +5,7 @@ Which window it is, and what is waited for before, each group says itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import TaskGroup
@@ -63,6 +64,20 @@ class KafkaLoadGroup(TaskGroup):
 def given(**arguments: Any) -> dict[str, Any]:
     """Only what the caller gave: anything else would override the default arguments of the group and the Dag."""
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def refuse_of_pipeline(load: Mapping[str, Any]) -> None:
+    """
+    Refuse arguments that the pipeline has.
+
+    :param load: the arguments that the group doesn't know itself.
+    :raises ConfigurationError: when there is one.
+    """
+    found = next((name for name in KafkaPipeline.template_fields if name in load), None)
+    if found is not None:
+        raise ConfigurationError(
+            f'{found}= is the pipeline\'s: pipeline=KafkaPipeline("orders_hourly", "orders", {found}=...).'
+        )
 
 
 def refuse_pattern(wait: bool, pipeline: KafkaPipeline) -> None:

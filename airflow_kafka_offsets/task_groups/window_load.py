@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, as_pipeline
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
-from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup, given, refuse_pattern
+from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup, given, refuse_of_pipeline, refuse_pattern
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.conditions.window_complete import IdlePolicy
@@ -74,6 +74,7 @@ def kafka_window_load(
     :param load: all other arguments of :class:`~airflow_kafka_offsets.operators.spark_submit.KafkaSparkSubmitOperator`.
     :raises ConfigurationError: when the pipeline has a ``topic_pattern`` and the group waits.
     """
+    refuse_of_pipeline(load)
     loaded = as_pipeline(pipeline, topics)
     refuse_pattern(wait, loaded)
     window = {"pipeline": loaded} | given(start=start, end=end)

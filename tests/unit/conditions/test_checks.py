@@ -148,14 +148,10 @@ class TestArguments:
         [
             {"groups": ()},
             {"max_lag": -1},
-            {"max_partition_lag": -1},
             {"max_age_ms": -1},
             {"stable_polls": 0},
             {"no_commit": "skip"},
             {"unknown_group": "pass"},
-            {"ahead_of_log": "ignore"},
-            {"abandoned_topics": "drop"},
-            {"topics": ("t",), "abandoned_topics": "ignore"},
         ],
     )
     def test_a_group_condition_refuses_what_makes_no_sense(self, arguments: dict[str, Any]) -> None:
