@@ -125,6 +125,11 @@ class AttemptFiles:
             return max(found, key=lambda note: note.noted_ms or 0)
         return self._note(ENDED)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether Airflow's side has recorded that it failed, whatever its drivers have counted."""
+        return self._read(ENDED) is not None
+
     def record_failure(self, note: FailureNote) -> None:
         """Record on Airflow's side why it failed, once."""
         self.files.create(f"{self.folder}/{ENDED}", note.to_bytes())

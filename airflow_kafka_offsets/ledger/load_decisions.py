@@ -65,14 +65,15 @@ def verify(state: State, wish: Verified) -> Entries:
 def reload(state: State, windows: Collection[str], by: str | None = None) -> Entries:
     """Windows are to be loaded again: what was attempted and published before no longer satisfies a load.
 
-    :param by: the run of a task that asks for it. Its retries change nothing.
+    :param by: the run of a task that asks for it. Its retries change nothing; so that they know, its wish is recorded
+        also where nothing was attempted before.
     :raises LedgerConflictError: when one isn't there.
     """
     found = [window_of(state, name) for name in windows]
     return tuple(
         Reloaded(window.name, by)
         for window in found
-        if (window.attempts or window.publication is not None) and (by is None or window.reloaded_by != by)
+        if (window.reloaded_by != by if by is not None else window.attempts or window.publication is not None)
     )
 
 

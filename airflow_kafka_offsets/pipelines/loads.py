@@ -137,7 +137,9 @@ def counted(ledger: Ledger, window: Window, number: int) -> list[Counted]:
 def left_to_publish(ledger: Ledger, window: Window) -> Counted | None:
     """A proved result of a window that nobody has published and that may be published; None when there is none.
 
-    It is of the newest attempt; or of an older one if each attempt's rows have a place of their own.
+    It is of the newest attempt; or of an older one if each attempt's rows have a place of their own. If Airflow's side
+    has recorded that an attempt failed, its application failed after it had counted: then it may not have done all that
+    it was to do.
     """
     newest = window.newest_attempt
     if window.loaded is not None or newest is None:
@@ -145,9 +147,10 @@ def left_to_publish(ledger: Ledger, window: Window) -> Counted | None:
     for attempt in reversed(window.attempts):
         if attempt.number <= window.reloaded:
             break
-        for each in counted(ledger, window, attempt.number):
-            if (each.result.apart or attempt is newest) and each.verdict.proved:
-                return each
+        proved = [each for each in counted(ledger, window, attempt.number) if each.verdict.proved]
+        found = next((each for each in proved if each.result.apart or attempt is newest), None)
+        if found is not None and not ledger.attempt(window.name, attempt.number).has_ended:
+            return found
     return None
 
 

@@ -226,19 +226,10 @@ def dag_from(tmp_path: Path, airflow_db: Path, monkeypatch: pytest.MonkeyPatch) 
     return make
 
 
-RECOUNTS = """
-import json
-import sys
-from pathlib import Path
-
-START = "spark.kafkaOffsets."
-told = dict(each.removeprefix(START).split("=", 1) for each in sys.argv if each.startswith(START))
-folder = Path(told["manifest"][7:]).parent
-note = folder / "applications" / f"{told['attempt']}.json"
-note.parent.mkdir(exist_ok=True)
-note.write_text(json.dumps({"application_id": "app-2", "ui": None, "recounted": True}))
-"""
-"""In Spark's place: a driver that finds the window published, and counts its rows again."""
+COUNT = "from tests.integration.airflow.in_sparks_place import count\ncount()\n"
+"""In Spark's place: a driver that has read and written each offset once."""
+NEVER = 'raise SystemExit("Spark was started")\n'
+"""In Spark's place: what must not be started."""
 
 
 @pytest.fixture
@@ -259,8 +250,8 @@ def in_sparks_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InSparks
 
 @pytest.fixture
 def loaded(ten: str, resolve: Resolve, publish: Publish, in_sparks_place: InSparksPlace) -> dict[str, Any]:
-    """A published window. A load of it starts a ``spark-submit`` that finds it published."""
+    """A published window. A load of it starts nothing."""
     window = resolve(ten, at(2), at(7))
     publish(window)
-    in_sparks_place(RECOUNTS)
+    in_sparks_place(NEVER)
     return window

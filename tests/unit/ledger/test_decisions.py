@@ -221,6 +221,13 @@ class TestLoads:
         assert load_decisions.reload(state, [NAME], by="cleared run")
         assert load_decisions.reload(state, [NAME])
 
+    def test_they_know_it_also_where_there_was_nothing_to_reload(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 10)
+        assert load_decisions.reload(state, [NAME]) == ()
+        state = after(state, load_decisions.reload(state, [NAME], by="run"))
+        state = attempted(state)
+        assert load_decisions.reload(state, [NAME], by="run") == ()
+
     def test_of_before_a_reload_does_not_count_and_readers_keep_its_rows(self, contents: MemoryContents) -> None:
         state = attempted(pinned(contents, 0, 10))
         number, state = state.number, after(state, publish(state, state.number))
