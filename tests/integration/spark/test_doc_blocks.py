@@ -79,7 +79,7 @@ def told(spark: SparkSession, pin: Callable[..., RunConf], manifest: Manifest) -
     before = spark.conf.getAll
     conf = pin(manifest)
     kafka = {f"{PREFIX}{name}": value for name, value in conf.kafka.items()}
-    for name, value in ({MANIFEST: conf.manifest_uri, SHA256: conf.sha256, ATTEMPT: conf.attempt} | kafka).items():
+    for name, value in ({MANIFEST: conf.manifest_uri, SHA256: conf.sha256, ATTEMPT: str(conf.attempt)} | kafka).items():
         spark.conf.set(name, value)
     yield
     for name in spark.conf.getAll.keys() - before.keys():
