@@ -23,24 +23,29 @@ def lost_of(client: OffsetsClient, manifest: Manifest, on_data_loss: DataLossPol
     :raises OffsetsError: when a partition can't be asked.
     """
     check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
-    extents = client.log_extents([TopicPartition.of(each) for each in manifest.non_empty()])
-    lost = lost_ranges(manifest, extents)
+    return lost_in(
+        manifest, client.log_extents([TopicPartition.of(each) for each in manifest.non_empty()]), on_data_loss
+    )
+
+
+def lost_in(manifest: Manifest, extents: LogExtents, on_data_loss: DataLossPolicy = "fail") -> tuple[LogRange, ...]:
+    """What logs no longer have of a window. Raises as :func:`lost_of`.
+
+    :param extents: where the logs of the window's non-empty ranges start and end now.
+    """
+    lost = _lost_ranges(manifest, extents)
     if lost and on_data_loss != "load_rest":
         raise DataLossError(
             f"{sum(loss.span for loss in lost)} of {manifest.span} offsets of window {manifest.window} are gone: "
             f"{shorten(map(str, lost))}. Retention or DeleteRecords removed them after the window was resolved. "
             "Nothing was read. on_data_loss='load_rest' loads the remaining records and records the loss."
         )
-    refuse_short_logs(manifest, extents)
+    _refuse_short_logs(manifest, extents)
     return tuple(lost)
 
 
-def lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LogRange]:
-    """The exact parts of the ranges below the log start offsets (S12).
-
-    :param extents: where the logs of the window's non-empty ranges start and end now.
-    :raises OffsetsError: when a partition can't be asked.
-    """
+def _lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LogRange]:
+    """The exact parts of the ranges below the log start offsets (S12)."""
     extents.raise_for_errors()
     lost = []
     for each in manifest.non_empty():
@@ -52,12 +57,9 @@ def lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LogRange]:
     return lost
 
 
-def refuse_short_logs(manifest: Manifest, extents: LogExtents) -> None:
-    """Refuse a window that ends past the end of a log (S15).
-
-    :raises OffsetsError: when the leader that answered is older than the one at the window's end.
-    :raises LogTruncatedError: naming partitions, and where their logs end.
-    """
+def _refuse_short_logs(manifest: Manifest, extents: LogExtents) -> None:
+    """Refuse a window that ends past the end of a log (S15); and, as an error that passes, the answer of a leader that
+    is older than the one at the window's end."""
     beyond, ends = [], []
     for each in manifest.non_empty():
         extent = extents.lookup(each.topic, each.partition)

@@ -32,6 +32,7 @@ from airflow_kafka_offsets.ledger.state import Commit, State, fold
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.ledger.memory import CREATED, MemoryContents
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
@@ -280,6 +281,37 @@ class TestRestart:
         state = after(state, decisions.pin(state, [(AT[1], NOW + HOUR_MS)], wish, contents))
         (manifest,) = (contents.manifests[each.manifest] for each in list(state.windows.values())[1:])
         assert [(each.start_offset, each.end_offset) for each in manifest.ranges] == [(2, 4)]
+
+    def test_where_a_log_was_truncated_the_next_window_goes_on_from_there(self, contents: MemoryContents) -> None:
+        """S15: what was loaded isn't loaded again, and what came in the place of what was lost is in a window."""
+        state = pinned(contents, 0, 100)
+        wish = Restarted(NOW, ("t",), "truncated", truncated=(SeenOffset("t", 0, 60, 1),))
+        (entry,) = decisions.restart(state, wish, contents)
+        assert isinstance(entry, Restarted)
+        assert (entry.at_ms, entry.left) == (AT[1] + 1, (LogRange("t", 0, 100, 1100),))
+        state = after(state, (entry,))
+        grown = asked(contents, snapshot({0: 75}, at_ms=AT[2]))
+        state = after(state, decisions.pin(state, [(AT[1], AT[2])], grown, contents))
+        manifest = contents.manifests[state.windows[window_id(AT[1], AT[2])].manifest]
+        assert [(each.start_offset, each.end_offset) for each in manifest.ranges] == [(60, 75)]
+
+    def test_a_cluster_that_was_replaced_goes_on_in_the_same_pipeline(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 100)
+        moved = Restarted(NOW, ("t",), "another cluster", "cluster-2")
+        state = after(state, decisions.restart(state, moved, contents))
+        decisions.create(state, replace(CREATED, cluster_id="cluster-2"))
+        other = snapshot({0: 7}, at_ms=AT[2], cluster_id="cluster-2", topic_id="id-2", log_start=3)
+        state = after(state, decisions.pin(state, [(AT[1], AT[2])], asked(contents, other), contents))
+        manifest = contents.manifests[state.windows[window_id(AT[1], AT[2])].manifest]
+        assert manifest.cluster_id == "cluster-2"
+        assert [(each.start_offset, each.end_offset) for each in manifest.ranges] == [(3, 7)]
+
+    def test_what_was_before_it_and_was_not_stored_cannot_be_resolved_any_more(self, contents: MemoryContents) -> None:
+        ends = [snapshot({0: 0}, at_ms=AT[0]), snapshot({0: 20}, at_ms=AT[2])]
+        state = after(BEGUN, decisions.pin(BEGUN, [(AT[0], AT[2])], asked(contents, *ends), contents))
+        state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        with pytest.raises(InstantError, match=r"before the restart of t after 2026-11-21T08:00"):
+            decisions.place(state, asked(contents, snapshot({0: 10}, at_ms=AT[1])), contents)
 
     def test_of_a_topic_that_no_snapshot_has_is_refused(self, contents: MemoryContents) -> None:
         with pytest.raises(LedgerConflictError, match="nothing to restart"):

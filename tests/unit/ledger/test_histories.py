@@ -1,9 +1,10 @@
-"""Random histories: a topic that grows, loses records and is made anew; and tasks and people who wish things of its
-pipeline's ledger, each with what it was told some time ago. An oracle remembers what was so once and may not change."""
+"""Random histories: a topic that grows, loses records, is truncated and made anew; and tasks and people who wish things
+of its pipeline's ledger, each with what it was told some time ago. An oracle remembers what was so once and may not
+change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -31,6 +32,7 @@ from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Boundary, Evidence, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.ledger.memory import CREATED, MemoryContents, MemoryFiles
 from tests.unit.offsets.builders import HOUR_MS, T0
 
@@ -46,34 +48,61 @@ REFUSALS = (
 )
 
 
+@dataclass(frozen=True)
+class Record:
+    """A record, which no other one equals."""
+
+    id: int
+    timestamp_ms: int
+    epoch: int
+
+
 @dataclass
 class Topic:
     """A topic in one of its lives.
 
     :param id: of this life.
-    :param timestamps: of all records that it ever had, by partition.
+    :param records: that its log has, or retention has deleted, by partition.
     :param starts: log start offsets.
+    :param epoch: of the leader.
     """
 
     id: str
-    timestamps: dict[int, list[int]] = field(default_factory=lambda: {number: [] for number in PARTITIONS})
+    records: dict[int, list[Record]] = field(default_factory=lambda: {number: [] for number in PARTITIONS})
     starts: dict[int, int] = field(default_factory=lambda: dict.fromkeys(PARTITIONS, 0))
+    epoch: int = 1
 
     def first_at(self, partition: int, at_ms: int) -> int | None:
         """What a look-up by time finds."""
-        stamps, start = self.timestamps[partition], self.starts[partition]
-        return next((offset for offset in range(start, len(stamps)) if stamps[offset] >= at_ms), None)
+        records, start = self.records[partition], self.starts[partition]
+        return next((offset for offset in range(start, len(records)) if records[offset].timestamp_ms >= at_ms), None)
+
+    def end_of(self, partition: int, epoch: int) -> tuple[int, int]:
+        """The newest epoch that isn't above one, and where it ends (OffsetForLeaderEpoch)."""
+        records = self.records[partition]
+        end = next((offset for offset, record in enumerate(records) if record.epoch > epoch), len(records))
+        return (records[end - 1].epoch if end else epoch), end
+
+    def truncated_below(self, known: OffsetSnapshot) -> tuple[SeenOffset, ...]:
+        """Where logs were truncated below a snapshot's offsets."""
+        found = []
+        for key, boundary in known.boundaries.items():
+            epoch, end = self.end_of(key.partition, boundary.leader_epoch or 0)
+            if end < boundary.offset:
+                found.append(SeenOffset(*key, end, epoch))
+        return tuple(found)
 
     def snapshot(self, as_of: AsOf, now_ms: int) -> OffsetSnapshot:
         """As leaders answer."""
         boundaries = {}
         for number in PARTITIONS:
-            end, start = len(self.timestamps[number]), self.starts[number]
+            records, start = self.records[number], self.starts[number]
             found = None if as_of.timestamp_ms is None else self.first_at(number, as_of.timestamp_ms)
-            offset = start if as_of.kind is AsOfKind.EARLIEST else end if found is None else found
+            offset = start if as_of.kind is AsOfKind.EARLIEST else len(records) if found is None else found
+            epoch = self.epoch if found is None else records[found].epoch
             evidence = Evidence.LOG_END if found is None else Evidence.MATCHED
             boundaries[TopicPartition("t", number)] = Boundary(
-                "t", number, offset, evidence, None, 1, start, end, end, 1
+                *("t", number, offset, evidence, None, epoch, start, len(records), len(records), self.epoch)
             )
         facts = {"t": TopicFacts("t", self.id, len(PARTITIONS), "delete", -1, -1, "CreateTime")}
         return OffsetSnapshot(as_of, "cluster-1", IsolationLevel.READ_COMMITTED, now_ms, facts, boundaries)
@@ -90,7 +119,8 @@ class Histories(RuleBasedStateMachine):
         self.files, self.contents = MemoryFiles(), MemoryContents()
         self.now_ms, self.lives = T0 + HOUR_MS, [Topic("id-0")]
         self.ranges: dict[int, tuple[str, str]] = {}
-        self.runs = 0
+        self.read: dict[tuple[int, str], set[int]] = {}
+        self.runs = self.made = 0
         self.change(partial(decisions.create, wish=CREATED))
 
     @property
@@ -116,7 +146,10 @@ class Histories(RuleBasedStateMachine):
 
     @rule(partition=st.sampled_from(PARTITIONS), late_ms=st.integers(0, 3 * HOUR_MS), count=st.integers(1, 3))
     def produce(self, partition: int, late_ms: int, count: int) -> None:
-        self.topic.timestamps[partition] += [self.now_ms - late_ms + number for number in range(count)]
+        for number in range(count):
+            self.made += 1
+            record = Record(self.made, self.now_ms - late_ms + number, self.topic.epoch)
+            self.topic.records[partition].append(record)
 
     @rule(minutes=st.integers(1, 90))
     def time_passes(self, minutes: int) -> None:
@@ -124,7 +157,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(partition=st.sampled_from(PARTITIONS), share=st.floats(0, 1))
     def retention(self, partition: int, share: float) -> None:
-        kept = int(len(self.topic.timestamps[partition]) * share)
+        kept = int(len(self.topic.records[partition]) * share)
         self.topic.starts[partition] = max(self.topic.starts[partition], kept)
 
     @precondition(lambda self: len(self.lives) < 3)
@@ -132,12 +165,31 @@ class Histories(RuleBasedStateMachine):
     def made_anew(self) -> None:
         self.lives.append(Topic(f"id-{len(self.lives)}"))
 
+    @rule(partition=st.sampled_from(PARTITIONS), lost=st.integers(1, 4))
+    def truncated(self, partition: int, lost: int) -> None:
+        """A replica that was behind leads now."""
+        records = self.topic.records[partition]
+        del records[max(self.topic.starts[partition], len(records) - lost) :]
+        self.topic.epoch += 1
+
+    def known(self) -> OffsetSnapshot | None:
+        """The newest snapshot, after the restarts since."""
+        newest = self.state.newest_snapshot
+        if newest is None:
+            return None
+        return self.state.anew(self.contents.snapshot(newest.offsets), newest.at_ms, newest.at_ms + 1)
+
+    def is_rewritten(self) -> bool:
+        """Whether a resolver refuses to go on, as the newest snapshot's offsets are other records' now."""
+        known = self.known()
+        return known is not None and bool(self.topic.truncated_below(known))
+
     # What tasks ask Kafka, and commit some time later.
 
     @rule(target=asked, first=HOURS, hours=st.integers(1, 3))
     def ask_for_a_window(self, first: int, hours: int) -> Any:
         window = T0 + first * HOUR_MS, T0 + (first + hours) * HOUR_MS
-        if window[1] > self.now_ms:
+        if window[1] > self.now_ms or self.is_rewritten():
             return None
         missing = [at_ms for at_ms in window if at_ms not in self.state.snapshots]
         found = {at_ms: self.topic.snapshot(AsOf(AsOfKind.INSTANT, at_ms), self.now_ms) for at_ms in missing}
@@ -147,6 +199,8 @@ class Histories(RuleBasedStateMachine):
 
     @rule(target=asked)
     def ask_for_an_increment(self) -> Any:
+        if self.is_rewritten():
+            return None
         self.runs += 1
         latest = self.topic.snapshot(AsOf(AsOfKind.LATEST), self.now_ms)
         origin = self.topic.snapshot(AsOf(AsOfKind.EARLIEST), self.now_ms)
@@ -233,13 +287,19 @@ class Histories(RuleBasedStateMachine):
                 state.windows[name] == window for name, window in before.windows.items() if window.end_ms <= to_ms
             )
 
-    @precondition(lambda self: len(self.lives) > 1)
     @rule()
     def restart(self) -> None:
-        newest = self.state.newest_snapshot
-        if newest is not None and self.contents.snapshot(newest.offsets).topics["t"].topic_id != self.topic.id:
+        known = self.known()
+        if known is None or "t" not in known.topics:
+            return
+        if known.topics["t"].topic_id != self.topic.id:
             wish = Restarted(self.now_ms, ("t",), "re-created")
-            self.change(partial(decisions.restart, wish=wish, contents=self.contents))
+        elif cut := self.topic.truncated_below(known):
+            wish = Restarted(self.now_ms, ("t",), "truncated", truncated=cut)
+        else:
+            return
+        assert self.change(partial(decisions.restart, wish=wish, contents=self.contents))
+        assert not self.is_rewritten()
 
     # What is so whatever happened.
 
@@ -255,28 +315,45 @@ class Histories(RuleBasedStateMachine):
     def windows_never_cross_and_tile_where_they_meet(self) -> None:
         for earlier, later in pairwise(self.state.windows.values()):
             assert earlier.end_ms <= later.start_ms
-            if earlier.end_ms == later.start_ms and not self.state.restarted(earlier.start_ms, later.end_ms):
+            if earlier.end_ms == later.start_ms and not self.restarts_between(earlier.start_ms, later.end_ms):
                 assert [end for _, end in self.offsets_of(earlier).values()] == [
                     start for start, _ in self.offsets_of(later).values()
                 ]
 
+    def restarts_between(self, start_ms: int, end_ms: int) -> bool:
+        return any(start_ms < restart.at_ms <= end_ms for _, restart in self.state.restarts)
+
     @invariant()
     def no_record_is_in_two_windows(self) -> None:
-        seen: dict[tuple[str | None, int], list[tuple[int, int]]] = {}
+        """Of those that can be loaded when they are pinned: publication asks again whether logs were truncated."""
+        known = {(window.number, window.name) for window in self.state.windows.values()}
+        self.read = {key: ids for key, ids in self.read.items() if key in known}
         for window in self.state.windows.values():
-            topic_id = self.contents.manifests[window.manifest].topics["t"].topic_id
-            for number, extent in self.offsets_of(window).items():
-                seen.setdefault((topic_id, number), []).append(extent)
-        for extents in seen.values():
-            assert all(end <= start for (_, end), (start, _) in pairwise(sorted(extents)))
+            if (window.number, window.name) not in self.read:
+                self.read[window.number, window.name] = set(self.loaded_by(window))
+        ids = [each for several in self.read.values() for each in several]
+        assert len(ids) == len(set(ids))
+
+    def loaded_by(self, window: Window) -> Iterator[int]:
+        """The records that a load of a window reads and publishes now."""
+        manifest = self.contents.manifests[window.manifest]
+        if manifest.topics["t"].topic_id != self.topic.id:
+            return
+        for each in manifest.ranges:
+            for offset, epoch in (
+                *((each.start_offset, each.start_leader_epoch), (each.end_offset, each.end_leader_epoch)),
+            ):
+                if self.topic.end_of(each.partition, epoch or 0)[1] < offset:
+                    return
+        for number, (start, end) in self.offsets_of(window).items():
+            yield from (record.id for record in self.topic.records[number][start:end])
 
     @invariant()
     def snapshots_are_in_order(self) -> None:
-        stored: Sequence[Mapping[TopicPartition, Boundary]]
         for earlier, later in pairwise(self.state.snapshots.values()):
-            if not self.state.restarted(earlier.at_ms, later.at_ms):
-                stored = [self.contents.snapshot(each.offsets).boundaries for each in (earlier, later)]
-                assert all(stored[0][key].offset <= stored[1][key].offset for key in stored[0])
+            known = self.state.anew(self.contents.snapshot(earlier.offsets), earlier.at_ms, later.at_ms).boundaries
+            stored = self.contents.snapshot(later.offsets).boundaries
+            assert all(known[key].offset <= stored[key].offset for key in known)
 
     def offsets_of(self, window: Window) -> dict[int, tuple[int, int]]:
         manifest = self.contents.manifests[window.manifest]

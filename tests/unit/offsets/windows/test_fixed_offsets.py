@@ -28,7 +28,7 @@ class TestPositions:
     def test_a_snapshot_gives_its_offsets_and_the_ids_of_its_topics(self) -> None:
         positions = FixedOffsets.of_snapshot(snapshot({0: 5, 1: 7}, number=42), "s3://ledger/p")
         assert dict(positions.items()) == {ZERO: 5, ONE: 7}
-        assert positions.source == "snapshot 42 as of 2026-11-21T06:00:00.000Z"
+        assert positions.source == "the snapshot as of 2026-11-21T06:00:00.000Z"
         assert positions.where() == {"ledger": "s3://ledger/p"}
         assert positions.cluster_id == "cluster-1"
         assert [each.leader_epoch for each in positions.seen] == [1, 1]
