@@ -45,8 +45,7 @@ class SourceCheck:
         :raises UncheckedSourceError: when Kafka can't be asked; nothing is read then.
         :raises AuthenticationError: when the brokers refuse the credentials.
         """
-        if self.manifest.span:
-            self._identity("Nothing was read.")
+        self._identity("Nothing was read.")
 
     def after(self) -> Source:
         """What was read, according to Kafka after the read.

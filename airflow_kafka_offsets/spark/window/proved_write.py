@@ -51,7 +51,7 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt
         for sink in sinks.values():
             settings.enter_context(sink.session_settings(window.spark))
         attempt = _begin(window, ledger)
-        if not is_connect(window.spark):
+        if window.span and not is_connect(window.spark):
             window.source_check().before()
         result = write(attempt)
         verdict = _judged(window, result)
