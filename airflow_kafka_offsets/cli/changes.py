@@ -5,13 +5,13 @@ With ``--dry-run``, the decision is made and shown in the same way, and not comm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
 from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
-from airflow_kafka_offsets.errors import KafkaOffsetsError, number_of
+from airflow_kafka_offsets.errors import KafkaOffsetsError, number_of, shorten
 from airflow_kafka_offsets.ledger import decisions, load_decisions
 from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Restarted
@@ -27,7 +27,6 @@ _CHANGED = (
     Column("offsets"),
     Column("attempt", unless=(None,), spare=True),
     Column("rows", unless=(None,)),
-    Column("output", folds=True, unless=([],), spare=True),
 )
 _LEFT = (
     Column("topic", folds=True, unless=(None,)),
@@ -46,7 +45,7 @@ def reload_windows(args: Any) -> int:
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows)
     then = "Clear their loads: they start Spark again. Readers keep the old rows until the new ones are published."
-    return _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), then)
+    return _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), lambda rows: then)
 
 
 @command
@@ -58,7 +57,7 @@ def void_windows(args: Any) -> int:
     def decide(state: State, force: bool) -> Entries:
         return decisions.void(state, args.windows, force=force)
 
-    return _change(ledger, args, lambda state: decide(state, args.force), _AFTER, lambda state: decide(state, True))
+    return _change(ledger, args, lambda state: decide(state, args.force), _left_over, lambda state: decide(state, True))
 
 
 @command
@@ -70,24 +69,39 @@ def rewind(args: Any) -> int:
         return decisions.rewind(state, to_ms, force=force)
 
     return _change(
-        stored_ledger(args), args, lambda state: decide(state, args.force), _AFTER, lambda state: decide(state, True)
+        stored_ledger(args),
+        args,
+        lambda state: decide(state, args.force),
+        _left_over,
+        lambda state: decide(state, True),
     )
 
 
-_AFTER = "Rows of windows that were published are in no window any more: delete them from their outputs yourself."
+def _left_over(rows: Sequence[Row]) -> str:
+    """The rows that are in no window any more, in words."""
+    published = [row for row in rows if row["rows"]]
+    if not published:
+        return "Nothing that was taken away is published."
+    named = shorten(
+        f"{number_of(row['rows'], 'row')} of {row['name']} in {' and '.join(row['output'])}" for row in published
+    )
+    return f"These rows are in no window any more, delete them yourself: {named}."
 
 
-def _change(ledger: Ledger, args: Any, decide: Decide, then: str, forced: Decide | None = None) -> int:
+def _change(
+    ledger: Ledger, args: Any, decide: Decide, then: Callable[[Sequence[Row]], str], forced: Decide | None = None
+) -> int:
     """Commit what is decided, unless this is a dry run, and print what it changes.
 
-    :param then: what follows from it, for the user.
+    :param then: what follows from it for the user, in words.
     :param forced: the decision with ``--force``, which a dry run shows also if it is refused without.
     """
     before, after, number = _changed(ledger, decide, forced if args.dry_run else None, dry=args.dry_run)
-    print_rows(list(_rows(before, after)), args, _CHANGED)
+    rows = list(_rows(before, after))
+    print_rows(rows, args, _CHANGED)
     if args.dry_run:
         return _tell_dry_run(before, decide)
-    print_remark(f"Commit {number}. {then}" if number else "Nothing had to be changed.")
+    print_remark(f"Commit {number}. {then(rows)}" if number else "Nothing had to be changed.")
     return 0
 
 
@@ -171,9 +185,9 @@ def restart(args: Any) -> int:
     _, after, number = _changed(ledger, decide, None, dry=args.dry_run)
     found = after.restarts[-1][1]
     print_rows([*_left_in_windows(after), *_left_outside(found)], args, _LEFT)
-    done = f"Commit {number}: " if number else "Nothing was changed. It would be so: "
+    done = f"Commit {number}: these topics begin" if number else "Nothing was changed. These topics would begin"
     print_remark(
-        f"{done}{', '.join(found.topics)} begin anew after {iso_instant(found.at_ms - 1)}, because {found.why}. "
+        f"{done} anew after {iso_instant(found.at_ms - 1)}: {', '.join(found.topics)}, because {found.why}. "
         f"{_left_words(after, found)}"
     )
     return 0

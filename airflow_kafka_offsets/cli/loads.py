@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from airflow_kafka_offsets.pipelines.loads import Begun, Counted
 from airflow_kafka_offsets.spark.session import conf as driver_conf
 
 _BEGUN = (Column("window"), Column("attempt"), Column("offsets"), Column("lost"), Column("published", unless=(None,)))
-_CONFS = (Column("conf"), Column("value", folds=True))
 _PUBLISHED = (
     *(Column("window"), Column("published"), Column("run"), Column("rows"), Column("output"), Column("verdict")),
 )
@@ -41,7 +41,9 @@ def begin_attempt(args: Any) -> int:
         with kafka_client(args) as client:
             published = loads.publish(client, ledger, loads.count_nothing(ledger, begun))
     conf = {} if published is not None else _confs(ledger, begun, settings.plain)
-    print_record(_begun_row(begun, published, conf), args, _BEGUN, {"conf": _CONFS})
+    print_record(_begun_row(begun, published, conf), args, _BEGUN, {})
+    if conf and args.output in ("table", "plain"):
+        print(*("", *(f"--conf {shlex.quote(f'{name}={value}')}" for name, value in conf.items())), sep="\n")
     _tell(args, published, sorted(settings.secret))
     return 0
 

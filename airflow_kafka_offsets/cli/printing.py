@@ -127,11 +127,10 @@ def _print_table(rows: Sequence[Row], columns: Sequence[Column], output: str, si
 
 
 def print_record(record: Row, args: Any, columns: Sequence[Column], parts: Mapping[str, Sequence[Column]]) -> None:
-    """Print one record whose fields may be lists of records, or names with values. Tables show each of these below the
-    record.
+    """Print one record whose fields may be lists of records. Tables show each such list below the record.
 
     :param columns: the record's own columns.
-    :param parts: the columns of its parts, by field. For names with values, there are two.
+    :param parts: the columns of its lists, by field.
     """
     if args.output in ("json", "yaml"):
         print_rows([record], args, columns)
@@ -140,14 +139,7 @@ def print_record(record: Row, args: Any, columns: Sequence[Column], parts: Mappi
     for name, own in parts.items():
         if record[name]:
             print()
-            print_rows(_records(record[name], own), args, own)
-
-
-def _records(part: Sequence[Row] | Mapping[str, Any], columns: Sequence[Column]) -> Sequence[Row]:
-    if not isinstance(part, Mapping):
-        return part
-    name, value = (column.name for column in columns)
-    return [{name: each, value: found} for each, found in part.items()]
+            print_rows(record[name], args, own)
 
 
 def with_progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.page.file import page_file
 
 _WINDOW = (
     *(Column("window"), Column("status"), Column("offsets"), Column("manifest"), Column("sha256")),
-    *(Column(name, unless=(None,)) for name in ("run", "reloaded", "published", "verdict")),
+    *(Column(name, unless=(None,)) for name in ("increment_of", "reloaded", "published", "verdict")),
 )
 _ATTEMPTS = (
     *(Column("attempt"), Column("run", unless=(None,)), Column("published", unless=(False,))),
@@ -76,7 +76,7 @@ def _record(ledger: Ledger, window: Window) -> Row:
         "offsets": window.offsets,
         "manifest": pinned.uri,
         "sha256": pinned.sha256,
-        "run": window.by,
+        "increment_of": window.by,
         "reloaded": window.reloaded or None,
         "published": None if published is None else iso_instant(published.published_ms),
         "verdict": None if published is None or published.verdict is None else published.verdict.get("verdict"),

@@ -127,12 +127,10 @@ class TestARecordOfParts:
         "lag": None,
         "attempts": [{"attempt": 7, "rows": 3}],
         "losses": [],
-        "conf": {"spark.a": "1"},
     }
     PARTS = {
         "attempts": (Column("attempt"), Column("rows")),
         "losses": (Column("topic"),),
-        "conf": (Column("name"), Column("value")),
     }
 
     def printed(self, capsys: pytest.CaptureFixture[str], output: str) -> str:
@@ -141,8 +139,7 @@ class TestARecordOfParts:
         return capsys.readouterr().out
 
     def test_is_shown_with_a_table_for_each_part_that_has_something(self, capsys: pytest.CaptureFixture[str]) -> None:
-        attempts, conf = "attempt  rows\n      7     3\n", "name     value\nspark.a  1\n"
-        assert self.printed(capsys, "table") == f"window:  {WINDOW}\n\n{attempts}\n{conf}"
+        assert self.printed(capsys, "table") == f"window:  {WINDOW}\n\nattempt  rows\n      7     3\n"
 
     def test_is_one_object_with_lists(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert json.loads(self.printed(capsys, "json")) == [self.RECORD]
