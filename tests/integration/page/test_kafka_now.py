@@ -15,6 +15,7 @@ import httpx
 import pytest
 from airflow.api_fastapi.core_api.security import get_user
 from airflow.sdk import ObjectStoragePath
+from airflow_kafka_offsets.ledger.pinning import pin_window
 from fastapi import FastAPI
 from kafka import KafkaAdminClient
 from kafka.protocol.admin import DescribeConfigsRequest
@@ -26,7 +27,6 @@ from starlette.testclient import TestClient
 from airflow_kafka_offsets.client.connection.response_errors import Code
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
