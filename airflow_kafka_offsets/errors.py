@@ -28,7 +28,6 @@
     ├── CommitRefusedError                  a group has active members, who own its commits (transient)
     └── LedgerError                         the ledger can't be used as it is
         ├── LedgerConflictError             an existing file differs from what would be recorded
-        │   ├── InstantForgottenError       somebody forgot an instant that was in use (transient)
         │   └── CommitConflictError         another commit to the table came in between (transient)
         ├── LedgerCorruptError              a file is unreadable, missing, or doesn't match its hash
         ├── StoreFailedError                the store failed an operation (transient)
@@ -222,12 +221,6 @@ class LedgerError(KafkaOffsetsError):
 
 class LedgerConflictError(LedgerError):
     """A ledger file contradicts what is about to be recorded."""
-
-
-class InstantForgottenError(LedgerConflictError):
-    """Somebody forgot an instant while a window was being pinned to it. Resolving the window again helps."""
-
-    retriable = True
 
 
 class CommitConflictError(LedgerConflictError):
