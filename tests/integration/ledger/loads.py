@@ -9,6 +9,7 @@ from operator import xor
 from pathlib import Path
 from typing import Any
 
+from airflow.sdk import ObjectStoragePath
 from upath import UPath
 
 from airflow_kafka_offsets.ledger import decisions, load_decisions
@@ -38,9 +39,9 @@ RUN = "0000000a"
 """The driver of an attempt."""
 
 
-def new_ledger(root: Path) -> Ledger:
+def new_ledger(root: Path | str) -> Ledger:
     """A new ledger of the topic ``t``."""
-    made = Ledger(UPath(root), "loads")
+    made = Ledger(ObjectStoragePath(root) if isinstance(root, str) else UPath(root), "loads")
     made.create(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return made
 
