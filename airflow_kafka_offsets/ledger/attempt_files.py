@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.errors import LedgerCorruptError, SparkFailedError
 from airflow_kafka_offsets.ledger.files import Files, attempt_folder
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
@@ -116,9 +116,8 @@ class AttemptFiles:
         return self.files.create(f"{self.folder}/{result_file(result.run)}", result.to_bytes())
 
     def failure(self) -> FailureNote | None:
-        """Why it failed: what the driver that failed last says, or else Airflow's side; None when nobody said.
-
-        :raises LedgerCorruptError: when a file is damaged.
+        """Why it failed: what the driver that failed last says, or else Airflow's side; None when nobody said. A reason
+        that can't be read, as its driver died while it wrote it, is one that may pass.
         """
         found = [note for run, kinds in self.runs().items() if "failure" in kinds and (note := self._failure(run))]
         if found:
@@ -151,8 +150,11 @@ class AttemptFiles:
 
     def _note(self, name: str) -> FailureNote | None:
         content = self._read(name)
-        with self._naming(name):
+        try:
             return None if content is None else FailureNote.from_bytes(content)
+        except LedgerCorruptError as error:
+            unread = f"Attempt {self.number} failed, but its reason can't be read. {self.folder}/{name}: {error}"
+            return FailureNote(SparkFailedError.__name__, unread)
 
     def _read(self, name: str) -> bytes | None:
         return self.files.read(f"{self.folder}/{name}")
