@@ -12,7 +12,7 @@ from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
 from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
 from airflow_kafka_offsets.errors import KafkaOffsetsError, number_of, shorten
-from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger import decisions, file_lists, load_decisions
 from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -118,6 +118,7 @@ def _changed(ledger: Ledger, decide: Decide, forced: Decide | None, *, dry: bool
         return decide(state)
 
     number = ledger.change(decide_on)
+    file_lists.empty(ledger, seen[-1].windows.keys() - ledger.state.windows.keys())
     return seen[-1], ledger.state, number
 
 

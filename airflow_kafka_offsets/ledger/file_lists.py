@@ -7,7 +7,7 @@ publication alone, and written again whenever it differs from it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -46,6 +46,11 @@ def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:
     if not right:
         _write(ledger, name, wanted)
     return right
+
+
+def empty(ledger: Ledger, names: Collection[str]) -> None:
+    """Empty the lists of windows that have just stopped counting. If this is interrupted, verification does it."""
+    in_parallel(lambda name: correct(ledger, name), names)
 
 
 def listed(ledger: Ledger) -> list[str]:
