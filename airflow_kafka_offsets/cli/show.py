@@ -22,7 +22,8 @@ from airflow_kafka_offsets.page.file import page_file
 
 _WINDOW = (
     *(Column("window"), Column("status"), Column("offsets"), Column("manifest"), Column("sha256")),
-    *(Column(name, unless=(None,)) for name in ("increment_of", "reloaded", "published", "verdict")),
+    *(Column("increment_of", "increment of", unless=(None,)), Column("reloaded", "reloaded by commit", unless=(None,))),
+    *(Column("published", unless=(None,)), Column("verdict", unless=(None,))),
 )
 _ATTEMPTS = (
     *(Column("attempt"), Column("run", unless=(None,)), Column("published", unless=(False,))),
