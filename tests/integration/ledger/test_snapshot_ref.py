@@ -23,7 +23,7 @@ from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 def made(root: Path) -> Ledger:
     """The pipeline's ledger, made where there is none."""
     ledger = Ledger(ObjectStoragePath(root.as_uri()), "orders")
-    ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger.create(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return ledger
 
 
