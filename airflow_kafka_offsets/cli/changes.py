@@ -5,7 +5,7 @@ With ``--dry-run``, the decision is made and shown in the same way, and not comm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
@@ -37,6 +37,8 @@ _LEFT = (
     Column("offsets"),
 )
 Decide = Callable[[State], Entries]
+Then = Callable[[State, State], str]
+"""Says what follows from a change, by the state before and after it."""
 
 
 @command
@@ -45,7 +47,7 @@ def reload_windows(args: Any) -> int:
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows)
     then = "Clear their loads: they start Spark again. Readers keep the old rows until the new ones are published."
-    return _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), lambda rows: then)
+    return _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), lambda *_: then)
 
 
 @command
@@ -77,31 +79,32 @@ def rewind(args: Any) -> int:
     )
 
 
-def _left_over(rows: Sequence[Row]) -> str:
+def _left_over(before: State, after: State) -> str:
     """The rows that are in no window any more, in words."""
-    published = [row for row in rows if row["rows"]]
-    if not published:
-        return "Nothing that was taken away is published."
-    named = shorten(
-        f"{number_of(row['rows'], 'row')} of {row['name']} in {' and '.join(row['output'])}" for row in published
-    )
-    return f"These rows are in no window any more, delete them yourself: {named}."
+    gone = (window for name, window in before.windows.items() if name not in after.windows)
+    named = [
+        f"{number_of(each.rows, 'row')} of {window.name} in {each.output}"
+        for window in gone
+        if window.publication is not None
+        for each in window.publication.outputs
+        if each.output is not None
+    ]
+    if not named:
+        return "Nothing that was taken away has published rows."
+    return f"These rows are in no window any more, delete them yourself: {shorten(named)}."
 
 
-def _change(
-    ledger: Ledger, args: Any, decide: Decide, then: Callable[[Sequence[Row]], str], forced: Decide | None = None
-) -> int:
+def _change(ledger: Ledger, args: Any, decide: Decide, then: Then, forced: Decide | None = None) -> int:
     """Commit what is decided, unless this is a dry run, and print what it changes.
 
-    :param then: what follows from it for the user, in words.
+    :param then: what follows from it for the user.
     :param forced: the decision with ``--force``, which a dry run shows also if it is refused without.
     """
     before, after, number = _changed(ledger, decide, forced if args.dry_run else None, dry=args.dry_run)
-    rows = list(_rows(before, after))
-    print_rows(rows, args, _CHANGED)
+    print_rows(list(_rows(before, after)), args, _CHANGED)
     if args.dry_run:
         return _tell_dry_run(before, decide)
-    print_remark(f"Commit {number}. {then(rows)}" if number else "Nothing had to be changed.")
+    print_remark(f"Commit {number}. {then(before, after)}" if number else "Nothing had to be changed.")
     return 0
 
 
