@@ -27,7 +27,8 @@ def get(log_in: As) -> Get:
 
     def ask(role: str = "viewer", pipeline: str = "troubled", **asked: Any) -> httpx.Response:
         browser = TestClient(app, cookies=log_in(role).cookies, raise_server_exceptions=False)
-        return browser.get(f"/api/pipelines/{pipeline}/records", params={"topic": "t", "partition": 0} | asked)
+        usual: dict[str, Any] = {"topic": "t", "partition": 0}
+        return browser.get(f"/api/pipelines/{pipeline}/records", params=usual | asked)
 
     return ask
 
