@@ -142,7 +142,7 @@ def result_of(ledger: Ledger, window: Window, attempt: Attempt, **fields: Any) -
     """What a driver of an attempt has counted: each offset once that wasn't lost."""
     manifest = ledger.pinned(window).manifest
     rest = left_of(manifest, attempt.lost)
-    written = [_tally(records) for records in rest]
+    written = fields.pop("written", [_tally(records) for records in rest])
     read = Tally(sum(tally.count for tally in written), reduce(xor, (tally.checksum for tally in written), 0))
     usual = {"attempt": attempt.number, "run": RUN, "output": f"file:///out/{window.name}", "read": read}
     return run_result(manifest, written, **usual | {"files": FILES} | fields)
