@@ -19,8 +19,7 @@ from airflow_kafka_offsets.ledger.load_decisions import attempt_of
 from airflow_kafka_offsets.ledger.state import Attempt, Publication
 from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, window_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, TellsLineage, note_outlets
-from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
+from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.loads import count_nothing
@@ -36,9 +35,6 @@ from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
-
-
-_TASKS_LOG = "the load's own task says why, in the log of that try"
 
 
 class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
@@ -151,8 +147,16 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         """The attempt of an earlier try that the provider goes on with, as its driver runs or has succeeded."""
         if self._driver is None or self._driver.job_id is None or load.window.loaded is not None:
             return None
-        attempt = load.begun_before()
-        return attempt if self._driver.goes_on(wanted=attempt is not None) else None
+        attempt, job_id, status = load.begun_before(), self._driver.job_id, self._driver.status()
+        if attempt is not None and (status.active or status.succeeded):
+            self.log.info("Continuing with driver %s (%s) of an earlier try", job_id, status.state)
+            return attempt
+        self.log.warning("Driver %s of an earlier try is %s: not continuing with it", job_id, status.state)
+        failure = status.failure(job_id)
+        if attempt is not None and failure is not None:
+            load.record(attempt, failure)
+        self._driver.end(status)
+        return None
 
     def _run(self, load: LoadTry, submitter: Submitter, attempt: Attempt) -> dict[str, Any]:
         """Run a driver that makes an attempt, or go on with one that the provider reconnects to; then publish."""
@@ -233,8 +237,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     def _failed(self, load: LoadTry, attempt: Attempt, failure: Exception) -> dict[str, Any]:
         """Record that an attempt has failed, and raise why, with what Kafka says about the window. If another attempt
         has loaded the window meanwhile, report that."""
-        with suppress(Exception):  # stores raise errors of their own; the failure itself must be raised
-            load.files(attempt).record_failure(FailureNote(type(failure).__name__, _TASKS_LOG, now_ms()))
+        load.record(attempt, failure)
         published = None
         with suppress(Exception):
             published = load.overtaken(attempt)

@@ -14,7 +14,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from airflow_kafka_offsets.compat.airflow_versions import TaskState, task_state
 from airflow_kafka_offsets.compat.spark_provider import K8S_DRIVER_STATUS_KEY, follows_its_driver
-from airflow_kafka_offsets.submission.driver_status import status_of
+from airflow_kafka_offsets.submission.driver_status import DriverStatus, status_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -32,24 +32,17 @@ class KeptDriver:
         """The driver's id; None if there is none."""
         return None if self._store is None else self._store.get(self.task.external_id_key)
 
-    def goes_on(self, *, wanted: bool) -> bool:
-        """Whether the provider is going to reconnect to the driver: it runs, or has succeeded. Any other is forgotten.
+    def status(self) -> DriverStatus:
+        """Its status. Raises as the provider does when the cluster doesn't answer: another driver might run in vain."""
+        state = status_of(self.task, self.job_id, self.context)
+        return DriverStatus(state, self.task.is_job_active(state), self.task.is_job_succeeded(state))
 
-        :param wanted: whether it makes the attempt that is to go on; if not, it is told to end.
-        :raises Exception: as the provider does when the cluster doesn't answer: another driver might then run in vain.
-        """
-        job_id = self.job_id
-        status = status_of(self.task, job_id, self.context)
-        active = self.task.is_job_active(status)
-        if wanted and (active or self.task.is_job_succeeded(status)):
-            self.task.log.info("Continuing with driver %s (%s) of an earlier try", job_id, status)
-            return True
-        self.task.log.warning("Driver %s (%s) of an earlier try is not gone on with", job_id, status)
-        if active:
-            tell_backend(self.task, job_id)
+    def end(self, status: DriverStatus) -> None:
+        """Have it end, if it runs, and forget it."""
+        if status.active:
+            tell_backend(self.task, self.job_id)
             self.task._backend.on_kill()
         self.forget()
-        return False
 
     def forget(self) -> None:
         """Forget the driver, so that no later try reconnects to it."""

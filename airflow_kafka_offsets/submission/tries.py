@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 from airflow_kafka_offsets.arguments import check_choice
-from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, SparkFailedError, WindowError, shorten
+from airflow_kafka_offsets.errors import (
+    DataLossError,
+    DriverGoneError,
+    KafkaOffsetsError,
+    SparkFailedError,
+    WindowError,
+    shorten,
+)
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
-from airflow_kafka_offsets.offsets.instants import rate_text
+from airflow_kafka_offsets.offsets.instants import now_ms, rate_text
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.proof.left import span_of
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.pipelines import loads
@@ -26,6 +35,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 log = logging.getLogger(__name__)
+
+_TASKS_LOG = "the load's own task says why, in the log of that try"
 
 
 def instance_of(context: Context) -> dict[str, Any]:
@@ -109,6 +120,13 @@ class LoadTry:
                 "Window %s is loaded without %s offsets that Kafka no longer has: %s", self.ref.window, offsets, lost
             )
         return begun
+
+    def record(self, attempt: Attempt, failure: Exception) -> None:
+        """Record that an attempt has failed: then what its driver may have counted isn't published. Of a driver that is
+        gone nobody knows whether it had failed."""
+        if not isinstance(failure, DriverGoneError):
+            with suppress(Exception):  # stores raise errors of their own; the failure itself must be raised
+                self.files(attempt).record_failure(FailureNote(type(failure).__name__, _TASKS_LOG, now_ms()))
 
     def counted(self, attempt: Attempt) -> Counted | None:
         """What the attempt's driver has counted, the proved one if several drivers have; None when there is nothing."""

@@ -1,4 +1,4 @@
-"""The driver of an earlier try: whether the provider goes on with it, and when it is forgotten."""
+"""The driver of an earlier try: what the cluster says of it, and when it is forgotten."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.submission.driver_status import UNKNOWN, DriverStatus
 from airflow_kafka_offsets.submission.kept_driver import KeptDriver
 from tests.unit.submission.resource_manager import APPLICATION_ID, ResourceManager, connection_to, resource_manager
 
@@ -47,49 +48,35 @@ def kept(task: KafkaSparkSubmitOperator, store: Store) -> KeptDriver:
     return task._driver
 
 
-class TestGoesOn:
-    @pytest.mark.parametrize("state", ["SUBMITTED", "RUNNING", "FINISHED"])
-    def test_with_one_that_runs_or_has_succeeded(
-        self, kept: KeptDriver, yarn: ResourceManager, store: Store, state: str
+class TestStatus:
+    @pytest.mark.parametrize(
+        ("state", "status"),
+        [
+            ("RUNNING", DriverStatus("RUNNING", active=True, succeeded=False)),
+            ("FINISHED", DriverStatus("SUCCEEDED", active=False, succeeded=True)),
+            ("FAILED", DriverStatus("FAILED", active=False, succeeded=False)),
+            ("unknown", DriverStatus(UNKNOWN, active=False, succeeded=False)),
+        ],
+    )
+    def test_is_what_the_cluster_says(
+        self, kept: KeptDriver, yarn: ResourceManager, state: str, status: DriverStatus
     ) -> None:
         yarn.states = [state]
-        assert kept.goes_on(wanted=True)
-        assert store == {"spark_job_id": APPLICATION_ID}
-        assert yarn.killed == []
+        assert kept.status() == status
 
-    @pytest.mark.parametrize("state", ["FAILED", "KILLED", "unknown"])
-    def test_with_none_that_has_failed_or_is_unknown_by_now(
-        self, kept: KeptDriver, yarn: ResourceManager, store: Store, state: str
+    def test_is_an_error_while_the_cluster_does_not_answer(
+        self, kept: KeptDriver, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        yarn.states = [state]
-        assert not kept.goes_on(wanted=True)
-        assert store == {}
-        assert yarn.killed == []
-
-    @pytest.mark.parametrize(("state", "killed"), [("RUNNING", [APPLICATION_ID]), ("FINISHED", [])])
-    def test_with_none_of_another_attempt_which_is_told_to_end(
-        self, kept: KeptDriver, yarn: ResourceManager, store: Store, state: str, killed: list[str]
-    ) -> None:
-        """The window was to be loaded again, say, or another task began to load it since."""
-        yarn.states = [state]
-        assert not kept.goes_on(wanted=False)
-        assert (store, yarn.killed) == ({}, killed)
-
-    def test_while_the_cluster_does_not_answer_the_try_fails_and_submits_nothing(
-        self, task: KafkaSparkSubmitOperator, kept: KeptDriver, store: Store, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+        """The try then fails and submits nothing."""
         with resource_manager("RUNNING") as gone:
             monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", connection_to(gone))
         with pytest.raises(Exception, match="refused"):
-            kept.goes_on(wanted=True)
+            kept.status()
         assert store == {"spark_job_id": APPLICATION_ID}
 
-    def test_nobody_is_asked_where_no_driver_is_known(
-        self, kept: KeptDriver, store: Store, yarn: ResourceManager
-    ) -> None:
+    def test_is_asked_of_nobody_where_no_driver_is_known(self, kept: KeptDriver, store: Store) -> None:
         store.clear()
         assert kept.job_id is None
-        assert yarn.asked == 0
 
     def test_nor_where_the_task_is_not_durable(self, store: Store, yarn: ResourceManager) -> None:
         context: Any = {"task_state_store": store}
@@ -102,6 +89,15 @@ class TestForgetting:
         store["k8s_driver_status"] = "Succeeded"
         kept.forget()
         assert store == {}
+
+    @pytest.mark.parametrize(("state", "killed"), [("RUNNING", [APPLICATION_ID]), ("FINISHED", []), ("FAILED", [])])
+    def test_one_that_runs_in_vain_is_told_to_end(
+        self, kept: KeptDriver, yarn: ResourceManager, store: Store, state: str, killed: list[str]
+    ) -> None:
+        """The window was to be loaded again, say, or another task began to load it since."""
+        yarn.states = [state]
+        kept.end(kept.status())
+        assert (store, yarn.killed) == ({}, killed)
 
     def test_a_task_that_is_killed_ends_its_driver_and_forgets_it(
         self, task: KafkaSparkSubmitOperator, kept: KeptDriver, store: Store, yarn: ResourceManager
