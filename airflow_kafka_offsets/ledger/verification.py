@@ -14,7 +14,7 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerError, number_
 from airflow_kafka_offsets.ledger import file_lists, holes
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.standing import WindowStatus, statuses
-from airflow_kafka_offsets.ledger.state import Publication, State, Window
+from airflow_kafka_offsets.ledger.state import Hole, Publication, State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange
@@ -57,7 +57,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     claims += _lists_of_none(ledger)
     claims.append(Claim("tiling", None, True, _totals(state)))
     claims += (_seam(number, state) for number in range(len(state.restarts)))
-    claims += (Claim("hole", None, not each.unpinned, str(each)) for each in holes.missing_in(ledger))
+    claims += filter(None, (_hole(ledger, hole) for hole in state.holes()))
     claims += _unpublished(ledger)
     return claims
 
@@ -169,6 +169,14 @@ def _seam(place: int, state: State) -> Claim:
     unloaded = f"; at least {number_of(left, 'offset')} of the old logs are in no window" if left else ""
     found = f"{shorten(restart.topics)} began anew after {iso_instant(restart.at_ms - 1)}: {restart.why}{unloaded}"
     return Claim("restart", None, True, found)
+
+
+def _hole(ledger: Ledger, hole: Hole) -> Claim | None:
+    try:
+        found = holes.missing(ledger, hole)
+    except LedgerError as error:  # a snapshot can't be read
+        return Claim("hole", None, False, str(error))
+    return None if found is None else Claim("hole", None, not found.unpinned, str(found))
 
 
 def _unpublished(ledger: Ledger) -> Iterator[Claim]:
