@@ -38,25 +38,26 @@ def encoded(shown: dict[str, Any] | list[str]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """An answer, and when it was read.
+    """What was read, and when.
 
     :param read_ms: when reading began, Unix milliseconds. Anything written since then may be missing.
+    :param ended_ms: when it ended. Its age counts from then: otherwise what a slow store says would be too old at once.
+    :param outcome: the answer, or the error.
     """
-
-    read_ms: int
-    answer: Answer
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """An entry. Its age counts from when reading ended: otherwise what a slow store says would be too old at once."""
 
     read_ms: int
     ended_ms: int
     outcome: Answer | Exception
 
     @property
+    def answer(self) -> Answer:
+        """The answer: the cache gives no error to its readers, but raises it."""
+        assert isinstance(self.outcome, Answer)
+        return self.outcome
+
+    @property
     def size_bytes(self) -> int:
+        """Approximate memory that it takes."""
         return len(self.outcome.shown if isinstance(self.outcome, Answer) else str(self.outcome)) + 1_000
 
     def is_younger(self, than_ms: int) -> bool:
@@ -73,7 +74,7 @@ class Cache:
     def __init__(self, valid_ms: int = 10_000, most_bytes: int = 64 * 2**20) -> None:
         self._valid_ms = valid_ms
         self._most_bytes = most_bytes
-        self._kept: dict[Hashable, _Kept] = {}
+        self._kept: dict[Hashable, Dated] = {}
         self._readers: dict[str, Lock] = {}
         self._lock = Lock()
 
@@ -97,13 +98,14 @@ class Cache:
             with self._readers.setdefault(pipeline, Lock()):
                 kept = self._kept.get(key)
                 if kept is None or not kept.is_younger(limit_ms):
-                    kept = _read(read)
+                    began_ms, outcome = now_ms(), _outcome(read)
+                    kept = Dated(began_ms, now_ms(), outcome)
                     self._keep(key, kept)
         if isinstance(kept.outcome, Exception):
             raise kept.outcome.with_traceback(None)  # the traceback would grow with each reader
-        return Dated(kept.read_ms, kept.outcome)
+        return kept
 
-    def _keep(self, key: Hashable, kept: _Kept) -> None:
+    def _keep(self, key: Hashable, kept: Dated) -> None:
         with self._lock:
             for other in [other for other, each in self._kept.items() if not each.is_younger(self._valid_ms)]:
                 del self._kept[other]
@@ -111,12 +113,6 @@ class Cache:
             self._kept[key] = kept
             while self.size_bytes > self._most_bytes:
                 del self._kept[next(iter(self._kept))]
-
-
-def _read(read: Callable[[], Answer]) -> _Kept:
-    began_ms = now_ms()
-    outcome = _outcome(read)
-    return _Kept(began_ms, now_ms(), outcome)
 
 
 def _outcome(read: Callable[[], Answer]) -> Answer | Exception:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.contents import StoredContents
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.standing import WindowStatus, statuses
 from airflow_kafka_offsets.ledger.state import State, StoredSnapshot, Window
@@ -97,8 +96,7 @@ def _spread(stored: Sequence[StoredSnapshot], most: int) -> list[StoredSnapshot]
 
 def _read(ledger: Ledger, stored: Sequence[StoredSnapshot], topic: str, partition: int | None) -> list[_Seen]:
     def read(each: StoredSnapshot) -> _Seen:
-        # Each with contents of its own: those of the ledger aren't for several threads.
-        found = StoredContents(ledger.files, ledger.uri).snapshot(each.offsets)
+        found = ledger.offsets_at(each.at_ms)
         part = {key: boundary for key, boundary in found.boundaries.items() if key.topic == topic}
         return _Seen(each.at_ms, found, {key: part[key] for key in part if partition in (None, key.partition)})
 

@@ -180,7 +180,7 @@ class TestGone:
         assert wish.why in row["restarts"][0]
         place(late, snapshot({0: 30}, at_ms=T0 + 4 * HOUR_MS, topic_id="id-2", log_start=25))
         row = ask()["overview"]
-        assert (row["gone_offsets"], row["unloaded_from_ms"], len(row["holes"])) == (0, T0 + HOUR_MS, 1)
+        assert (row["gone_offsets"], row["unloaded_from_ms"], len(row["holes"])) == (0, T0 + 3 * HOUR_MS, 1)
 
 
 def test_a_snapshot_that_cannot_be_read_hides_no_window(late: Ledger, ask: Ask) -> None:
