@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 import psutil
@@ -22,6 +23,8 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.spark.session.conf import secrets_text
 from dev import ROOT
@@ -31,6 +34,7 @@ from dev.ports import HOST, free_ports
 from dev.spark_cluster import SparkCluster
 from tests.integration.conftest import USERS
 from tests.integration.kafka_clients import connect
+from tests.unit.spark.ledgers import ledger_in
 from tests.unit.spark.manifests import FIVE_MS
 
 PASSWORD = USERS["admin"]
@@ -117,14 +121,20 @@ class Load:
         file = self.folder / "state.json"
         return dict(json.loads(file.read_text())) if file.exists() else {}
 
-    def attempts(self) -> list[str]:
-        """The window's attempts that the ledger knows."""
-        return sorted(each.stem for each in (self.folder / "ledger").rglob("attempts/*.json"))
+    def window(self) -> Window:
+        """The window, as its ledger has it now."""
+        (found,) = ledger_in(self.folder / "ledger" / "locked").state.windows.values()
+        return found
+
+    def attempts(self) -> list[int]:
+        """The window's attempts that may be published, and the published one."""
+        return [attempt.number for attempt in self.window().attempts]
 
     def rows(self) -> list[tuple[int, int]]:
         """Partition and offset of each published row."""
-        (published,) = (self.folder / "ledger").rglob("publications/*.json")
-        output = Path(json.loads(published.read_text())["output"].removeprefix("file:").replace("///", "/"))
+        published = self.window().publication
+        assert published is not None
+        output = Path(urlsplit(published.outputs[0].output or "").path)
         found = [row for file in output.glob("*.parquet") for row in pq.read_table(file).to_pylist()]
         return sorted((row["partition"], row["offset"]) for row in found)
 
@@ -187,11 +197,9 @@ def make_load(
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_CLUSTER", json.dumps(spark))
         resolve = KafkaResolveWindowOperator(
             task_id="resolve",
-            pipeline="locked",
-            topics=locked_topic,
+            pipeline=KafkaPipeline("locked", locked_topic, kafka_conn_id="locked"),
             start="2026-11-21T05:00:00Z",
             end="2026-11-21T05:30:00Z",
-            kafka_conn_id="locked",
         )
         events = tmp_path / "events"
         events.mkdir()
@@ -206,7 +214,6 @@ def make_load(
         }
         arguments = {
             "window": resolve.execute({}),  # type: ignore[arg-type]
-            "kafka_conn_id": "locked",
             "conn_id": "spark_cluster",
             "application": str(SLOW_LOAD),
             "application_args": [f"{tmp_path.as_uri()}/table"],

@@ -43,7 +43,7 @@ class TestLoad:
 
         assert load.rows() == EVERYTHING
         assert (load.result()["rows"], load.attempts()) == (len(EVERYTHING), [load.result()["attempt"]])
-        verify = KafkaVerifyWindowOperator(task_id="verify", window=load.arguments["window"], kafka_conn_id="locked")
+        verify = KafkaVerifyWindowOperator(task_id="verify", window=load.arguments["window"])
         context: Any = {"ti": SimpleNamespace(dag_id="d")}
         assert verify.execute(context)["verdict"] == "read = written = log"
 
@@ -71,4 +71,14 @@ class TestKilled:
         assert load.end() == 143
         assert psutil.wait_procs(spark, 30)[1] == []
         wait_for(lambda: not spark_cluster.executors() and not active(spark_cluster), "The executors are gone", 60)
-        assert not list((load.folder / "ledger").rglob("publications/*.json"))
+        assert load.window().publication is None
+
+
+@pytest.mark.nightly("a driver of its own; airflow/test_example_dags.py has one on the worker")
+def test_a_deferrable_task_stays_on_its_worker_and_says_so(make_load: MakeLoad) -> None:
+    load = make_load("client")
+    load.arguments["deferrable"] = True
+    load.start()
+    assert load.end() == 0, load.log()[-5000:]
+    assert "deferrable=True does nothing in deploy mode client" in load.log()
+    assert load.rows() == EVERYTHING
