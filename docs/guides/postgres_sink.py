@@ -83,7 +83,7 @@ class PostgresSink(Sink):
             raise LedgerConflictError(
                 f"{self.table} is a table of ledger {ledger_id} (pipeline {pipeline}), and this is ledger "
                 f"{attempt.ledger_id} (pipeline {attempt.pipeline}): load into another table. If the other ledger "
-                f"is lost for good: UPDATE {self.table}_windows SET ledger_id = '{attempt.ledger_id}'."
+                f"is lost for good: UPDATE {self.table}_windows SET ledger_id = '{attempt.ledger_id}', attempt = 0."
             )
 
     def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
