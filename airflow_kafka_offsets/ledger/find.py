@@ -84,18 +84,15 @@ class _Search:
     def of(self, offset: int) -> Found | None:
         """Where an offset is; None when no window has the partition."""
         low, high = 0, len(self._windows) - 1
-        last = self._range(high)
-        if last is None:
-            return None
-        if offset >= last[1]:
-            return Found(Whereabouts.AFTER, earlier=self._windows[high])
-        if offset >= last[0]:
-            return self._in(high, offset)
-        starts, ends = (0, 0), (self._before[high], last[0])
-        high -= 1
+        starts, ends, guesses = (0, 0), (self._before[-1], 0), 0
         while low <= high:
-            place = min(max(self._guess(offset, starts, ends), low), high)
+            # The last window, the first one, then where it should be; holes and bursts mustn't make it a long walk.
+            places = (high, low, *[self._guess(offset, starts, ends)] * 2, (low + high) // 2)
+            place = min(max(places[guesses % len(places)], low), high)
+            guesses += 1
             found = self._range(place)
+            if found is None and place == len(self._windows) - 1:
+                return None
             if found is None or offset >= found[1]:
                 low, starts = place + 1, (self._before[place + 1], 0 if found is None else found[1])
             elif offset < found[0]:
@@ -126,6 +123,8 @@ class _Search:
         return Found(Whereabouts.LOST if gone else Whereabouts.WINDOW, window)
 
     def _between(self, earlier: int, later: int) -> Found:
+        if later == len(self._windows):
+            return Found(Whereabouts.AFTER, earlier=self._windows[earlier])
         if earlier < 0 or self._range(earlier) is None:
             return Found(Whereabouts.BEFORE, later=self._windows[later])
         return Found(Whereabouts.HOLE, earlier=self._windows[earlier], later=self._windows[later])
