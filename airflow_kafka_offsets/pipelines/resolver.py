@@ -38,6 +38,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy
 from airflow_kafka_offsets.offsets.windows.ranges import held_warning, window_warnings
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot, future_warning
+from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_recreated
 from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten
 
 _AT_A_TIME = 48
@@ -127,7 +128,7 @@ class Resolver:
                 return None
             survey = self._survey(state)
             latest = self._made(survey, AsOf(AsOfKind.LATEST), at_latest(survey.extents, self._isolation_level))
-            origin = None if state.windows else self._made(survey, since, self._boundaries(since, survey))
+            origin = None if state.windows else self._origin(since, survey)
             return Asked(state.number, now_ms(), latest=latest, origin=origin)
 
         self._change(pin, lambda state, asked: decisions.pin_increment(state, by, asked, self.ledger.contents))
@@ -201,6 +202,7 @@ class Resolver:
         if newest is not None:
             # However new it is: records that have replaced those before it would be in no window.
             known = state.anew(self.ledger.contents.snapshot(newest.offsets), newest.at_ms, newest.at_ms + 1)
+            refuse_recreated(known.topics, survey.facts)
             refuse_rewritten(self.client, known)
         return survey
 
@@ -253,8 +255,13 @@ class Resolver:
             boundaries=boundaries,
         )
 
-    def _boundaries(self, as_of: AsOf, survey: Survey) -> Boundaries:
+    def _origin(self, since: AsOf, survey: Survey) -> OffsetSnapshot:
         """Where a pipeline begins."""
+        if since.timestamp_ms is not None:
+            refuse_future(since.timestamp_ms, now_ms())
+        return self._made(survey, since, self._boundaries(since, survey))
+
+    def _boundaries(self, as_of: AsOf, survey: Survey) -> Boundaries:
         if as_of.timestamp_ms is not None:
             (found,) = self._look_up([as_of.timestamp_ms], survey)
             return found.boundaries
