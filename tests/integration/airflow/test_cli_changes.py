@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
+from airflow_kafka_offsets.ledger.entries import Restarted, Snapshotted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import parse_instant
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from tests.integration.airflow.conftest import Publish, Resolve, Run, at, recreate
 from tests.integration.conftest import Produce
 
 Rows = list[dict[str, Any]]
+HOUR = ("--start", "2026-11-20T07:00Z", "--end", "2026-11-20T08:00Z", "--cron", "0 * * * *")
 
 
 def rows_of(out: str) -> Rows:
     found: Rows = json.loads(out)
     return found
+
+
+def seen_before(ledger: Ledger, offset: int | None = None, cluster_id: str | None = None) -> None:
+    """The newest snapshot is of a log that was longer, or of another cluster."""
+    newest = ledger.read().newest_snapshot
+    assert newest is not None
+    stored, at_ms = ledger.contents.snapshot(newest.offsets), newest.at_ms + 1
+    boundaries = {
+        key: each if offset is None else replace(each, offset=offset, high_watermark=offset)
+        for key, each in stored.boundaries.items()
+    }
+    before = replace(
+        stored,
+        as_of=AsOf(AsOfKind.LATEST),
+        resolved_at_ms=at_ms,
+        cluster_id=cluster_id or stored.cluster_id,
+        boundaries=boundaries,
+    )
+    entry = Snapshotted(at_ms, before.as_of, ledger.contents.add_snapshot(before))
+    ledger.change(lambda _: (entry,))
 
 
 @pytest.fixture
@@ -155,6 +179,32 @@ class TestRestart:
         assert run("ledger", "restart", "loads")[0] == 1, "it is as the ledger knows it"
         listed = rows_of(run("ledger", "list", "loads", "-o", "json")[1])
         assert [row["status"] for row in listed] == ["published", "published", "pinned", "restart", "pinned"]
+
+    def test_a_truncated_log_goes_on_where_it_was_truncated(
+        self, run: Run, ledger: Ledger, ten: str, resolve: Resolve, produce: Produce, windows: list[str]
+    ) -> None:
+        """S15: the newest snapshot has seen twelve records, and the log has ten."""
+        seen_before(ledger, offset=12)
+        code, out, err = run("ledger", "restart", "loads", "-o", "json")
+        assert code == 0, err
+        assert f"{ten}-0 was truncated at 10, below 12" in err
+        assert [(row["start_offset"], row["end_offset"]) for row in rows_of(out) if row["topic"]] == [(10, 12)]
+        produce(ten, 0, [(parse_instant(at(30)), None, b"new")] * 4)
+        found = resolve(ten, at(9), at(40))
+        assert found["offsets"] == 10 - 9 + 4, "the last record of before, and the new ones"
+
+    def test_another_cluster_has_taken_the_place_of_the_old_one(
+        self, run: Run, ledger: Ledger, ten: str, resolve: Resolve, windows: list[str]
+    ) -> None:
+        newest = ledger.read().newest_snapshot
+        assert newest is not None
+        moved = Restarted(newest.at_ms + 1, (ten,), "it was moved", "gone")
+        ledger.change(lambda _: (moved,))
+        seen_before(ledger, cluster_id="gone")
+        code, _, err = run("ledger", "resolve", "loads", "--topics", ten, *HOUR)
+        assert (code, "kafka-offsets ledger restart loads" in err) == (1, True)
+        code, _, err = run("ledger", "restart", "loads")
+        assert (code, "the cluster was gone, and is " in err) == (0, True)
 
     def test_a_topic_that_is_not_the_pipelines_is_wrong_usage(self, run: Run, ten: str, windows: list[str]) -> None:
         assert run("ledger", "restart", "loads", "--topics", "others")[0] == 2
