@@ -47,8 +47,7 @@ from tests.integration.airflow.backfill.writing import (
     write_past,
     writing_on,
 )
-from tests.integration.airflow.conftest import LOCAL_SPARK, InSparksPlace, Publish, Resolve
-from tests.integration.airflow.windows.conftest import COUNT
+from tests.integration.airflow.conftest import COUNT, LOCAL_SPARK, InSparksPlace, Publish, Resolve
 from tests.integration.conftest import Produce
 from tests.patience import RUN_S
 
