@@ -241,7 +241,7 @@ async function windowPanel(pipeline, window) {
   const shown = answer.ranges.slice(0, 200), left = answer.ranges.length - shown.length;
   return make("section", { className: "panel", tabIndex: -1 }, make("h2", {}, `Window ${timeOf(answer.window)}`), close,
     make("h3", {}, badge(answer.state)), note(answer.states[answer.state]),
-    answer.reloads ? note("It is to be loaded again. Until then, readers get the rows that are published.") : null,
+    answer.reloads ? note("It is to be loaded again. Until then, readers get the rows that are published; a table refuses them while they may be replaced.") : null,
     facts([["Offsets", number(answer.offsets)], ["Lost before it was loaded", answer.lost ? plural(answer.lost, "offset") : null],
       ...publicationFacts(answer.publication),
       ["Manifest", answer.manifest], ["Manifest's sha256", answer.sha256], ["Isolation level", answer.isolation_level]]),

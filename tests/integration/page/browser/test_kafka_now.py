@@ -88,23 +88,3 @@ def test_what_is_wrong_is_said_beside_the_button(
         page.get_by_role("button", name="Ask Kafka now").click()
         expect(page.locator(".now").get_by_role("alert")).to_contain_text("topics are in cluster cluster-1")
         expect(page.get_by_role("button", name="Ask Kafka now")).to_be_enabled()
-
-
-@pytest.mark.nightly("an Airflow of its own for a button; page/test_kafka_now.py asks for what it shows")
-def test_a_group_may_have_any_name(open_page: Open, pipeline: str) -> None:
-    """In JavaScript an object has some already."""
-    unknown = dict.fromkeys(("loaded", "unloaded", "behind_ms"))
-    point = {"log_start": "0", "log_end": "9", "as_of": "group"} | unknown
-    read = {"offset": "5", "group_unread": "4", "group_behind_ms": 1}
-    names = ["__proto__", "constructor", "<b>"]
-    points = [point | read | {"group": name, "resolved_at_ms": at_ms} for at_ms, name in enumerate(names)]
-    found = open_page(f"p/{pipeline}", 1280).evaluate(
-        """async (points) => {
-            const { groupsOf, lagLines, momentsOf } = await import("./static/moments.js");
-            const moments = momentsOf(points), values = (line) => moments.map((moment) => String(line.of(moment)));
-            return [groupsOf(moments), lagLines(moments).map(values)];
-        }""",
-        points,
-    )
-    assert found[0] == sorted(names)
-    assert [line.count("4") for line in found[1][::2]] == [1, 1, 1]
