@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.spark.session.files import HadoopFiles, files_of
-from airflow_kafka_offsets.spark.session.session import held, is_connect
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, held, is_connect
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks
@@ -85,7 +85,12 @@ class DeltaSink(TableSink):
             if "/" not in self.table or is_connect(spark) or not HadoopFiles(spark).exists(f"{self.table}/_delta_log"):
                 raise
             writer = spark.createDataFrame([], rows.schema).write.format("delta").mode("append")
-            writer.partitionBy(WINDOW_COLUMN).save(self.table)
+            try:
+                writer.partitionBy(WINDOW_COLUMN).save(self.table)
+            except JAVA_ERRORS:
+                # No driver was killed: one that is alive has made the table meanwhile.
+                if not self._exists(spark):
+                    raise
 
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
         # Delta itself keeps an earlier attempt out, so the first attempt at a new window need not ask.
