@@ -105,6 +105,9 @@ class Resolver:
             if all(name in state.windows for name in names):
                 self._check(state)
                 return None
+            for start_ms, end_ms in windows:
+                if window_id(start_ms, end_ms) not in state.windows and end_ms in state.snapshots:
+                    self._refuse_future_record(self.ledger.contents.snapshot(state.snapshots[end_ms].offsets))
             missing = [at_ms for at_ms in instants if at_ms not in state.snapshots]
             if missing:
                 refuse_future(missing[-1], now_ms())
@@ -189,9 +192,6 @@ class Resolver:
         state = self.ledger.state
         pinned = self.ledger.pinned(state.windows[name])
         end = self.ledger.contents.snapshot(state.snapshots[pinned.manifest.end_ms].offsets)
-        refused = self._future_record(end)
-        if refused is not None:
-            raise refused
         return ResolvedWindow(pinned, (*window_warnings(end, pinned.manifest.ranges), *self._open_transactions(end)))
 
     def _survey(self, state: State) -> Survey:
@@ -226,9 +226,7 @@ class Resolver:
             if few:
                 boundaries = self._tell_markers(boundaries, survey.facts)
             snapshot = self._made(survey, AsOf(AsOfKind.INSTANT, instant), boundaries)
-            refused = self._future_record(snapshot)
-            if refused is not None:
-                raise refused
+            self._refuse_future_record(snapshot)
             found.append(snapshot)
         return found
 
@@ -277,15 +275,14 @@ class Resolver:
             return at_earliest(survey.extents)
         return at_latest(survey.extents, self._isolation_level)
 
-    def _future_record(self, snapshot: OffsetSnapshot) -> FutureRecordError | None:
-        """The error for a snapshot at a record from the future; None if there is no such record, or only a warning."""
+    def _refuse_future_record(self, snapshot: OffsetSnapshot) -> None:
+        """Refuse a snapshot at a record from the future, unless the user goes on with a warning."""
         warning = future_warning(snapshot)
-        if not warning or self._on_future_record != "fail":
-            return None
-        return FutureRecordError(
-            f"{warning} on_future_record='warn' continues: records that arrive in the meantime are then in a "
-            "later window. message.timestamp.after.max.ms makes brokers refuse such records (KIP-937)."
-        )
+        if warning and self._on_future_record == "fail":
+            raise FutureRecordError(
+                f"{warning} on_future_record='warn' continues: records that arrive in the meantime are then in a "
+                "later window. message.timestamp.after.max.ms makes brokers refuse such records (KIP-937)."
+            )
 
     def _tell_markers(self, boundaries: Boundaries, facts: Mapping[str, TopicFacts]) -> Boundaries:
         """Mark the boundaries whose look-up matched a transaction marker or an aborted record (E41). Brokers stamp

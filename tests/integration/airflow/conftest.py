@@ -90,13 +90,20 @@ class TaskStateStore(dict[str, Any]):
 def resolve(context: Context) -> Resolve:
     """Run the resolve operator for a topic and two instants."""
 
-    def run(topic: str, start: str, end: str, pipeline: str = "loads", **arguments: Any) -> dict[str, Any]:
+    def run(topic: Any, start: Any, end: Any, pipeline: str = "loads", **arguments: Any) -> dict[str, Any]:
+        of, own = split(arguments)
         operator = KafkaResolveWindowOperator(
-            task_id="resolve", pipeline=KafkaPipeline(pipeline, topic), start=start, end=end, **arguments
+            task_id="resolve", pipeline=KafkaPipeline(pipeline, topic, **of), start=start, end=end, **own
         )
         return operator.execute(context)
 
     return run
+
+
+def split(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of a pipeline, and others."""
+    of = {name: value for name, value in arguments.items() if name in KafkaPipeline.template_fields}
+    return of, {name: value for name, value in arguments.items() if name not in of}
 
 
 @pytest.fixture(scope="session")

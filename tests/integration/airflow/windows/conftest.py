@@ -15,7 +15,7 @@ from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrem
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from tests.integration.airflow.conftest import T0_MS, Context
+from tests.integration.airflow.conftest import T0_MS, Context, split
 from tests.integration.conftest import Record
 
 XCom = dict[str, Any]
@@ -89,7 +89,8 @@ def snapshot(context: Context) -> Snapshot:
     """Run the snapshot operator for a topic."""
 
     def run(topic: str, pipeline: str = "loads", **arguments: Any) -> XCom:
-        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline=KafkaPipeline(pipeline, topic), **arguments)
+        of, own = split(arguments)
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline=KafkaPipeline(pipeline, topic, **of), **own)
         return operator.execute(context)
 
     return run
