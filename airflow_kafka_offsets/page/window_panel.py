@@ -114,11 +114,12 @@ def _publication(window: Window, published: Publication, manifest: Manifest, res
 def _attempt(ledger: Ledger, window: Window, attempt: Attempt) -> Json:
     """An attempt: who made it, what was lost when it began, and what each of its drivers says."""
     files = ledger.attempt(window.name, attempt.number)
+    failure = files.failure()
     return {
         "attempt": attempt.number,
         **who_of(attempt),
         "lost": sum(each.span for each in attempt.lost),
-        **_failure(files),
+        "failed": None if failure is None else failure.error,
         "runs": [{"run": run} | _driver(files, run) for run in files.runs()],
     }
 
@@ -126,14 +127,6 @@ def _attempt(ledger: Ledger, window: Window, attempt: Attempt) -> Json:
 def who_of(attempt: Attempt | None) -> Json:
     """Who made an attempt; None for what isn't known."""
     return {name: None if attempt is None else attempt.who.get(name) for name in _WHO}
-
-
-def _failure(files: AttemptFiles) -> Json:
-    try:
-        failure = files.failure()
-    except LedgerError as error:
-        return {"failed": None, "problem": str(error)}
-    return {"failed": None if failure is None else failure.error, "problem": None}
 
 
 def _driver(files: AttemptFiles, run: str) -> Json:

@@ -203,7 +203,7 @@ const loadedBy = (attempt) => [runLink(attempt) ?? (attempt.by_hand ? `${attempt
 
 // A row for each driver of an attempt, or one if none has said anything.
 function attemptRows(attempt, publication) {
-  const failed = attempt.problem ?? (attempt.failed ? `failed: ${attempt.failed}; the task's log says why` : null);
+  const failed = attempt.failed ? `failed: ${attempt.failed}; the task's log says why` : null;
   const runs = attempt.runs.length ? attempt.runs : [{ run: "", application_id: null, written: null }];
   return runs.map((run) => {
     const stands = publication?.attempt === attempt.attempt && publication.run === run.run;
