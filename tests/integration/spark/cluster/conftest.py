@@ -85,10 +85,10 @@ class Load:
     ui_port: int
     process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *words: str) -> None:
-        """One try of the task; with the word ``resume``, its trigger and what comes after."""
+    def start(self) -> None:
+        """One try of the task."""
         (self.folder / "task.json").write_text(json.dumps(self.arguments))
-        command = [sys.executable, "-m", "tests.integration.spark.cluster.task", str(self.folder), *words]
+        command = [sys.executable, "-m", "tests.integration.spark.cluster.task", str(self.folder)]
         with (self.folder / "task.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
 
@@ -97,17 +97,6 @@ class Load:
         assert self.process is not None
         return self.process.wait(200)
 
-    def hold(self) -> None:
-        """Have drivers that are submitted from now on read nothing before they are released."""
-        held = self.folder / "held"
-        held.touch()
-        self.arguments["application_args"].append(str(held))
-
-    def release(self) -> None:
-        """Let the drivers that are held read on. A file that an argument names is part of what a driver was asked for:
-        a try that is to go on with one must have found it before."""
-        (self.folder / "held").unlink()
-
     def log(self) -> str:
         """What all tries logged."""
         return (self.folder / "task.log").read_text()
@@ -115,11 +104,6 @@ class Load:
     def result(self) -> dict[str, Any]:
         """XCom of the last try."""
         return dict(json.loads(self.log().splitlines()[-1]))
-
-    def state(self) -> dict[str, Any]:
-        """What the task state store holds."""
-        file = self.folder / "state.json"
-        return dict(json.loads(file.read_text())) if file.exists() else {}
 
     def window(self) -> Window:
         """The window, as its ledger has it now."""
@@ -161,7 +145,7 @@ class Load:
 
 EVERYTHING = [(partition, offset) for partition in range(PARTITIONS) for offset in range(RECORDS)]
 
-MakeLoad = Callable[..., Load]
+MakeLoad = Callable[[], Load]
 
 
 @pytest.fixture
@@ -173,7 +157,7 @@ def make_load(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeLoad]:
-    """Pin all of the topic, and prepare a load of it in a deploy mode; what is still running in the end is killed."""
+    """Pin all of the topic, and prepare a load of it; what is still running in the end is killed."""
     for name, value in environment(tmp_path).items():
         if name not in ("AIRFLOW_HOME", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"):
             monkeypatch.setenv(name, value)
@@ -190,10 +174,8 @@ def make_load(
     monkeypatch.setenv("AIRFLOW_CONN_LOCKED", json.dumps({"conn_type": "kafka", "extra": extra}))
     made: list[Load] = []
 
-    def make(deploy_mode: str) -> Load:
-        rest_port = int(spark_cluster.rest_url.rpartition(":")[2])
-        spark = {"conn_type": "spark", "host": spark_cluster.master_url}
-        spark["extra"] = {"deploy-mode": deploy_mode, "rest-port": rest_port}  # type: ignore[assignment]
+    def make() -> Load:
+        spark = {"conn_type": "spark", "host": spark_cluster.master_url, "extra": {"deploy-mode": "client"}}
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_CLUSTER", json.dumps(spark))
         resolve = KafkaResolveWindowOperator(
             task_id="resolve",
@@ -230,8 +212,6 @@ def make_load(
         if each.process is not None and each.process.poll() is None:
             kill_with_children(each.process.pid)
             each.process.wait()
-    for driver in spark_cluster.drivers():
-        driver.kill()
 
 
 def kill_with_children(pid: int) -> None:
@@ -277,6 +257,5 @@ def secrets_of(conn_id: str) -> tuple[str, ...]:
 
 
 def active(cluster: SparkCluster) -> Any:
-    """Applications and drivers that the cluster runs or is to run."""
-    state = cluster.state()
-    return state["activeapps"] + state["activedrivers"]
+    """Applications that the cluster runs."""
+    return cluster.state()["activeapps"]
