@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections import OrderedDict
 from dataclasses import replace
 from threading import Lock
@@ -96,9 +97,10 @@ class StoredContents:
 
     def _read_snapshot(self, offsets: str) -> OffsetSnapshot:
         name = snapshot_file(offsets)
+        stored = self._read(name)  # outside: a store that fails isn't a damaged file
         try:
-            content = gzip.decompress(self._read(name))
-        except (EOFError, OSError) as error:
+            content = gzip.decompress(stored)
+        except (EOFError, OSError, zlib.error) as error:
             raise LedgerCorruptError(f"{self._where}/{name} is not compressed JSON: {error}. {_RESTORE}") from error
         self._check(name, content, offsets)
         return OffsetSnapshot.from_json(json.loads(content))
