@@ -12,7 +12,7 @@ from multiprocessing.connection import wait
 from typing import Any, NoReturn, Self
 
 from tests.chaos.diary import Diary
-from tests.chaos.plan import PIN, Task
+from tests.chaos.plan import Kind, Task
 from tests.chaos.settings import Order, Ref, Said, Settings
 from tests.chaos.worker import work
 
@@ -146,7 +146,7 @@ class Crew:
     def _note(self, task: Task, said: Said) -> None:
         """Record the outcome of a task, and what others are given of it."""
         self.answers.append(Answer(task, said))
-        if task.kind == PIN and said.ref is not None:
+        if task.kind is Kind.PIN and said.ref is not None:
             self._pinned[task.window] = said.ref
         if said.attempt is not None:
             self._begun[task.window] = said.attempt

@@ -9,9 +9,7 @@ from tests.chaos.plan import (
     CODEC,
     INCREMENTS,
     LOCAL,
-    MOMENTS,
     PARTITIONS,
-    REMADE,
     REPLICAS,
     S3,
     SPARK,
@@ -19,6 +17,8 @@ from tests.chaos.plan import (
     TWINS,
     WINDOW_MS,
     Event,
+    Kind,
+    Moment,
     Pipeline,
     Plan,
     Task,
@@ -89,7 +89,9 @@ class _Draw:
         twins = [Pipeline(TWINS[each.store], each.isolation_level) for each in planned if each.store in TWINS]
         for twin, first in zip(twins, (each for each in planned if each.store in TWINS), strict=True):
             asked.some_windows(twin.store, first.windows)
-        remade = tuple(asked.remade(self._remade(number), MOMENTS[number % len(MOMENTS)]) for number in self._rounds())
+        remade = tuple(
+            asked.remade(self._remade(number), list(Moment)[number % len(Moment)]) for number in self._rounds()
+        )
         topics = {
             topic: History(CODECS.index(CODEC[topic]), count, REPLICAS[topic], append_time=False, steps=())
             for topic, count in PARTITIONS.items()
@@ -103,10 +105,10 @@ class _Draw:
         return tuple(INSTANT_MS + 1000 * each for each in (0, *sorted(inner), self.span_ms // 1000))
 
     def _rounds(self) -> range:
-        return range(max(1 if self.stores[0] in SPARK else len(MOMENTS), self.windows // 12))
+        return range(max(1 if self.stores[0] in SPARK else len(Moment), self.windows // 12))
 
     def _remade(self, number: int) -> Pipeline:
-        name = f"{REMADE}-{number}"
+        name = f"{Kind.REMADE}-{number}"
         return Pipeline(name, self.rng.choice(LEVELS), (name,), (INSTANT_MS, INSTANT_MS + WINDOW_MS))
 
     def _activity(self, birth: float) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import pairwise
 
 from tests.integration.fuzz.history import History, Step
@@ -32,21 +33,44 @@ TABLES = (S3, INCREMENTS[LOCAL])
 TWINS = {each: f"{each}-twin" for each in SPARK}
 """Second ledgers with the same pipeline name and output, by the store of the first."""
 
-PIN, LOAD, INCREMENT = "pin", "load", "increment"
-"""A planned window is only pinned, as by a task before its load; or it is loaded, and pinned if nobody did. Or a run's
-increment is pinned and loaded."""
-RELOAD, VOID, REWIND = "reload", "void", "rewind"
-"""A window is to be loaded again, and is; it is taken away, published or not; all that is after an instant is."""
-BEGIN, DRIVER = "begin", "driver"
-"""An attempt begins, and its driver doesn't come; the driver comes late."""
-CUT = "cut"
-"""A window is requested by hand that crosses planned ones."""
-REMADE, RESTART = "remade", "restart"
-"""A window is loaded whose topic is re-created meanwhile; then the ledger is told, and an increment loaded."""
-PINNED, CHECKED, READING, COUNTED = "pinned", "checked", "reading", "counted"
-MOMENTS = (READING, COUNTED, PINNED, CHECKED)
-"""When a topic is re-created: once its window is pinned, after the pre-flight check, while the loader reads, or between
-counting and publishing."""
+
+class Kind(StrEnum):
+    """What a task does."""
+
+    PIN = "pin"
+    """Pin a planned window, as by the task before its load."""
+    LOAD = "load"
+    """Load a planned window, and pin it if nobody has."""
+    INCREMENT = "increment"
+    """Pin and load a run's increment."""
+    RELOAD = "reload"
+    """Say that a window is to be loaded again, and load it."""
+    VOID = "void"
+    """Take a window away, published or not."""
+    REWIND = "rewind"
+    """Take all away that is after an instant."""
+    BEGIN = "begin"
+    """Begin an attempt, whose driver doesn't come."""
+    DRIVER = "driver"
+    """Come late as its driver."""
+    CUT = "cut"
+    """Request a window by hand that crosses planned ones."""
+    REMADE = "remade"
+    """Load a window whose topic is re-created meanwhile."""
+    RESTART = "restart"
+    """Tell the ledger that it was re-created, and load an increment."""
+
+
+class Moment(StrEnum):
+    """When a topic is re-created: once its window is pinned, after the pre-flight check, while the loader reads, or
+    between counting and publishing."""
+
+    READING = "reading"
+    COUNTED = "counted"
+    PINNED = "pinned"
+    CHECKED = "checked"
+
+
 Times = tuple[int, int]
 """Start and end of a window, Unix milliseconds."""
 
@@ -80,19 +104,18 @@ class Pipeline:
 class Task:
     """What a worker must do.
 
-    :param kind: one of the kinds above.
     :param start_ms: the window's start, Unix milliseconds; for an increment, the number of its run, as in ``end_ms``;
         for a rewind, the instant, as in ``end_ms``.
     :param number: of all tasks of the plan. A task keeps it when it is done again.
     :param moment: when its topic is re-created; None if it isn't.
     """
 
-    kind: str
+    kind: Kind
     store: str
     start_ms: int
     end_ms: int
     number: int = 0
-    moment: str | None = None
+    moment: Moment | None = None
 
     @property
     def times(self) -> Times:

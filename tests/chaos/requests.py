@@ -14,29 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from tests.chaos.plan import (
-    BEGIN,
-    CUT,
-    DRIVER,
-    INCREMENT,
-    LOAD,
-    PIN,
-    RELOAD,
-    REMADE,
-    RESTART,
-    REWIND,
-    SPARK,
-    VOID,
-    WINDOW_MS,
-    Pipeline,
-    Task,
-    Times,
-)
+from tests.chaos.plan import SPARK, WINDOW_MS, Kind, Moment, Pipeline, Task, Times
 from tests.integration.fuzz.history import INSTANT_MS
 
 AT_ONCE = 3
 """How many increments are requested together."""
-CHANGES = (RELOAD, VOID, BEGIN)
+CHANGES = (Kind.RELOAD, Kind.VOID, Kind.BEGIN)
 """What is done to windows while they are loaded."""
 _BESIDE = 1e-9
 """So close that two tasks are handed out together."""
@@ -72,7 +55,7 @@ class Requests:
             taken |= self._rewind(pipeline.store, places)
         for _ in range(max(2 if pipeline.store in SPARK else 4, len(windows) // 6)):
             self._cut(pipeline.store, windows, places)
-        self._late += [self._task(LOAD, pipeline.store, each) for each in windows]
+        self._late += [self._task(Kind.LOAD, pipeline.store, each) for each in windows]
         return replace(pipeline, left_out=left_out, shaken=frozenset(taken))
 
     def increments(self, store: str, rounds: int) -> None:
@@ -81,30 +64,30 @@ class Requests:
         runs = [(place, number) for number, place in enumerate(sorted(places * AT_ONCE))]
         again = [each for each in runs if self._rng.random() < 0.2]
         for place, run in sorted([*runs, *again, (1.0, len(runs))]):
-            self._place(place, INCREMENT, store, (run, run))
+            self._place(place, Kind.INCREMENT, store, (run, run))
 
     def some_windows(self, store: str, windows: Sequence[Times]) -> None:
         """Some of another pipeline's windows, each around its end or later."""
         for window in self._rng.sample(windows, max(1, len(windows) // 10)):
-            self._place(self._rng.uniform(self._ends(window), 1), LOAD, store, window)
+            self._place(self._rng.uniform(self._ends(window), 1), Kind.LOAD, store, window)
 
-    def remade(self, pipeline: Pipeline, moment: str) -> Pipeline:
+    def remade(self, pipeline: Pipeline, moment: Moment) -> Pipeline:
         """Load the window of a topic that is re-created meanwhile, and in the end what the new one has. The window is
         sometimes pinned long before it is loaded, and sometimes loaded twice."""
         (first,) = pipeline.windows
         place = self._rng.uniform(0, 0.9)
         if self._rng.random() < 0.5:
-            self._place(place, PIN, pipeline.store, first)
+            self._place(place, Kind.PIN, pipeline.store, first)
         for _ in range(self._rng.choice((1, 1, 2))):
-            self._place(place + 0.1, REMADE, pipeline.store, first, moment)
-        self._late.append(self._task(RESTART, pipeline.store, (0, 0)))
+            self._place(place + 0.1, Kind.REMADE, pipeline.store, first, moment)
+        self._late.append(self._task(Kind.RESTART, pipeline.store, (0, 0)))
         return pipeline
 
-    def _task(self, kind: str, store: str, times: Times, moment: str | None = None) -> Task:
+    def _task(self, kind: Kind, store: str, times: Times, moment: Moment | None = None) -> Task:
         self._count += 1
         return Task(kind, store, *times, self._count, moment)
 
-    def _place(self, place: float, kind: str, store: str, times: Times, moment: str | None = None) -> None:
+    def _place(self, place: float, kind: Kind, store: str, times: Times, moment: Moment | None = None) -> None:
         self.placed.append((place, self._task(kind, store, times, moment)))
 
     def _ends(self, window: Times) -> float:
@@ -125,15 +108,15 @@ class Requests:
             place = rng.choices((around, early, rng.uniform(ends, 1)), (70, 10, 20))[0]
             robbed = rng.random() < 0.06
             if robbed or rng.random() < 0.3:
-                self._place(place, PIN, store, window)
+                self._place(place, Kind.PIN, store, window)
                 place += rng.uniform(0, 20 * width)
             if robbed:
                 self._rob(place)
-            self._place(place, LOAD, store, window)
+            self._place(place, Kind.LOAD, store, window)
             if robbed or rng.random() < 0.12:
-                self._place(place, LOAD, store, window)
+                self._place(place, Kind.LOAD, store, window)
             if rng.random() < 0.06:
-                self._place(place + rng.uniform(0, 20 * width), LOAD, store, window)
+                self._place(place + rng.uniform(0, 20 * width), Kind.LOAD, store, window)
             places[window] = place
         return places
 
@@ -144,15 +127,15 @@ class Requests:
             kind, window = CHANGES[number % len(CHANGES)], rng.choice(list(places))
             place = places[window]
             later = place + rng.choice((_BESIDE, rng.uniform(0, 10 * width)))
-            if kind == BEGIN:
-                self._place(place - _BESIDE, BEGIN, store, window)
+            if kind is Kind.BEGIN:
+                self._place(place - _BESIDE, Kind.BEGIN, store, window)
                 for _ in range(rng.choice((1, 1, 2))):
-                    self._place(later, DRIVER, store, window)
+                    self._place(later, Kind.DRIVER, store, window)
                 continue
             self._place(later, kind, store, window)
-            if kind == VOID:
+            if kind is Kind.VOID:
                 taken.add(window)
-                self._place(later + rng.uniform(0, 4 * width), LOAD, store, window)
+                self._place(later + rng.uniform(0, 4 * width), Kind.LOAD, store, window)
         return taken
 
     def _rewind(self, store: str, places: Mapping[Times, float]) -> set[Times]:
@@ -162,10 +145,10 @@ class Requests:
         to_ms = INSTANT_MS + int(max(0.0, place - rng.uniform(0, 6 * width)) * self._span_ms)
         if rng.random() < 0.5:
             to_ms = max((end_ms for _, end_ms in places if end_ms <= to_ms), default=to_ms)
-        self._place(place, REWIND, store, (to_ms, to_ms))
+        self._place(place, Kind.REWIND, store, (to_ms, to_ms))
         taken = {window for window in places if window[1] > to_ms}
         for window in sorted(each for each in taken if places[each] <= place):
-            self._place(place + rng.uniform(0, 6 * width), LOAD, store, window)
+            self._place(place + rng.uniform(0, 6 * width), Kind.LOAD, store, window)
         return taken
 
     def _cut(self, store: str, windows: Sequence[Times], places: Mapping[Times, float]) -> None:
@@ -178,4 +161,4 @@ class Requests:
         crossed = [place for window, place in places.items() if window[0] < cut[1] and cut[0] < window[1]] or [0.5]
         beside = rng.choice(crossed) + rng.choice((-_BESIDE, _BESIDE))
         after = max(crossed) + rng.uniform(2 * self._width, 0.3)
-        self._place(rng.choice((beside, after)), CUT, store, cut)
+        self._place(rng.choice((beside, after)), Kind.CUT, store, cut)

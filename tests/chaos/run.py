@@ -17,7 +17,7 @@ from tests.chaos.diary import Diary
 from tests.chaos.executors import ExecutorKiller
 from tests.chaos.judge import Key, Piece, Problem, Seen, judge
 from tests.chaos.judge_windows import Remade, holes, judge_remade, judge_runs, judge_windows
-from tests.chaos.plan import INCREMENTS, REMADE, S3, TWINS, Event, Pipeline, Plan, Task
+from tests.chaos.plan import INCREMENTS, S3, TWINS, Event, Kind, Pipeline, Plan, Task
 from tests.chaos.publications import judge_apart, judge_kept
 from tests.chaos.s3 import CREDENTIALS, FaultyS3
 from tests.chaos.settings import Place, Settings
@@ -186,7 +186,7 @@ def _twin(
 def _remade(pipeline: Pipeline, last: Standing, bootstrap_servers: str, crew: Crew) -> Iterator[str]:
     """What is wrong with a pipeline whose topic was re-created."""
     (topic,), level = pipeline.topics, pipeline.isolation_level
-    tried = (each for each in crew.answers if each.task.store == pipeline.store and each.task.kind == REMADE)
+    tried = (each for each in crew.answers if each.task.store == pipeline.store and each.task.kind is Kind.REMADE)
     left = [tuple(each) for restart in last.log.restarts for each in restart["left"]]
     found = Remade(
         refused=["refused" in each.said.words for each in tried],

@@ -50,7 +50,9 @@ class Standing:
         ledger, by = place.ledger(), spark_load if pipeline.store in _BY_SPARK else range_load
         told = [f"{each.claim}: {each.found}" for each in verify(ledger, full=True) if _is_wrong(each)]
         log = replay(place.folder)
-        holding = {window: by.published_offsets(says["outputs"][0][2]) for window, says in log.published.items()}
+        holding = {
+            window: by.published_offsets(says["outputs"][0][2]) for window, says in sorted(log.published.items())
+        }
         complaints = [*log.complaints, *told, *_misread(ledger, log)]
         for window, kept in log.windows.items():
             if kept.published is not None:

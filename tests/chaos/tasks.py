@@ -28,23 +28,7 @@ from airflow_kafka_offsets.pipelines import loads
 from airflow_kafka_offsets.pipelines.resolver import Resolver
 from airflow_kafka_offsets.pipelines.restarts import restart_found
 from tests.chaos import remade
-from tests.chaos.plan import (
-    BEGIN,
-    CHECKED,
-    COUNTED,
-    CUT,
-    DRIVER,
-    INCREMENT,
-    LOAD,
-    PIN,
-    PINNED,
-    READING,
-    RELOAD,
-    REMADE,
-    RESTART,
-    REWIND,
-    VOID,
-)
+from tests.chaos.plan import Kind, Moment
 from tests.chaos.settings import Order, Ref, Said, Settings
 
 
@@ -79,14 +63,14 @@ class Tasks:
     def do(self) -> Said:
         """Do it, and say how it ended."""
         kinds: Mapping[str, Callable[[], Said]] = {
-            **dict.fromkeys((LOAD, INCREMENT, REMADE), self._load),
-            **dict.fromkeys((PIN, CUT), self._pin),
-            RELOAD: self._reload,
-            BEGIN: self._begin,
-            DRIVER: self._drive,
-            VOID: self._void,
-            REWIND: self._rewind,
-            RESTART: self._restart,
+            **dict.fromkeys((Kind.LOAD, Kind.INCREMENT, Kind.REMADE), self._load),
+            **dict.fromkeys((Kind.PIN, Kind.CUT), self._pin),
+            Kind.RELOAD: self._reload,
+            Kind.BEGIN: self._begin,
+            Kind.DRIVER: self._drive,
+            Kind.VOID: self._void,
+            Kind.REWIND: self._rewind,
+            Kind.RESTART: self._restart,
         }
         return kinds[self._task.kind]()
 
@@ -100,7 +84,7 @@ class Tasks:
             return window_read_from(self._ledger.read(), self._name, self._order.ref.manifest)
         level = IsolationLevel(self._place.isolation_level)
         resolver = Resolver(self._client, self._ledger, self._place.topics, level, "warn")
-        if self._task.kind in (INCREMENT, RESTART):
+        if self._task.kind in (Kind.INCREMENT, Kind.RESTART):
             found = resolver.increment(f"run{self._task.start_ms}", AsOf(AsOfKind.EARLIEST))
         else:
             (found,) = resolver.windows([self._task.times])
@@ -108,7 +92,7 @@ class Tasks:
 
     def _pin(self) -> Said:
         window = self._window()
-        return Said("done", f"{self._task.kind} {PINNED}", ref=Ref(window.manifest, self._ledger.state.number))
+        return Said("done", f"{self._task.kind} {Moment.PINNED}", ref=Ref(window.manifest, self._ledger.state.number))
 
     def _load(self) -> Said:
         return self._loaded(self._window())
@@ -126,13 +110,13 @@ class Tasks:
 
     def _load_window(self, window: Window, words: str) -> str:
         stood = window.loaded
-        self._remake(PINNED)
+        self._remake(Moment.PINNED)
         begun = self._begun(window)
         if begun.attempt is None:
             return "stands" if stood is not None else "published, loaded before"
-        self._remake(CHECKED)
+        self._remake(Moment.CHECKED)
         counted = self._counted(begun)
-        self._remake(COUNTED)
+        self._remake(Moment.COUNTED)
         if counted is None:
             return "second"
         return self._published(counted, words or ("the rest" if begun.attempt.lost else ""))
@@ -149,7 +133,7 @@ class Tasks:
         if not begun.pinned.manifest.span:
             return loads.count_nothing(self._ledger, begun)
         try:
-            self._run(begun.pinned, begun.attempt, partial(self._remake, READING))
+            self._run(begun.pinned, begun.attempt, partial(self._remake, Moment.READING))
         except LedgerConflictError:
             if self._overtaken(begun.window.name, begun.attempt) is None:
                 raise
@@ -220,15 +204,14 @@ class Tasks:
         return len(gone)
 
     def _restart(self) -> Said:
-        """Do what ``kafka-offsets ledger restart`` does, unless somebody has died after it; then load what the new topic
-        has."""
+        """Do what ``kafka-offsets ledger restart`` does, unless somebody has died after it; then load an increment."""
         remade.make_sure(self._servers, self._task.store)
         if not self._ledger.state.restarts:
             found = restart_found(self._client, self._ledger)
             self._ledger.change(lambda state: decisions.restart(state, found, self._ledger.contents))
         return self._loaded(self._window(), "after a restart")
 
-    def _remake(self, moment: str) -> None:
+    def _remake(self, moment: Moment) -> None:
         """Re-create the task's topic, if this is the moment."""
         if self._task.moment == moment:
             remade.remake(self._servers, self._task.store)

@@ -30,7 +30,7 @@ from dev.spark_cluster import SparkCluster
 from tests.chaos.death import KINDS
 from tests.chaos.draw import draw
 from tests.chaos.judge import judge
-from tests.chaos.plan import INCREMENTS, LOCAL, MOMENTS, S3, SPARK, TWINS
+from tests.chaos.plan import INCREMENTS, LOCAL, S3, SPARK, TWINS, Moment
 from tests.chaos.run import Report, run
 from tests.chaos.s3 import FAULTS
 from tests.chaos.topics import TRANSACTION_MS
@@ -68,7 +68,7 @@ def _wanted(stores: Sequence[str]) -> list[str]:
     return [
         *(f"{store} done: {words}" for store in stores for words in done),
         *(f"{store} {words}" for store in stores for words in (*_CLEARED, "holes told")),
-        *(f"remade-{each} done: {words}" for each in range(len(MOMENTS)) for words in _REMADE),
+        *(f"remade-{each} done: {words}" for each in range(len(Moment)) for words in _REMADE),
     ]
 
 

@@ -32,7 +32,7 @@ from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from tests.chaos.death import CHANCE, DRIVERS_CHANCE, become_mortal, make_driver_mortal
 from tests.chaos.pauses import make_hesitant
-from tests.chaos.plan import CUT, DRIVER, REMADE, VOID, Task
+from tests.chaos.plan import Kind, Task
 from tests.chaos.range_load import RangeLoader
 from tests.chaos.settings import Order, Said, Settings
 from tests.chaos.tasks import Loader, Tasks
@@ -108,13 +108,13 @@ class Worker:
         """What follows from an error."""
         if isinstance(error, WindowOverlapError):
             return self._crossed(task, error)
-        if task.kind == REMADE and isinstance(error, (TopicChangedError, LogTruncatedError)):
+        if task.kind is Kind.REMADE and isinstance(error, (TopicChangedError, LogTruncatedError)):
             return Said("done", f"{task.kind} refused by {type(error).__name__} ({error})")
-        if task.kind in (DRIVER, VOID) and isinstance(error, LedgerConflictError):
+        if task.kind in (Kind.DRIVER, Kind.VOID) and isinstance(error, LedgerConflictError):
             return Said("done", f"{task.kind} refused ({error})")
         if isinstance(error, LedgerConflictError) and not isinstance(error, CommitConflictError):
             return Said("again", f"{type(error).__name__}: {error}", cleared=True)
-        if may_pass(error) or (task.kind == REMADE and _is_between(error)):
+        if may_pass(error) or (task.kind is Kind.REMADE and _is_between(error)):
             return _again(error)
         return Said("wrong", "".join(traceback.format_exception(error)))
 
@@ -128,7 +128,7 @@ class Worker:
         if not (start_ms < task.end_ms and task.start_ms < end_ms):
             return Said("wrong", f"they don't cross: {error}")
         is_planned = (start_ms, end_ms) in self._settings.planned[task.store]
-        if task.kind == CUT:
+        if task.kind is Kind.CUT:
             return Said("done", "cut refused")
         if is_planned:
             return Said("wrong", "".join(traceback.format_exception(error)))
