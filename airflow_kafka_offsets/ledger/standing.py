@@ -31,17 +31,17 @@ class WindowStatus(StrEnum):
 
 def statuses(ledger: Ledger, windows: Iterable[Window]) -> dict[str, WindowStatus]:
     """The status of each window. Only those that are being loaded need a look at their attempts' files."""
-    each = list(windows)
-    return dict(zip((window.name for window in each), in_parallel(lambda one: status(ledger, one), each), strict=True))
+    known = [(window, _known(window)) for window in windows]
+    loading = [window for window, found in known if found is None]
+    looked = iter(in_parallel(lambda window: status(ledger, window), loading))
+    return {window.name: found or next(looked) for window, found in known}
 
 
 def status(ledger: Ledger, window: Window) -> WindowStatus:
     """The status of a window."""
-    published, newest = window.loaded, window.newest_attempt
-    if published is not None:
-        return WindowStatus.PUBLISHED if published.verdict is None else WindowStatus.VERIFIED
-    if newest is None:
-        return WindowStatus.PINNED
+    known, newest = _known(window), window.newest_attempt
+    if known is not None or newest is None:
+        return known or WindowStatus.PINNED
     files = ledger.attempt(window.name, newest.number)
     results = files.results()
     if results:
@@ -52,3 +52,11 @@ def status(ledger: Ledger, window: Window) -> WindowStatus:
         return WindowStatus.LOADING if files.failure() is None else WindowStatus.FAILED
     except LedgerCorruptError:  # somebody is noting a failure right now
         return WindowStatus.FAILED
+
+
+def _known(window: Window) -> WindowStatus | None:
+    """The status, if the log alone tells it; None for a window that is being loaded."""
+    published = window.loaded
+    if published is not None:
+        return WindowStatus.PUBLISHED if published.verdict is None else WindowStatus.VERIFIED
+    return WindowStatus.PINNED if window.newest_attempt is None else None

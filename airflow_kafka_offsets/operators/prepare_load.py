@@ -102,7 +102,8 @@ class KafkaPrepareLoadOperator(BaseOperator):
     XCom: ``{"window", "ref", "attempt", "needs_driver", "conf", "application", "py_files", "packages", "arguments",
     "conf_args", "options_text", "submit"}``. ``attempt`` is the attempt's number. ``conf`` includes the packages, as
     ``spark.jars.packages``. ``conf_args`` holds the confs as words (``--conf``, ``name=value``), ``submit`` everything
-    after ``spark-submit``, and ``options_text`` what of that comes before the application, as one string.
+    after ``spark-submit``, and ``options_text`` what of that comes before the application, as one string. Each of them
+    is an XCom of its own too: ``prepare.output["conf"]``.
     """
 
     template_fields: Sequence[str] = ("window", "reload", "application", "application_args", "conf", "cluster")
@@ -121,7 +122,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         allow_gaps: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**{"multiple_outputs": True, **kwargs})
         self.window = window
         self.reload = reload
         self.application = application
