@@ -32,6 +32,7 @@ from airflow_kafka_offsets.offsets.windows.boundaries import (
     at_earliest,
     at_instant,
     at_latest,
+    refuse_dropped_topics,
     refuse_future,
 )
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
@@ -202,6 +203,7 @@ class Resolver:
         if newest is not None:
             # However new it is: records that have replaced those before it would be in no window.
             known = state.anew(self.ledger.contents.snapshot(newest.offsets), newest.at_ms, newest.at_ms + 1)
+            refuse_dropped_topics(known, survey.facts)
             refuse_recreated(known.topics, survey.facts)
             refuse_rewritten(self.client, known)
         return survey

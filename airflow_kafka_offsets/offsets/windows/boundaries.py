@@ -9,7 +9,7 @@ neighbours (S2).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -160,7 +160,7 @@ def clamp(
                 refuse_changed_topics(neighbour, snapshot)
     if before is not None:
         with _proved_by(before, newest_known):
-            _refuse_dropped_topics(before, snapshot)
+            refuse_dropped_topics(before, snapshot.topics)
             refuse_shorter_logs(before, snapshot)
     lowest, highest = ({} if each is None else each.boundaries for each in (before, after))
     boundaries = {
@@ -203,8 +203,12 @@ def _refuse_outdated(stored: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
             )
 
 
-def _refuse_dropped_topics(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
-    dropped = sorted(before.topics.keys() - fresh.topics.keys())
+def refuse_dropped_topics(before: OffsetSnapshot, topics: Collection[str]) -> None:
+    """Refuse to go on with fewer topics than a snapshot has.
+
+    :raises ConfigurationError: naming those that are missing.
+    """
+    dropped = sorted(before.topics.keys() - set(topics))
     if dropped:
         raise ConfigurationError(
             f"The pipeline has covered {', '.join(dropped)} since {before.title}: name all "

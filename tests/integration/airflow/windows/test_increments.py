@@ -8,8 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_kafka_offsets.errors import InstantError
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import InstantError, OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
+from dev.kafka import Broker
 from tests.integration.airflow.conftest import Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import DeleteBefore, Increment, XCom, ranges, stamped
 from tests.integration.conftest import Produce
@@ -32,6 +36,20 @@ class TestFirst:
     ) -> None:
         """E1: an instant without a record after it is the log's end."""
         assert ranges(increment(ten, "run-1", since=since)) == [(0, *expected)]
+
+    def test_begins_at_the_commits_of_a_group_which_has_loaded_what_is_before(
+        self, ten: str, increment: Increment, produce: Produce, broker: Broker
+    ) -> None:
+        with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
+            client.commit_offsets("connect-a", CommittedOffsets([CommittedOffset(ten, 0, 7)])).raise_for_errors()
+        assert ranges(increment(ten, "run-1", since="group connect-a")) == [(0, 7, 10)]
+        produce(ten, 0, stamped(60))
+        assert ranges(increment(ten, "run-2", since="group connect-a")) == [(0, 10, 11)]
+
+    def test_does_not_begin_at_commits_that_are_missing(self, ten: str, increment: Increment) -> None:
+        """E18: no commit isn't zero."""
+        with pytest.raises(OffsetsError, match="the group has no committed offset here"):
+            increment(ten, "run-1", since="group of-another-name")
 
     def test_begins_where_the_last_window_of_the_ledger_ends(
         self, ten: str, resolve: Resolve, increment: Increment
