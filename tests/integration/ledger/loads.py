@@ -9,7 +9,6 @@ from operator import xor
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import ObjectStoragePath
 from upath import UPath
 
 from airflow_kafka_offsets.ledger import decisions, load_decisions
@@ -17,6 +16,7 @@ from airflow_kafka_offsets.ledger.decisions import Asked
 from airflow_kafka_offsets.ledger.entries import Attempted, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.ledger.storage import StoragePath
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, PartitionTally, RunResult, Tally
@@ -40,10 +40,22 @@ RUN = "0000000a"
 
 
 def new_ledger(root: Path | str) -> Ledger:
-    """A new ledger of the topic ``t``."""
-    made = Ledger(ObjectStoragePath(root) if isinstance(root, str) else UPath(root), "loads")
+    """A new ledger of the topic ``t``.
+
+    :param root: a path; or a URI, as users name it.
+    """
+    made = Ledger(_path(root), "loads")
     made.create(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return made
+
+
+def _path(root: Path | str) -> StoragePath:
+    if not isinstance(root, str):
+        return UPath(root)
+    # Not above: programs in Spark's place import this module, and Airflow gives its tasks' children no database.
+    from airflow.sdk import ObjectStoragePath
+
+    return ObjectStoragePath(root)
 
 
 def window(hour: int, hours: int = 1) -> str:
