@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.operators.snapshot import as_of
 from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
@@ -21,8 +22,8 @@ class KafkaResolveIncrementOperator(KafkaResolvingOperator):
     retry or a cleared run gets its own increment again. If the load of an increment fails, the next run doesn't take
     it over: clear the failed run.
 
-    :param since: where the pipeline begins, if it has no window yet: ``earliest`` (default), ``latest``, or an instant
-        in ISO-8601 with a time zone. (templated)
+    :param since: where the pipeline begins, if it has no window yet: ``earliest`` (default), ``latest``, an instant in
+        ISO-8601 with a time zone, or where a group's commits are: ``"group connect-orders"``. (templated)
 
     The other arguments are those of :class:`~airflow_kafka_offsets.operators.pipeline_operator.KafkaPipelineOperator`.
 
@@ -39,4 +40,9 @@ class KafkaResolveIncrementOperator(KafkaResolvingOperator):
         ti = context["ti"]
         run = "/".join((ti.dag_id, ti.run_id, ti.task_id))
         mapped = "" if ti.map_index in (None, -1) else f"/{ti.map_index}"
-        return resolver.increment(f"{run}{mapped}", as_of(self.since))
+        return resolver.increment(f"{run}{mapped}", _beginning(self.since))
+
+
+def _beginning(since: str) -> AsOf:
+    word, _, group = since.partition(" ")
+    return AsOf(AsOfKind.GROUP, group=group) if word == AsOfKind.GROUP and group else as_of(since)

@@ -57,8 +57,8 @@ def kafka_increment_load(
         ledger's folder. (templated)
     :param topics: with a name: one or more topics. (templated)
     :param group_id: the task group's id.
-    :param since: where the first increment starts: ``earliest`` by default, ``latest``, or an instant in ISO-8601 with
-        a zone. (templated)
+    :param since: where the first increment starts: ``earliest`` by default, ``latest``, an instant in ISO-8601 with a
+        zone, or a group's commits (``"group connect-orders"``). (templated)
     :param wait: wait, deferred, until enough records have arrived since the last published window. Until the first
         increment is resolved, all records in the logs are new, wherever it is going to start.
     :param min_records: see :class:`~airflow_kafka_offsets.sensors.new_data.KafkaNewDataSensor`, also for ``max_age``.

@@ -48,8 +48,9 @@ class TestFirst:
 
     def test_does_not_begin_at_commits_that_are_missing(self, ten: str, increment: Increment) -> None:
         """E18: no commit isn't zero."""
-        with pytest.raises(OffsetsError, match="the group has no committed offset here"):
+        with pytest.raises(AirflowFailException, match="the group has no committed offset here") as failed:
             increment(ten, "run-1", since="group of-another-name")
+        assert fails_with(OffsetsError, failed)
 
     def test_begins_where_the_last_window_of_the_ledger_ends(
         self, ten: str, resolve: Resolve, increment: Increment
