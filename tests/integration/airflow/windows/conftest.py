@@ -78,8 +78,9 @@ def increment(context: Context) -> Increment:
 
     def run(topic: str, run_id: str, **arguments: Any) -> XCom:
         ti = SimpleNamespace(dag_id="d", run_id=run_id, task_id="t", map_index=-1, try_number=1, max_tries=0)
-        operator = KafkaResolveIncrementOperator(task_id="t", pipeline=KafkaPipeline("loads", topic), **arguments)
-        return operator.execute({**context, "ti": ti})
+        of, own = split(arguments)
+        pipeline = KafkaPipeline("loads", topic, **of)
+        return KafkaResolveIncrementOperator(task_id="t", pipeline=pipeline, **own).execute({**context, "ti": ti})
 
     return run
 
