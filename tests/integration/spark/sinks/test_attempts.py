@@ -36,7 +36,10 @@ from tests.unit.spark.manifests import manifest_of
 
 IS_ANOTHERS = "value = cast('another' AS binary)"
 NINE = {0: list(range(9))}
-EACH_TABLE = pytest.mark.parametrize("sink", ["delta", "iceberg", "postgres"], indirect=True)
+_OTHERS = pytest.mark.nightly("the other tables, and a sink of one's own; Delta has each of these in make test")
+EACH_TABLE = pytest.mark.parametrize(
+    "sink", ["delta", *(pytest.param(kind, marks=_OTHERS) for kind in ("iceberg", "postgres"))], indirect=True
+)
 
 
 @pytest.fixture
