@@ -25,6 +25,7 @@ from kafka import KafkaAdminClient
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import ledger_of
 from airflow_kafka_offsets.ledger.entries import Snapshotted
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
@@ -120,23 +121,22 @@ def with_a_clock_ahead(open_pipeline: LedgerOf) -> None:
 
 @pytest.fixture
 def of_a_topic_that_was_deleted(open_pipeline: LedgerOf) -> None:
-    """The newest snapshots are of topics that had the same names, and ten more records."""
-    for pipeline in ("flights_daily", "orders_hourly"):
-        ledger = open_pipeline(pipeline)
-        if not ledger.exists:
-            continue
-        newest = ledger.state.newest_snapshot
-        assert newest is not None
-        stored, at_ms = ledger.contents.snapshot(newest.offsets), newest.at_ms + 1
-        before = replace(
-            stored,
-            as_of=AsOf(AsOfKind.LATEST),
-            resolved_at_ms=at_ms,
-            topics={name: replace(facts, topic_id="5f1e") for name, facts in stored.topics.items()},
-            boundaries={key: replace(each, high_watermark=each.offset + 10) for key, each in stored.boundaries.items()},
-        )
-        offsets = ledger.contents.add_snapshot(before)
-        ledger.change(lambda _, at_ms=at_ms, offsets=offsets: (Snapshotted(at_ms, before.as_of, offsets),))  # noqa: B023
+    """The newest snapshots are of topics that had the same names, and ten more records on each partition."""
+    for ledger in map(open_pipeline, ("flights_daily", "orders_hourly")):
+        if ledger.exists:
+            _see_another_topic(ledger)
+
+
+def _see_another_topic(ledger: Ledger) -> None:
+    newest = ledger.state.newest_snapshot
+    assert newest is not None
+    stored, at_ms = ledger.contents.snapshot(newest.offsets), newest.at_ms + 1
+    facts = {name: replace(each, topic_id="5f1e") for name, each in stored.topics.items()}
+    boundaries = {key: replace(each, high_watermark=each.offset + 10) for key, each in stored.boundaries.items()}
+    latest = AsOf(AsOfKind.LATEST)
+    before = replace(stored, as_of=latest, resolved_at_ms=at_ms, topics=facts, boundaries=boundaries)
+    entry = Snapshotted(at_ms, latest, ledger.contents.add_snapshot(before))
+    ledger.change(lambda _: (entry,))
 
 
 BEFORE: dict[Key, str] = {
