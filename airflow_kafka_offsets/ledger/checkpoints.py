@@ -76,9 +76,11 @@ def _from_json(fields: dict[str, Any]) -> State:
 def _window(row: list[Any]) -> Window:
     *plain, attempts, published = row
     made = tuple(Attempt(number, who, tuple(map(LogRange._make, lost))) for number, who, lost in attempts)
-    publication = None if published is None else Publication._make(published)
-    if publication is not None:
-        publication = publication._replace(outputs=tuple(map(Output._make, publication.outputs)))
+    publication = None
+    if published is not None:
+        *before, outputs, apart, published_ms, verdict = published
+        made_outputs = tuple(map(Output._make, outputs))
+        publication = Publication._make((*before, made_outputs, apart, published_ms, verdict))
     return Window._make((*plain, made, publication))
 
 
