@@ -15,6 +15,7 @@ from typing import Any
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogExtents
+from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -65,7 +66,8 @@ class FixedOffsets:
     @classmethod
     def of_snapshot(cls, snapshot: OffsetSnapshot, ledger: str | None = None) -> Self:
         """A snapshot's offsets."""
-        source = snapshot.title
+        when = "" if snapshot.as_of.timestamp_ms is not None else f" at {iso_instant(snapshot.resolved_at_ms)}"
+        source = f"{snapshot.title}{when}"
         topic_ids = {topic: facts.topic_id for topic, facts in snapshot.topics.items()}
         return cls.of(source, seen_in(snapshot), topic_ids, ledger, cluster_id=snapshot.cluster_id)
 
