@@ -95,11 +95,11 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
         with Crew(settings, diary, size=2 if spark else 3) as crew:
             with _storm(servers.values()):
                 _do(plan.steps, topics, crew)
-            early = {each.store: Standing.of(each, places[each.store]) for each in (*plan.pipelines, *plan.twins)}
+            early = {each.store: Standing.of(places[each.store]) for each in (*plan.pipelines, *plan.twins)}
             with _storm(servers.values()):
                 _do(plan.late, topics, crew)
         topics.finish()
-        last = {each.store: Standing.of(each, places[each.store]) for each in everyone}
+        last = {each.store: Standing.of(places[each.store]) for each in everyone}
         outcomes = tuple(
             _outcome(each, early[each.store], last[each.store], topics, crew.answers) for each in plan.pipelines
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -17,13 +17,11 @@ from tests.chaos import range_load, spark_load, tables
 from tests.chaos.judge import Piece, Times
 from tests.chaos.judge_windows import Hole, judge_holes
 from tests.chaos.ledger_files import counted, lists, replay
-from tests.chaos.plan import SPARK, TWINS, Pipeline
 from tests.chaos.publications import Holding, judge_lists, judge_publication
 from tests.chaos.ranges import Offsets
 from tests.chaos.replay import Kept, Replay
 from tests.chaos.settings import Place
 
-_BY_SPARK = {*SPARK, *(TWINS[each] for each in SPARK)}
 _EXPECTED = ("hole", "unpublished")
 """Claims of a verification that don't hold while windows are left out. Holes are compared with the real ones."""
 
@@ -45,14 +43,13 @@ class Standing:
     complaints: tuple[str, ...]
 
     @classmethod
-    def of(cls, pipeline: Pipeline, place: Place) -> Self:
+    def of(cls, place: Place) -> Self:
         """The state now."""
-        ledger, by = place.ledger(), spark_load if pipeline.store in _BY_SPARK else range_load
+        ledger = place.ledger()
         told = [f"{each.claim}: {each.found}" for each in verify(ledger, full=True) if _is_wrong(each)]
         log = replay(place.folder)
-        holding = {
-            window: by.published_offsets(says["outputs"][0][2]) for window, says in sorted(log.published.items())
-        }
+        published = sorted(log.published.items())
+        holding = {window: _rows_of(*says["outputs"][0][1:3]) for window, says in published}
         complaints = [*log.complaints, *told, *_misread(ledger, log)]
         for window, kept in log.windows.items():
             if kept.published is not None:
@@ -61,9 +58,7 @@ class Standing:
                 )
                 complaints += (f"window {window}: {each}" for each in words)
         files = {window: rows for window, rows in holding.items() if log.published[window]["apart"]}
-        listed = {
-            window: _together(by.offsets_in(file) for file in named) for window, named in lists(place.folder).items()
-        }
+        listed = {window: _together(map(_rows_in, named)) for window, named in lists(place.folder).items()}
         complaints += judge_lists(files, listed)
         pieces = tuple(
             piece
@@ -111,11 +106,21 @@ def _held_by(says: Any) -> int | None:
     return None if says["apart"] or output is None else tables.held_by(Path(urlsplit(output).path))
 
 
+def _rows_of(sink: str, output: str | None) -> Offsets:
+    """The rows in an output."""
+    return (spark_load if sink == "parquet" else range_load).published_offsets(output)
+
+
+def _rows_in(file: str) -> Offsets:
+    """The rows in a file."""
+    return (spark_load if file.endswith(".parquet") else range_load).offsets_in(file)
+
+
 def _count(rows: Offsets) -> int:
     return sum(map(len, rows.values()))
 
 
-def _together(files: Iterator[Offsets]) -> Offsets:
+def _together(files: Iterable[Offsets]) -> Offsets:
     found: dict[tuple[str, int], list[int]] = {}
     for each in files:
         for key, offsets in each.items():
