@@ -13,9 +13,8 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 
 
 @dataclass(frozen=True, slots=True)

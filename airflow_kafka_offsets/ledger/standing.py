@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from airflow_kafka_offsets.compat.python_versions import StrEnum
-from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
@@ -48,10 +47,7 @@ def status(ledger: Ledger, window: Window) -> WindowStatus:
         manifest = ledger.pinned(window).manifest
         proved = any(judge(manifest, result, newest.lost).proved for result, _ in results)
         return WindowStatus.PROVED if proved else WindowStatus.FAILED
-    try:
-        return WindowStatus.LOADING if files.failure() is None else WindowStatus.FAILED
-    except LedgerCorruptError:  # somebody is noting a failure right now
-        return WindowStatus.FAILED
+    return WindowStatus.LOADING if files.failure() is None else WindowStatus.FAILED
 
 
 def _known(window: Window) -> WindowStatus | None:

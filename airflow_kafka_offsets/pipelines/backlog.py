@@ -50,7 +50,7 @@ class Backlog:
         self._end = end
         self._unloaded = {stretch: ranges_of(ledger, stretch) for stretch in stretches(ledger.state)}
         topics = {each.topic for ranges in self._unloaded.values() for each in ranges}
-        self._survey = client.survey({*end.names(), *topics})
+        self._survey = client.survey({*end.names(), *topics, *_topics(ledger)})
         self._extents = self._survey.extents.raise_for_errors()
 
     def forecasts(self) -> list[WindowForecast]:
@@ -142,6 +142,12 @@ def last_end(ledger: Ledger) -> FixedOffsets | None:
     end = state.anew(ledger.contents.snapshot(stored.offsets), stored.at_ms, sys.maxsize)
     found = FixedOffsets.of_snapshot(end)
     return found if last is None else replace(found, source=f"the end of window {last.name}")
+
+
+def _topics(ledger: Ledger) -> Iterable[str]:
+    """The pipeline's topics, also those that have begun anew since they were seen: all that they have isn't loaded."""
+    newest = ledger.state.newest_snapshot
+    return () if newest is None else ledger.contents.snapshot(newest.offsets).topics
 
 
 def _snapshot_before(ledger: Ledger, moment_ms: int) -> OffsetSnapshot | None:

@@ -15,13 +15,13 @@ from airflow_kafka_offsets.errors import LogTruncatedError, WindowError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, ends_seen, starts_seen, topics_read
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.offsets.windows.truncation import (
     RESTART,
-    SeenOffset,
     not_known,
     refuse_later_epochs,
     refuse_unanswered,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import DataLossError, LogTruncatedError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
-from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset, refuse_later_epochs
+from airflow_kafka_offsets.offsets.windows.truncation import refuse_later_epochs
 
 
 def lost_of(client: OffsetsClient, manifest: Manifest, on_data_loss: DataLossPolicy = "fail") -> tuple[LogRange, ...]:

@@ -50,6 +50,8 @@ _MOST_READ = 2_000
 """Most boundaries, over snapshots made together, whose records are read to tell markers from records. Two snapshots of
 a thousand partitions are within it; a backfill's aren't."""
 _LONGEST_PAUSE_S = 0.5
+_MOST_ALONE = 20
+"""How often Kafka is asked again though no other task has stored anything meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +177,18 @@ class Resolver:
 
     def _change(self, ask: Callable[[State], Asked | None], decide: Callable[[State, Asked], Entries]) -> None:
         """Ask Kafka and commit what it said; ask again if somebody knows more by then. Each time somebody has got
-        further, so all do."""
-        tries = 0
+        further, so all do; if nobody has, a broker's own answer is outdated, which may take a while."""
+        tries, alone, known = 0, 0, -1
         while (asked := ask(self.ledger.read())) is not None:
             try:
                 self.ledger.change(lambda state, asked=asked: decide(state, asked))  # type: ignore[misc]
                 return
             except OutdatedSurveyError:
                 tries += 1
+                alone += asked.known == known
+                if alone > _MOST_ALONE:
+                    raise
+                known = asked.known
                 time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, 0.01 * tries)))
 
     def _check(self, state: State) -> None:

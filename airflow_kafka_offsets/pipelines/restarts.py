@@ -16,10 +16,10 @@ from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import is_another
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset, refuse_unanswered, seen_in, truncated_below
+from airflow_kafka_offsets.offsets.windows.truncation import refuse_unanswered, seen_in, truncated_below
 
 
 def restart_found(client: OffsetsClient, ledger: Ledger, topics: Collection[str] | None = None) -> Restarted:

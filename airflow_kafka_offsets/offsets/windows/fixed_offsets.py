@@ -16,18 +16,12 @@ from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogExtents
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import is_another
-from airflow_kafka_offsets.offsets.windows.truncation import (
-    SeenOffset,
-    refuse_later_epochs,
-    seen_in,
-    truncated_below,
-    untold,
-)
+from airflow_kafka_offsets.offsets.windows.truncation import refuse_later_epochs, seen_in, truncated_below, untold
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.topic_identity import identity_problems
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self, StrEnum
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, shorten
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import is_from_future, iso_instant
-from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 FORMAT = 1
@@ -108,22 +108,6 @@ class Boundary:
     ends_leader_epoch: int | None = field(default=None, compare=False)
 
 
-class Truncated(Protocol):
-    """Where a log was truncated, and the leader epoch of the record before that."""
-
-    @property
-    def topic(self) -> str: ...
-
-    @property
-    def partition(self) -> int: ...
-
-    @property
-    def offset(self) -> int: ...
-
-    @property
-    def leader_epoch(self) -> int | None: ...
-
-
 _COLUMNS = tuple(name for name in Boundary.__slots__ if name not in ("topic", "ends_leader_epoch"))
 
 
@@ -165,7 +149,7 @@ class OffsetSnapshot:
         facts = {topic: facts for topic, facts in self.topics.items() if topic not in topics}
         return replace(self, topics=facts, boundaries=kept)
 
-    def begun_anew(self, topics: Collection[str], truncated: Iterable[Truncated], cluster_id: str | None) -> Self:
+    def begun_anew(self, topics: Collection[str], truncated: Iterable[SeenOffset], cluster_id: str | None) -> Self:
         """The same offsets after the logs of some topics have begun anew: cut where logs were truncated, and without
         those of the other topics.
 

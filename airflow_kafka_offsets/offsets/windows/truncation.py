@@ -8,12 +8,11 @@ module interprets where leader epochs end; it doesn't ask Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError, shorten
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnds
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 RESTART = (
@@ -26,18 +25,6 @@ _PIN_AGAIN = (
     "the tasks that wait for what was pinned"
 )
 """What to do when a log is at a lower epoch than a pinned offset for good."""
-
-
-class SeenOffset(NamedTuple):
-    """An offset that was seen in a log.
-
-    :param leader_epoch: the leader epoch that it was seen under (KIP-320); None when unknown.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int | None = None
 
 
 def seen_in(snapshot: OffsetSnapshot) -> list[SeenOffset]:

@@ -10,11 +10,14 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from kafka import KafkaAdminClient
+from upath import UPath
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
@@ -35,9 +38,10 @@ def rows_of(home: Path) -> int:
     import pyarrow.parquet as pq
 
     total = 0
-    for published in (home / "ledger" / "flights_daily" / "windows").glob("*/*/publications/*.json"):
-        output = json.loads(published.read_text())["output"]
-        total += sum(pq.read_metadata(file).num_rows for file in Path(output.removeprefix("file:")).glob("*.parquet"))
+    for window in Ledger(UPath(home / "ledger"), "flights_daily").state.published:
+        assert window.publication is not None
+        output = urlsplit(window.publication.outputs[0].output or "").path
+        total += sum(pq.read_metadata(file).num_rows for file in Path(output).glob("*.parquet"))
     return total
 
 

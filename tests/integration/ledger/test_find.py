@@ -14,8 +14,7 @@ from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import Files
 from airflow_kafka_offsets.ledger.find import Found, Whereabouts, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
+from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset, TopicPartition
 from tests.integration.ledger.loads import AT_T0, LATER_MS, load, pin, place, publish, resolve, window
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 

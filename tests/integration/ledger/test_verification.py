@@ -17,9 +17,8 @@ from airflow_kafka_offsets.ledger.files import attempt_folder, manifest_file, sn
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.verification import Claim, verify
-from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.integration.ledger.loads import (
     AT_T0,
     LATER_MS,

@@ -29,10 +29,9 @@ from airflow_kafka_offsets.ledger.entries import (
     Verified,
 )
 from airflow_kafka_offsets.ledger.state import Commit, State, fold
-from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.ledger.memory import CREATED, MemoryContents
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 

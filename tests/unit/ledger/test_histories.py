@@ -29,10 +29,9 @@ from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published, R
 from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Boundary, Evidence, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.ledger.memory import CREATED, MemoryContents, MemoryFiles
 from tests.unit.offsets.builders import HOUR_MS, T0
 

@@ -15,8 +15,8 @@ from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, LogTruncatedError, TopicChangedError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 from dev.kafka import Broker

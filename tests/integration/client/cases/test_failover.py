@@ -21,10 +21,9 @@ from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
 from airflow_kafka_offsets.offsets.answers.logs import LogEpoch
 from airflow_kafka_offsets.offsets.groups.lag import LagStatus
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (

@@ -12,12 +12,11 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
 )
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents, snapshot
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)

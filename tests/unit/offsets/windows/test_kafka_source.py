@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.kafka_source import ends_seen, starts_seen, unknowable
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.spark.manifests import manifest_of
 
 

@@ -15,12 +15,12 @@ from airflow_kafka_offsets.errors import (
     LedgerCorruptError,
     TopicChangedError,
 )
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
 
 
