@@ -339,7 +339,7 @@ class TestABackfillBeforeWhatIsPublished:
         publish(windows[8])
         self.agree(ledger, watch(), hours[0], {hours[1]: 2, hours[4]: 4}, [windows[0], windows[3]])
         publish(windows[0])
-        self.agree(ledger, watch(), hours[1], {hours[1]: 6}, [windows[3]])
+        self.agree(ledger, watch(), hours[1], {hours[1]: 2, hours[4]: 4}, [windows[3]])
 
     @staticmethod
     def agree(
