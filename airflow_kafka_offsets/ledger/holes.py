@@ -66,20 +66,12 @@ def _between(state: State, start_ms: int, end_ms: int) -> Hole | None:
     return Hole(start_ms, end_ms, tuple(state.crossing(start_ms, end_ms))) if start_ms < end_ms else None
 
 
-def hole_offsets(ledger: Ledger, hole: Hole) -> int:
-    """How many offsets a hole has."""
-    return sum(each.span for each in hole_ranges(ledger, hole))
-
-
-def hole_ranges(ledger: Ledger, hole: Hole) -> tuple[LogRange, ...]:
-    """The offsets of a hole, by partition: what lies between its two snapshots."""
-    return tuple(ledger.between(hole.start_ms, hole.end_ms))
-
-
 def missing(ledger: Ledger, hole: Hole | None) -> Missing | None:
-    """A hole's offsets; None when it has none."""
-    ranges = () if hole is None else hole_ranges(ledger, hole)
-    return Missing(hole, ranges) if hole is not None and ranges else None
+    """A hole's offsets, which lie between its two snapshots; None when it has none."""
+    if hole is None:
+        return None
+    ranges = ledger.between(hole.start_ms, hole.end_ms)
+    return Missing(hole, tuple(ranges)) if ranges else None
 
 
 def missing_in(ledger: Ledger) -> list[Missing]:
