@@ -57,11 +57,10 @@ def claims(execution: Execution, logs: Logs, levels: Iterable[str], rng: random.
 def _claims(execution: Execution, logs: Logs, level: str, rng: random.Random) -> Iterator[Claim]:
     topic, group, commits, isolation = execution.topic, execution.group, execution.commits, IsolationLevel(level)
     no_commit = rng.choice(("from_log_start", "from_log_start", "wait", "ignore"))
-    ahead = rng.choice(("fail", "wait"))
-    verdict = group_is_caught_up(logs, commits, level, no_commit=no_commit, ahead_of_log=ahead)
+    verdict = group_is_caught_up(logs, commits, level, no_commit=no_commit)
     topics = rng.choice(((topic,), None))
     yield Claim(
-        GroupsCaughtUp((group,), topics, no_commit=no_commit, ahead_of_log=ahead, isolation_level=isolation),
+        GroupsCaughtUp((group,), topics, no_commit=no_commit, isolation_level=isolation),
         frozenset({verdict if commits else Verdict.ERROR}),  # a group comes into being with its first commit
     )
     captured = execution.captured[level]
