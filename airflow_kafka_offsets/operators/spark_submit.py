@@ -218,6 +218,9 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         load = self._load(context)
         self._driver = KeptDriver(self, context)
         self._get_hook()._run_post_submit_commands()
+        published = load.superseded(attempt)
+        if published is not None:
+            return self._report(load, published)
         made = attempt_of(load.window, attempt)
         note = noted_failure(load.files(made))
         error = None if note is None else note.as_error()
@@ -229,6 +232,9 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         """Publish what the driver has counted, now that it has ended well as far as is known."""
         if self._driver is not None:
             self._driver.forget()
+        published = load.superseded(attempt.number)
+        if published is not None:
+            return self._report(load, published, attempt)
         counted = load.counted(attempt)
         if counted is None:
             return self._failed(load, attempt, self._uncounted(load, attempt))

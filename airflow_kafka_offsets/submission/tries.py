@@ -145,6 +145,13 @@ class LoadTry:
         found = self.window.loaded
         return found if found is not None and found.attempt != attempt.number else None
 
+    def superseded(self, number: int) -> Publication | None:
+        """The publication of a later attempt, after which this one can't be published any more; None when there is
+        none."""
+        self.ledger.read()
+        found = self.window.loaded
+        return found if found is not None and found.attempt > number else None
+
     def explain(self, attempt: Attempt, failure: Exception) -> Exception:
         """Spark fails if records vanish while it reads them (S13).
 

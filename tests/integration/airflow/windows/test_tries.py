@@ -16,6 +16,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.pipelines import loads
 from tests.integration.airflow.conftest import (
@@ -249,6 +250,29 @@ class TestAnEndWithoutCounts:
             return list(explain(task))
 
         monkeypatch.setattr("airflow_kafka_offsets.operators.spark_submit.KafkaSparkSubmitOperator._printed", meanwhile)
+        report = load(window).execute(context)
+        assert (report["attempt"], report["seconds"]) == (theirs[0].attempt.number, None)
+
+    def test_what_a_later_attempt_has_published_while_this_one_counted_is_reported(
+        self,
+        window: XCom,
+        pinned: Window,
+        context: Context,
+        ledger: Ledger,
+        count: Count,
+        in_sparks_place: InSparksPlace,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Its driver ended well, and what it has counted can't be published any more."""
+        in_sparks_place(COUNT)
+        ended, theirs = KafkaSparkSubmitOperator._ended, []
+
+        def meanwhile(task: Any, *load: Any) -> XCom:
+            theirs.append(count(pinned, OTHERS))
+            loads.publish_asked(ledger, theirs[0])
+            return ended(task, *load)
+
+        monkeypatch.setattr(KafkaSparkSubmitOperator, "_ended", meanwhile)
         report = load(window).execute(context)
         assert (report["attempt"], report["seconds"]) == (theirs[0].attempt.number, None)
 
