@@ -134,6 +134,13 @@ def test_a_window_that_is_published_is_verified(
     assert len(asked) <= 6, asked
 
 
+def test_the_window_of_a_record_is_found(count: Count, ten: str, hours: list[XCom], context: Context, run: Run) -> None:
+    for each in hours:
+        verified(each, context)
+    asked = count(lambda: run("ledger", "find", "loads", ten, "0", "3", "-o", "json"))
+    assert 0 < len(asked) <= 8, asked
+
+
 @pytest.mark.nightly("hundreds of windows; the tests above count a ledger's requests")
 def test_nothing_is_asked_more_often_for_many_windows(
     count: Count, ten: str, resolve: Resolve, ledger: Ledger, context: Context, run: Run
@@ -148,6 +155,8 @@ def test_nothing_is_asked_more_often_for_many_windows(
     assert len(again) <= 6, again
     listed = count(lambda: run("ledger", "list", "loads", "-o", "json"))
     assert len(listed) <= 4, listed
+    found = count(lambda: run("ledger", "find", "loads", ten, "0", "3", "-o", "json"))
+    assert 0 < len(found) <= 8, found
 
 
 def test_a_ledger_is_verified(count: Count, hours: list[XCom], context: Context) -> None:
