@@ -134,53 +134,57 @@ class Log:
         """
         tries, is_new = 0, False
         while True:
-            entries = self._decided(decide, is_new)
+            decided_on = self._head
+            entries = self._decided(decide, decided_on.state, is_new)
             if entries:
-                number = self._head.state.number + 1
-                if self._create(Commit(number, entries)):
+                number = decided_on.state.number + 1
+                if self._create(Commit(number, entries), decided_on):
                     return self._head.state, number
                 tries += 1
                 # Those who have waited longest pause least, so that nobody starves.
                 time.sleep(random.uniform(0, _LONGEST_PAUSE_S / tries))
                 self._advance(max(number, newest_commit(self._files, number)))
             elif is_new:
-                return self._head.state, 0
+                return decided_on.state, 0
             else:
                 self.read()
             is_new = True
 
-    def _decided(self, decide: Callable[[State], Sequence[AnyEntry]], is_new: bool) -> tuple[AnyEntry, ...]:
-        """What is decided about the head. If nothing is, or it is refused, the head may just be old; if something is,
-        only a head that is still the newest lets it be committed. So a listing is saved mostly."""
-        if not is_new and not self._head.state.number:
+    def _decided(
+        self, decide: Callable[[State], Sequence[AnyEntry]], state: State, is_new: bool
+    ) -> tuple[AnyEntry, ...]:
+        """What is decided about a state. If nothing is, or it is refused, the state may just be old; if something is,
+        only a state that is still the newest lets it be committed. So a listing is saved mostly."""
+        if not is_new and not state.number:
             return ()
         try:
-            return tuple(decide(self._head.state))
+            return tuple(decide(state))
         except KafkaOffsetsError:
             if is_new:
                 raise
             return ()
 
-    def _create(self, commit: Commit) -> bool:
-        """Create a commit; False when its number is taken."""
-        rests_on = self._checkpointed()
+    def _create(self, commit: Commit, decided_on: _Head) -> bool:
+        """Create a commit; False when its number is taken.
+
+        :param decided_on: what it was decided on. The head itself may have moved on since: who decides may read.
+        """
+        rests_on = self._checkpointed(decided_on)
         made = CommitFile(uuid4().hex, commit, rests_on.checkpoint, rests_on.checkpoint_sha256, rests_on.since)
-        state = fold(self._head.state, [commit])
+        state = fold(decided_on.state, [commit])
         if not self._files.create(commit_file(commit.number), made.to_bytes()):
             return False
         self._head = _Head(state, made.checkpoint, made.checkpoint_sha256, (*made.since, commit))
         return True
 
-    def _checkpointed(self) -> _Head:
+    def _checkpointed(self, head: _Head) -> _Head:
         """The head, with a new checkpoint if there is much since the last one; stored before a commit names it."""
-        head = self._head
         size = sum(len(json.dumps(_entries_json(commit))) for commit in head.since)
         if len(head.since) < _MOST_SINCE and size < _MOST_SINCE_BYTES:
             return head
         content = checkpoints.to_bytes(head.state)
         self._files.replace(checkpoint_file(head.state.number), content)
-        self._head = _Head(head.state, head.state.number, digest(content))
-        return self._head
+        return _Head(head.state, head.state.number, digest(content))
 
     def _advance(self, number: int) -> None:
         """Read what was committed up to a number."""

@@ -96,6 +96,21 @@ class TestChange:
         state, number = Log(files, "memory").change(decide)
         assert (seen, number, list(state.snapshots)) == ([1, 2], 0, [T0])
 
+    def test_what_is_read_while_a_decision_is_made_does_not_become_what_it_was_made_on(self) -> None:
+        """Another writer commits in between, and the one that decides reads the log for something else."""
+        files = MemoryFiles()
+        log = write(files, 1)
+
+        def decide(state: State) -> list[Snapshotted]:
+            if T0 in state.snapshots:
+                return []
+            Log(files, "memory").change(partial(_decide, T0))
+            log.read()
+            return [snapshotted(T0)]
+
+        state, number = log.change(decide)
+        assert (state.number, number, list(state.snapshots)) == (2, 0, [T0])
+
     def test_a_put_that_succeeded_and_was_reported_as_failed_is_recognised_as_ones_own(self) -> None:
         class Forgetful(MemoryFiles):
             def create(self, name: str, content: bytes) -> bool:
