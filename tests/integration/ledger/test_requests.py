@@ -55,8 +55,8 @@ def root(store: tuple[Counting, str], monkeypatch: pytest.MonkeyPatch) -> str:
     _, endpoint = store
     bucket = f"counted-{uuid4().hex[:8]}"
     make_bucket(endpoint, bucket)
-    monkeypatch.setenv("AIRFLOW_CONN_COUNTED", connection_to(endpoint))
-    return f"s3://counted@{bucket}"
+    monkeypatch.setenv("AIRFLOW_CONN_REQUESTS", connection_to(endpoint))
+    return f"s3://requests@{bucket}"
 
 
 @pytest.fixture
