@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
-from airflow_kafka_offsets.errors import ConfigurationError, FutureRecordError, OutdatedSurveyError
+from airflow_kafka_offsets.errors import ConfigurationError, FutureRecordError, OffsetsError, OutdatedSurveyError
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.decisions import Asked, Entries
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
@@ -202,7 +202,12 @@ class Resolver:
         return ResolvedWindow(pinned, (*window_warnings(end, pinned.manifest.ranges), *self._open_transactions(end)))
 
     def _survey(self, state: State) -> Survey:
-        survey = self.client.survey(self._topics())
+        try:
+            survey = self.client.survey(self._topics())
+        except (ConfigurationError, OffsetsError):
+            if state.created is not None:  # another cluster would explain the error
+                self.ledger.create(state.created.topics, self.client.cluster_id(), self._isolation_level)
+            raise
         # Only after the survey: otherwise a misspelt topic would belong to the pipeline for good.
         self.ledger.create(survey.facts, survey.cluster_id, self._isolation_level)
         newest = state.newest_snapshot
