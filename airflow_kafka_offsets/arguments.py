@@ -16,6 +16,7 @@ LONGEST_NAME = 2**15 - 1
 """Bytes of a text in Kafka's protocol: a broker hangs up on a longer one."""
 _LONGEST_DURATION = timedelta(days=36_525)
 _SHOWN = 100
+_FLAGS = {True: ("true", "yes", "1"), False: ("false", "no", "0", "none", "")}
 
 
 def can_be_sent(name: str) -> bool:
@@ -82,6 +83,15 @@ def as_milliseconds(duration: Any, argument: str) -> int | None:
             f"not {duration!r}."
         )
     return round(seconds * 1000)
+
+
+def as_flag(value: Any, argument: str) -> bool:
+    """A choice between yes and no, which a template may render as text; empty text and None mean no."""
+    text = str(value).strip().lower()
+    for meaning, texts in _FLAGS.items():
+        if isinstance(value, (bool, int, str, type(None))) and text in texts:
+            return meaning
+    raise ConfigurationError(f"{argument} must be True or False, not {value!r}.")
 
 
 def check_count(number: Any, argument: str, *, least: int = 0) -> None:

@@ -15,7 +15,7 @@
     │   ├── DataLossError                   records in its range are gone (retention, DeleteRecords)
     │   ├── LogTruncatedError               the log was truncated, or ends before the window does
     │   ├── TopicChangedError               the topic is missing, was re-created, or belongs to another cluster
-    │   ├── WindowOverlapError              another window of the pipeline contains some of its offsets
+    │   ├── WindowOverlapError              another window of the pipeline has some of its time
     │   ├── FutureRecordError               a record from the future would leave all windows up to its time empty
     │   ├── HoleError                       offsets before the window are in no published window (transient)
     │   ├── ExtremeTimestampError           a record has a timestamp that Spark can't read
@@ -28,7 +28,6 @@
     ├── CommitRefusedError                  a group has active members, who own its commits (transient)
     └── LedgerError                         the ledger can't be used as it is
         ├── LedgerConflictError             an existing file differs from what would be recorded
-        │   ├── InstantForgottenError       somebody forgot an instant that was in use (transient)
         │   └── CommitConflictError         another commit to the table came in between (transient)
         ├── LedgerCorruptError              a file is unreadable, missing, or doesn't match its hash
         ├── StoreFailedError                the store failed an operation (transient)
@@ -159,18 +158,7 @@ class TopicChangedError(WindowError):
 
 
 class WindowOverlapError(WindowError):
-    """Another window of the pipeline, pinned or published, contains some of this window's offsets.
-
-    :param passes: whether a task is pinning the other window right now and may still take it back.
-    """
-
-    def __init__(self, message: str, *, passes: bool) -> None:
-        super().__init__(message)
-        self._passes = passes
-
-    @property
-    def retriable(self) -> bool:
-        return self._passes
+    """Another window of the pipeline, pinned or published, has some of this window's time."""
 
 
 class FutureRecordError(WindowError):
@@ -233,12 +221,6 @@ class LedgerError(KafkaOffsetsError):
 
 class LedgerConflictError(LedgerError):
     """A ledger file contradicts what is about to be recorded."""
-
-
-class InstantForgottenError(LedgerConflictError):
-    """Somebody forgot an instant while a window was being pinned to it. Resolving the window again helps."""
-
-    retriable = True
 
 
 class CommitConflictError(LedgerConflictError):

@@ -1,29 +1,24 @@
-"""Load a pinned window with Airflow's own ``SparkSubmitOperator``: three confs say what to read.
+"""Load a pinned window with Airflow's own ``SparkSubmitOperator``: prepare returns the confs that say what to read.
 
 The application is the ready-made load. The driver runs on the worker (client deploy mode), where this package is
-installed; executors don't need it. Verify publishes what was loaded. ``KafkaSparkSubmitOperator`` does the same and
-more: it first checks that all records are still there, ships the package to a cluster, passes credentials, reports
-progress, and publishes.
+installed; executors don't need it. Verify publishes what was loaded. ``KafkaSparkSubmitOperator`` does all of this in
+one task, and more: it ships the package to a cluster, passes credentials, and reports progress.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import DAG
+from airflow.sdk import DAG, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
-
-
-def brokers(conn_id: str) -> str:
-    """The bootstrap servers of a connection of either type."""
-    return KafkaOffsetsHook(conn_id).java_settings().plain["kafka.bootstrap.servers"]
-
 
 with DAG(
     dag_id="classic_spark_submit",
@@ -33,18 +28,20 @@ with DAG(
     # Without catchup, Airflow skips the days of an outage, and their records would be in no window.
     catchup=True,
     tags=["kafka-offsets"],
-    user_defined_macros={"brokers": brokers},
 ):
-    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="classic_spark_submit", topics="flights")
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline=KafkaPipeline("classic_spark_submit", "flights"))
+    prepare = KafkaPrepareLoadOperator(task_id="prepare", window=window.output)
+
+    @task.short_circuit(ignore_downstream_trigger_rules=False)
+    def needs_driver(prepared: dict[str, Any]) -> bool:
+        """Skip Spark when the window is published already."""
+        return bool(prepared["needs_driver"])
+
     load = SparkSubmitOperator(
         task_id="load",
         application=LOAD_APPLICATION,
         packages="org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
-        conf={
-            "spark.kafkaOffsets.manifest": "{{ ti.xcom_pull(task_ids='resolve')['manifest'] }}",
-            "spark.kafkaOffsets.sha256": "{{ ti.xcom_pull(task_ids='resolve')['sha256'] }}",
-            "spark.kafkaOffsets.kafka.bootstrap.servers": "{{ brokers('kafka_default') }}",
-        },
+        conf=prepare.output["conf"],
         application_args=[
             "--output",
             "{{ var.value.flights_output }}_classic_spark_submit",
@@ -52,6 +49,8 @@ with DAG(
             "at BIGINT",
         ],
     )
-    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)
+    verify = KafkaVerifyWindowOperator(
+        task_id="verify", window=window.output, load=prepare.output, trigger_rule="none_failed"
+    )
 
-    window >> load >> verify
+    needs_driver(prepare.output) >> load >> verify

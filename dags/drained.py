@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 
 with DAG(dag_id="drained", schedule=None, tags=["kafka-offsets"]):
-    end = KafkaOffsetSnapshotOperator(task_id="end", pipeline="flights_drained", topics="flights")
+    end = KafkaOffsetSnapshotOperator(task_id="end", pipeline=KafkaPipeline("flights_drained", "flights"))
     drained = KafkaOffsetsReachedSensor(
         task_id="drained", group="flights-reader", target=end.output, poke_interval=2, timeout=600, deferrable=True
     )

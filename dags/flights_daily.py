@@ -11,13 +11,14 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG, Asset
 from airflow.timetables.interval import CronDataIntervalTimetable
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
 
-TOPIC = "flights"
+flights = KafkaPipeline("flights_daily", "flights")
 
 with DAG(
     dag_id="flights_daily",
@@ -31,13 +32,13 @@ with DAG(
 ):
     complete = KafkaWindowCompleteSensor(
         task_id="complete",
-        topics=TOPIC,
+        pipeline=flights,
         idle="assume_after",
         idle_after=timedelta(hours=1),
         deferrable=True,
         poke_interval=30,
     )
-    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="flights_daily", topics=TOPIC)
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline=flights)
     load = KafkaSparkSubmitOperator(
         task_id="load",
         window=window.output,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 
@@ -11,8 +12,7 @@ with DAG(dag_id="group_caught_up", schedule=None, tags=["kafka-offsets"]):
     caught_up = KafkaGroupLagSensor(
         task_id="caught_up", groups="flights-reader", topics="flights", poke_interval=2, timeout=600, deferrable=True
     )
-    keep = KafkaOffsetSnapshotOperator(
-        task_id="keep", pipeline="flights_reader", topics="flights", group="flights-reader"
-    )
+    reader = KafkaPipeline("flights_reader", "flights")
+    keep = KafkaOffsetSnapshotOperator(task_id="keep", pipeline=reader, group="flights-reader")
 
     caught_up >> keep

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG
 from airflow.timetables.trigger import CronTriggerTimetable
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 
 with DAG(
@@ -17,4 +18,5 @@ with DAG(
     max_active_runs=1,
     tags=["kafka-offsets"],
 ):
-    KafkaRetentionWatchOperator(task_id="watch", pipeline="flights_daily", fail_within=timedelta(days=1))
+    # The topics are those that the pipeline's ledger has.
+    KafkaRetentionWatchOperator(task_id="watch", pipeline=KafkaPipeline("flights_daily"), fail_within=timedelta(days=1))

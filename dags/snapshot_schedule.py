@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 
 with DAG(
@@ -21,6 +22,5 @@ with DAG(
     catchup=False,
     tags=["kafka-offsets"],
 ):
-    KafkaOffsetSnapshotOperator(
-        task_id="snapshot", pipeline="flights_snapshots", topics="flights", at="{{ dag_run.run_after | ts }}"
-    )
+    flights = KafkaPipeline("flights_snapshots", "flights")
+    KafkaOffsetSnapshotOperator(task_id="snapshot", pipeline=flights, at="{{ dag_run.run_after | ts }}")

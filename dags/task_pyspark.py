@@ -1,7 +1,6 @@
 """Load a pinned window in a ``@task.pyspark``: the task's own Spark session reads, parses, writes and counts it.
 
-Verify then publishes the window. No attempt is named here: the driver creates a new one for each try, and only one of
-them is published.
+Prepare begins an attempt at the window, whose number the session is given; verify publishes the window.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ from typing import Any
 from airflow.sdk import DAG, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 
@@ -26,25 +27,26 @@ with DAG(
     catchup=True,
     tags=["kafka-offsets"],
 ):
-    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="task_pyspark", topics="flights")
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline=KafkaPipeline("task_pyspark", "flights"))
+    prepare = KafkaPrepareLoadOperator(task_id="prepare", window=window.output)
 
     @task.pyspark(conn_id="spark_default", config_kwargs=CONNECTOR, retries=2)
-    def load(window: dict[str, Any], output: str, spark: Any) -> dict[str, Any]:
+    def load(prepared: dict[str, Any], output: str, spark: Any) -> None:
         from pyspark.sql import functions as F
 
         from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
         from airflow_kafka_offsets.spark import FileSink, pinned_window
 
-        pinned = pinned_window(spark, window["manifest"], window["sha256"])
+        if not prepared["needs_driver"]:  # the window is published already
+            return
+        window = prepared["ref"]
+        pinned = pinned_window(spark, window["manifest"], window["sha256"], prepared["attempt"])
         kafka = KafkaOffsetsHook("kafka_default").java_settings()  # from either connection type, with credentials
         rows = pinned.read(**kafka.plain, **kafka.secret)
         flight = F.from_json(rows["value"].cast("string"), "carrier STRING, dest STRING, at BIGINT")
-        return pinned.write(rows.withColumn("flight", flight).drop("value"), FileSink(output)).to_json()
+        pinned.write(rows.withColumn("flight", flight).drop("value"), FileSink(output))
 
-    loaded = load(
-        window=window.output,
-        output="{{ var.value.flights_output }}_task_pyspark",
-    )
-    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)
+    loaded = load(prepared=prepare.output, output="{{ var.value.flights_output }}_task_pyspark")
+    verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output, load=prepare.output)
 
     loaded >> verify

@@ -27,7 +27,7 @@ def text(x: float, y: float, words: str, *, colour: str = INK, size: int = 14, a
 
 def caption(y: float, words: str) -> list[str]:
     """Sentences, wrapped over as many lines as they need."""
-    return [text(20, y + number * 20, part) for number, part in enumerate(wrap(words, 104))]
+    return [text(20, y + number * 20, part) for number, part in enumerate(wrap(words, 98))]
 
 
 def box(x: float, y: float, width: float, height: float, colour: str, *, filled: bool = True) -> str:
@@ -112,7 +112,7 @@ def snapshot() -> str:
         ("orders-3", "-", "Kafka didn't answer: then there is no snapshot at all"),
     )
     parts = [
-        text(20, 34, "Snapshot 8: the topic as of 07:00"),
+        text(20, 34, "A snapshot: the topic as of 07:00"),
         text(40, 70, "partition", colour=GREY, size=12),
         text(190, 70, "offset", colour=GREY, size=12),
         text(290, 70, "how it was found", colour=GREY, size=12),
@@ -139,7 +139,7 @@ def publishing() -> str:
     title = "Three attempts at one window: a retry, and a run that somebody started by hand"
     parts = [text(20, 34, title, colour=GREY)]
     for number, proved in enumerate((False, True, True)):
-        name, end = f"attempt {number + 1}", "is proved" if proved else "dies half-way"
+        name, end = f"attempt {number + 40}", "is proved" if proved else "dies half-way"
         y = 60 + number * 50
         parts += [
             box(30, y, 110, 32, COLOURS[0], filled=False),
@@ -152,15 +152,53 @@ def publishing() -> str:
         line(372, 126, 466, 138, arrow=True),
         line(372, 176, 466, 158, arrow=True),
         box(470, 128, 250, 40, COLOURS[1], filled=False),
-        text(595, 153, "publications/00000001.json", anchor="middle"),
-        text(595, 190, "can be created only once", anchor="middle", colour=GREY, size=12),
+        text(595, 153, "commit 43: attempt 41 counts", anchor="middle"),
+        text(595, 190, "there is only one commit 43", anchor="middle", colour=GREY, size=12),
     ]
     parts += caption(
         232,
-        "Whoever creates the file first is published: here attempt 2. Attempt 3 finds the file, compares its own "
-        "counts with the published ones, and changes nothing. The rows of attempt 1 are never read.",
+        "Whoever creates commit 43 first is published: here attempt 41. The task of attempt 42 finds that commit, and "
+        "changes nothing. Its rows, and those of attempt 40, are never read.",
     )
-    return picture("Of three attempts at a window, the first proved one to create a file is published", 272, parts)
+    return picture(
+        "Of three attempts at a window, the first proved one to create the next commit is published", 272, parts
+    )
+
+
+def the_log() -> str:
+    """Draw a ledger's log, and two tasks that want its next number."""
+    commits = (
+        (38, ("snapshot 06:00", "snapshot 07:00", "window")),
+        (39, ("attempt",)),
+        (40, ("attempt", "(a retry)")),
+        (41, ("published:", "attempt 40")),
+        (42, ("verified",)),
+    )
+    parts = [text(20, 34, "The newest commits of a pipeline. Nothing else decides what counts.", colour=GREY)]
+    for place, (number, says) in enumerate(commits):
+        x = 20 + place * 120
+        parts += [
+            box(x, 56, 108, 86, COLOURS[0], filled=False),
+            text(x + 54, 76, str(number), colour=COLOURS[0], anchor="middle"),
+            *(text(x + 54, 96 + row * 17, words, size=12, anchor="middle") for row, words in enumerate(says)),
+        ]
+    parts += [
+        box(620, 56, 120, 86, COLOURS[1], filled=False),
+        text(680, 76, "43", colour=COLOURS[1], anchor="middle"),
+        text(680, 105, "the next one", colour=GREY, size=12, anchor="middle"),
+        box(150, 180, 250, 32, COLOURS[2], filled=False),
+        text(275, 201, "a task resolves 07:00 to 08:00", anchor="middle", size=12),
+        line(402, 190, 640, 148, arrow=True),
+        box(430, 210, 250, 32, COLOURS[2], filled=False),
+        text(555, 231, "a backfill resolves last week", anchor="middle", size=12),
+        line(660, 208, 686, 148, arrow=True),
+    ]
+    parts += caption(
+        274,
+        "Both read the log up to 42 and decide what to add, but only one of them can create 43. The other reads what "
+        "43 says, decides again, and creates 44.",
+    )
+    return picture("A ledger's log: numbered commits, and two tasks that both want to create the next one", 316, parts)
 
 
 def first_dag() -> str:
@@ -196,6 +234,7 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "windows-tile.svg": windows_tile,
     "snapshot.svg": snapshot,
     "publishing.svg": publishing,
+    "log.svg": the_log,
     "first-dag.svg": first_dag,
 }
 

@@ -1,14 +1,15 @@
 """A Spark standalone cluster on this machine: a master and two workers, from PySpark's own jars.
 
 Each is a Java process that ends with this one. They listen on free ports of 127.0.0.1. The workers' folders, with the
-logs of each executor and driver, are in ``.local/spark`` until the end.
+logs of each executor, are in ``.local/spark`` until the end.
 
     with SparkCluster() as cluster:
         SparkSession.builder.master(cluster.master_url)
         cluster.kill_executor()  # SIGKILL, as a crash or the kernel's out-of-memory killer does; Spark replaces it
         cluster.workers[0].kill()  # a node fails, with everything that runs on it
 
-Executors and drivers are found by their command lines, which name their worker.
+Executors are found by their command lines, which name their worker. Drivers run elsewhere: Spark sends no Python
+application to such a cluster.
 """
 
 from __future__ import annotations
@@ -37,27 +38,26 @@ SIZE = 2
 CORES = 4
 """The cores that a worker offers. They may be more than the machine has, so that nothing has to wait for free cores."""
 WORKER_MEMORY = "3g"
-"""The memory that a worker offers: for a driver and an executor of Spark's default of 1 GiB each. It isn't reserved."""
+"""The memory that a worker offers: for executors of Spark's default of 1 GiB each. It isn't reserved."""
 DAEMON_MEMORY = "256m"
 
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-_DRIVER = "org.apache.spark.deploy.worker.DriverWrapper"
 _DEADLINE_S = 30.0
 
 
 class SparkCluster:
-    """A master, which also takes submissions by REST, and :data:`SIZE` workers: a context manager.
+    """A master and :data:`SIZE` workers: a context manager.
 
     On Linux the processes are bound to the thread that called :meth:`start`.
 
     :param name: prefix of the names of the folder and log files.
     :param home: the Spark whose jars they run.
-    :param python: the drivers' Python.
+    :param python: the executors' Python.
     """
 
     def __init__(self, name: str = "spark", home: Path = SPARK_HOME, python: str = sys.executable) -> None:
         self._home, self._python = home, python
-        self._port, self._web_port, self._rest_port, *self._worker_ports = free_ports(3 + SIZE)
+        self._port, self._web_port, *self._worker_ports = free_ports(2 + SIZE)
         self.folder = LOCAL / "spark" / f"{name}-{self._port}"
         self.master = JavaServer("Spark's master", self._log_file("master"))
         self.workers = [JavaServer(f"Spark's worker {n}", self._log_file(f"worker-{n}")) for n in range(SIZE)]
@@ -68,13 +68,8 @@ class SparkCluster:
         return f"spark://{HOST}:{self._port}"
 
     @property
-    def rest_url(self) -> str:
-        """The REST API that submits, reports on and kills drivers (``/v1/submissions/…``)."""
-        return f"http://{HOST}:{self._rest_port}"
-
-    @property
     def web_url(self) -> str:
-        """The master's web page; with ``/json/`` appended, its workers, applications and drivers as JSON."""
+        """The master's web page; with ``/json/`` appended, its workers and applications as JSON."""
         return f"http://{HOST}:{self._web_port}"
 
     def __enter__(self) -> Self:
@@ -117,8 +112,8 @@ class SparkCluster:
             worker.wait_until(lambda port=port: port in self._live_workers())  # type: ignore[misc]
 
     def close(self) -> None:
-        """Kill all processes, including executors and drivers, and remove their folders. The log files stay."""
-        for each in (*self.executors(), *self.drivers()):
+        """Kill all processes, including executors, and remove their folders. The log files stay."""
+        for each in self.executors():
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
         for server in (*self.workers, self.master):
@@ -127,7 +122,7 @@ class SparkCluster:
         atexit.unregister(self.close)
 
     def state(self) -> Any:
-        """The master's state: ``workers``, ``activeapps``, ``activedrivers`` and so on; None if it doesn't answer."""
+        """The master's state: ``workers``, ``activeapps`` and so on; None if it doesn't answer."""
         try:
             with urllib.request.urlopen(f"{self.web_url}/json/", timeout=5) as answer:
                 return json.load(answer)
@@ -136,11 +131,9 @@ class SparkCluster:
 
     def executors(self) -> list[psutil.Process]:
         """The processes of running executors, oldest first."""
-        return self._processes_of(_EXECUTOR)
-
-    def drivers(self) -> list[psutil.Process]:
-        """The processes of drivers that run on workers (cluster deploy mode), oldest first."""
-        return self._processes_of(_DRIVER)
+        ours = {f"spark://Worker@{HOST}:{port}" for port in self._worker_ports}
+        found = [each for each, command in _commands() if _EXECUTOR in command and ours.intersection(command)]
+        return sorted(found, key=lambda each: float(each.create_time()))
 
     def kill_executor(self) -> int:
         """Kill the oldest executor's process (SIGKILL), but not its Python workers.
@@ -161,16 +154,9 @@ class SparkCluster:
         state = self.state() or {"workers": ()}
         return {each["port"] for each in state["workers"] if each["state"] == "ALIVE"}
 
-    def _processes_of(self, java_class: str) -> list[psutil.Process]:
-        ours = {f"spark://Worker@{HOST}:{port}" for port in self._worker_ports}
-        found = [each for each, command in _commands() if java_class in command and ours.intersection(command)]
-        return sorted(found, key=lambda each: float(each.create_time()))
-
     def _master_command(self) -> list[str]:
         ports = ["--host", HOST, "--port", str(self._port), "--webui-port", str(self._web_port)]
-        rest = {"rest.enabled": "true", "rest.host": HOST, "rest.port": str(self._rest_port)}
-        options = " ".join(f"-Dspark.master.{name}={value}" for name, value in rest.items())
-        return self._spark_class("org.apache.spark.deploy.master.Master", *ports, SPARK_MASTER_OPTS=options)
+        return self._spark_class("org.apache.spark.deploy.master.Master", *ports)
 
     def _worker_command(self, number: int) -> list[str]:
         address = ["--host", HOST, "--port", str(self._worker_ports[number]), "--webui-port", "0"]

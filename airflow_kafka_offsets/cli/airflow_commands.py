@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand, lazy_load_command
 
-from airflow_kafka_offsets.cli.definition import COMMANDS, Command, Group
+from airflow_kafka_offsets.cli.commands import Command, Group
+from airflow_kafka_offsets.cli.definition import COMMANDS
 
 
 def get_cli_commands() -> list[CLICommand]:

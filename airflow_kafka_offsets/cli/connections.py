@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.cli import values
 from airflow_kafka_offsets.client.connection.airflow_connection import connection_in, variable_of
+from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
 from airflow_kafka_offsets.ledger.store_errors import first_line, is_from_store
 
 if TYPE_CHECKING:
+    from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
     from airflow_kafka_offsets.ledger.ledger import Ledger
 
 _PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
@@ -59,23 +61,41 @@ def kafka_client(args: Any) -> OffsetsClient:
 
     :raises ConfigurationError: when there is no such connection, or it can't be read.
     """
+    config = _given(args)
+    return _hook(args).get_conn() if config is None else _client(config)
+
+
+def java_settings(args: Any) -> JavaSettings:
+    """The same connection for Spark's Kafka reader.
+
+    :raises ConfigurationError: as :func:`kafka_client`, and for what Spark's reader can't do.
+    """
+    config = _given(args)
+    return _hook(args).java_settings() if config is None else JavaSettings.from_config(config)
+
+
+def _given(args: Any) -> dict[str, Any] | None:
+    """The connection's keys, if arguments or the environment have them; None if Airflow has to be asked."""
     if args.bootstrap_servers or args.config:
-        config = _config(args.config or ())
+        config: dict[str, Any] = dict(_config(args.config or ()))
         config |= {"bootstrap.servers": args.bootstrap_servers} if args.bootstrap_servers else {}
         if "bootstrap.servers" not in config:
             raise ConfigurationError(
                 "--config replaces the connection, and has no bootstrap.servers: add them to its file, or give "
                 "--bootstrap-servers too."
             )
-        return _client(config)
+        return config
     variable = _variable(args)
     keys = {} if variable is None else connection_in(variable, os.environ[variable]).keys()
-    if variable is not None and not isinstance(keys.get("oauth_cb"), str):  # Airflow's settings allow callbacks
-        return _client(keys)
+    # Airflow's settings allow callbacks.
+    return None if variable is None or isinstance(keys.get("oauth_cb"), str) else dict(keys)
+
+
+def _hook(args: Any) -> KafkaOffsetsHook:
     _require(args.conn_id)
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
-    return KafkaOffsetsHook(args.conn_id).get_conn()
+    return KafkaOffsetsHook(args.conn_id)
 
 
 def _variable(args: Any) -> str | None:

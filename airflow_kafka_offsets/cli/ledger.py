@@ -1,79 +1,91 @@
-"""``kafka-offsets ledger …``: inspects and maintains a pipeline's ledger."""
+"""``kafka-offsets ledger list``, ``verify`` and ``files``: what a pipeline's ledger says about all of its windows."""
 
 from __future__ import annotations
 
-import getpass
-import sys
-from collections.abc import Collection
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
-from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, range_row, row_of
-from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger import forgetting
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows
+from airflow_kafka_offsets.errors import ConfigurationError, number_of
+from airflow_kafka_offsets.ledger import file_lists
+from airflow_kafka_offsets.ledger.entries import Restarted
+from airflow_kafka_offsets.ledger.files import manifest_file
+from airflow_kafka_offsets.ledger.holes import Missing, missing_in
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.summaries import WindowSummary
+from airflow_kafka_offsets.ledger.standing import statuses
+from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.storage import uri_for_spark
 from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
-from airflow_kafka_offsets.offsets.windows.ledger_names import revisions_of
-from airflow_kafka_offsets.page.file import page_file
+from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 
-_LOST = Column("lost", unless=(0, None))
-_REVISION = Column("revision", "rev", unless=(1, None))
-_WINDOWS = (Column("window"), _REVISION, Column("state"), Column("offsets"), Column("rows"), _LOST)
-_RANGES = (
-    Column("topic", folds=True),
-    Column("partition", "part"),
-    Column("start_offset", "start"),
-    Column("end_offset", "end"),
-    Column("offsets"),
-    _LOST,
-    Column("start_evidence", "start is"),
-    Column("end_evidence", "end is"),
+_WINDOWS = (
+    *(Column("window"), Column("status"), Column("offsets"), Column("rows"), Column("lost", unless=(0, None))),
+    Column("attempt", unless=(None,), spare=True),
+    Column("remark", folds=True, unless=(None,)),
 )
 _CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds", "in order"), Column("found", folds=True))
 _FILES = (Column("window"), Column("file", folds=True))
-_FORGOTTEN = (Column("forgotten"), Column("instants", folds=True))
-_SNAPSHOTS = (Column("forgotten"), Column("at"), Column("as_of", "as of"))
 
 
 @command
 def list_windows(args: Any) -> int:
-    """Print one row per window."""
+    """Print one row per window, hole and restart, in order of time."""
     ledger = stored_ledger(args)
-    print_rows([_summary_row(ledger, window) for window in ledger.summaries()], args, _WINDOWS, drawn="rows")
+    state = ledger.state
+    found = statuses(ledger, state.windows.values())
+    rows = [_window_row(ledger, window, str(found[name])) for name, window in state.windows.items()]
+    rows += [_hole_row(missing) for missing in missing_in(ledger)]
+    rows += [_restart_row(restart) for _, restart in state.restarts]
+    rows.sort(key=lambda row: (row["start"], row["end"]))
+    print_rows(rows, args, _WINDOWS, drawn="rows")
     return 0
 
 
-@command
-def show_window(args: Any) -> int:
-    """Print one row per partition."""
-    ledger = stored_ledger(args)
-    live = ledger.window_folders.index().live
-    if not live:
-        raise ConfigurationError(f"{ledger.uri} has no window yet.")
-    window = args.window or next(reversed(live))
-    require_windows(ledger, [window], live)
-    known = live[window]
-    if args.revision is not None and args.revision not in known:
-        raise ConfigurationError(
-            f"Window {window} has no revision {args.revision}; it has {', '.join(map(str, known))}."
-        )
-    print_rows(_range_rows(ledger.pinned(window, args.revision)), args, _RANGES, drawn="offsets")
-    if args.html is not None:
-        _write_page(ledger, window, Path(args.html))
-    return 0
+def _window_row(ledger: Ledger, window: Window, status: str) -> Row:
+    published = window.publication
+    number = published.attempt if published is not None else window.attempts[-1].number if window.attempts else None
+    attempt = None if number is None else window.attempt(number)
+    return _row(window.name, window.start_ms, window.end_ms, status, window.offsets) | {
+        "lost": 0 if attempt is None else sum(each.span for each in attempt.lost),
+        "rows": None if published is None else published.rows,
+        "attempt": number,
+        "attempts": len(window.attempts),
+        "output": None if published is None else published.outputs[0].output,
+        "manifest": uri_for_spark(ledger.folder / manifest_file(window.name, window.manifest)),
+        "sha256": window.manifest,
+    }
 
 
-def _write_page(ledger: Ledger, window: str, file: Path) -> None:
-    try:
-        file.write_text(page_file(ledger, window), encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"{file} can't be written: {error.strerror or error}.") from error
-    print(f"Wrote the newest windows of {ledger.pipeline} to {file}: open it in a browser.", file=sys.stderr)
+def _hole_row(missing: Missing) -> Row:
+    hole, count = missing.hole, len(missing.hole.pinned)
+    words = [f"{number_of(missing.unpinned, 'offset')} in no window"] if missing.unpinned else []
+    words += [f"{number_of(count, 'window')} not published"] if count else []
+    name = window_id(hole.start_ms, hole.end_ms)
+    return _row(name, hole.start_ms, hole.end_ms, "hole", missing.offsets) | {"remark": ", ".join(words)}
+
+
+def _restart_row(restart: Restarted) -> Row:
+    left, after_ms = sum(each.span for each in restart.left), restart.at_ms - 1
+    remark = f"{', '.join(restart.topics)} begin anew after {iso_instant(after_ms)}: {restart.why}"
+    return _row(None, after_ms, after_ms, "restart", None) | {
+        "lost": left,
+        "remark": f"{remark}; at least {number_of(left, 'offset')} left unloaded" if left else remark,
+    }
+
+
+def _row(window: str | None, start_ms: int, end_ms: int, status: str, offsets: int | None) -> Row:
+    return {
+        "window": window,
+        "start": iso_instant(start_ms),
+        "end": iso_instant(end_ms),
+        "status": status,
+        "offsets": offsets,
+        "lost": 0,
+        **dict.fromkeys(("rows", "attempt", "attempts", "output", "manifest", "sha256", "remark")),
+    }
 
 
 @command
@@ -86,85 +98,23 @@ def verify_ledger(args: Any) -> int:
 
 
 @command
-def forget_windows(args: Any) -> int:
-    """Forget windows, and print one row for each."""
-    ledger = stored_ledger(args)
-    require_windows(ledger, args.windows, revisions_of(ledger.window_folders.names()))
-    if not args.force:
-        for window in args.windows:
-            _refuse_in_use(ledger, window)
-    instants = forgetting.forget_windows(ledger, args.windows, f"{getpass.getuser()} at {iso_instant(now_ms())}")
-    forgotten = ", ".join(map(iso_instant, instants)) or "none"
-    print_rows([{"forgotten": window, "instants": forgotten} for window in args.windows], args, _FORGOTTEN)
-    return 0
-
-
-def _refuse_in_use(ledger: Ledger, window: str) -> None:
-    if ledger.window_folders.publication(window) is not None:
-        raise ConfigurationError(
-            f"Window {window} is published: if you forget it, its rows no longer count, and the next run "
-            "loads it again. Pass --force to do that."
-        )
-    for folder in ledger.window_folders.live(window):
-        if (loading := folder.loading()) is not None:
-            raise ConfigurationError(
-                f"Window {window} may be loading at this moment: {loading}. If you forget it, what that run "
-                "publishes won't count, though its rows may remain in a table. Clear or stop that run, make sure "
-                "that its Spark application has ended, and then pass --force."
-            )
-
-
-@command
 def list_files(args: Any) -> int:
     """Print one row per file of the published windows."""
     start_ms, end_ms = (None if given is None else parse_instant(given) for given in (args.start, args.end))
-    found = stored_ledger(args).file_lists.between(start_ms, end_ms)
+    found = file_lists.between(stored_ledger(args), start_ms, end_ms)
     rows = [{"window": window, "file": file} for window, files in found.items() for file in files]
     print_rows(rows, args, _FILES)
     return 0
 
 
-@command
-def forget_snapshots(args: Any) -> int:
-    """Forget snapshots, and print one row for each."""
-    forgotten = forgetting.forget_snapshots(stored_ledger(args), parse_instant(args.after))
-    rows = [
-        {"forgotten": entry.number, "at": iso_instant(entry.timestamp_ms), "as_of": entry.kind} for entry in forgotten
-    ]
-    print_rows(rows, args, _SNAPSHOTS)
-    return 0
-
-
-def require_windows(ledger: Ledger, windows: list[str], known: Collection[str]) -> None:
+def require_windows(ledger: Ledger, windows: Sequence[str]) -> None:
     """Refuse windows that don't exist.
 
     :raises ConfigurationError: naming the first one.
     """
-    unknown = [window for window in windows if window not in known]
-    if unknown:
+    unknown: Iterator[str] = (window for window in windows if window not in ledger.state.windows)
+    for window in unknown:
         raise ConfigurationError(
-            f"{ledger.uri} has no window {unknown[0]}. kafka-offsets ledger list {ledger.pipeline} "
-            "shows the windows that it has."
+            f"{ledger.uri} has no window {window}. kafka-offsets ledger list {ledger.pipeline} shows the windows that "
+            "it has."
         )
-
-
-def _summary_row(ledger: Ledger, window: WindowSummary) -> Row:
-    return {
-        "window": window.window,
-        "revision": window.revision,
-        "start": iso_instant(window.start_ms),
-        "end": iso_instant(window.end_ms),
-        "state": str(window.state),
-        "offsets": window.offsets,
-        "lost": window.lost_offsets,
-        **row_of(window, "rows", "attempts", "output"),
-        "manifest": ledger.window_folders.folder(window.window, window.revision).manifest_uri,
-        "sha256": window.sha256,
-    }
-
-
-def _range_rows(pinned: PinnedManifest) -> list[Row]:
-    return [
-        {"topic": pinned_range.topic} | range_row(pinned_range) | {"manifest": pinned.uri, "sha256": pinned.sha256}
-        for pinned_range in pinned.manifest.ranges
-    ]

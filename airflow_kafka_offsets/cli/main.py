@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from airflow_kafka_offsets import __version__
-from airflow_kafka_offsets.cli.definition import COMMANDS, Command, Group
+from airflow_kafka_offsets.cli.commands import Command, Group
+from airflow_kafka_offsets.cli.definition import COMMANDS
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -10,7 +10,7 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from io import StringIO
@@ -126,6 +126,22 @@ def _print_table(rows: Sequence[Row], columns: Sequence[Column], output: str, si
         print(text, end="")
 
 
+def print_record(record: Row, args: Any, columns: Sequence[Column], parts: Mapping[str, Sequence[Column]]) -> None:
+    """Print one record whose fields may be lists of records. Tables show each such list below the record.
+
+    :param columns: the record's own columns.
+    :param parts: the columns of its lists, by field.
+    """
+    if args.output in ("json", "yaml"):
+        print_rows([record], args, columns)
+        return
+    print(upright(record, telling(columns, [record])), end="")
+    for name, own in parts.items():
+        if record[name]:
+            print()
+            print_rows(record[name], args, own)
+
+
 def with_progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
     """Yield the items, with a progress bar if stderr is a terminal."""
     from rich.console import Console
@@ -142,12 +158,14 @@ class Column:
     :param label: its heading; None for the key.
     :param folds: whether its texts, such as names of any length, may take several lines. Others are never cut.
     :param unless: values that say nothing: if all rows have one of them, the column is left out.
+    :param spare: whether it is left out where the terminal is too narrow for the whole table.
     """
 
     name: str
     label: str | None = None
     folds: bool = False
     unless: tuple[Any, ...] = ()
+    spare: bool = False
 
     @property
     def title(self) -> str:
@@ -162,8 +180,8 @@ def row_of(element: Any, *names: str) -> Row:
 def range_row(offset_range: OffsetRange) -> Row:
     """A row's fields for a range."""
     return (
-        row_of(offset_range, "partition", "start_offset", "end_offset")
-        | {"offsets": offset_range.span, "lost": offset_range.lost_offsets}
+        row_of(offset_range, "topic", "partition", "start_offset", "end_offset")
+        | {"offsets": offset_range.span}
         | row_of(offset_range, "start_evidence", "end_evidence")
     )
 
@@ -187,8 +205,8 @@ def every_column(rows: Sequence[Row]) -> list[Column]:
 
 
 def table(rows: Sequence[Row], columns: Sequence[Column], width: int | None) -> str:
-    """A table with one line per row. If the terminal is too narrow, texts that may fold are folded; if that isn't
-    enough, each record is printed with one field per line.
+    """A table with one line per row. If the terminal is too narrow, texts that may fold are folded, and spare columns
+    left out; if that isn't enough, each record is printed with one field per line.
 
     :param width: the terminal's width in characters; None when there is no terminal.
     """
@@ -198,9 +216,10 @@ def table(rows: Sequence[Row], columns: Sequence[Column], width: int | None) -> 
     least = [
         min(natural, _NARROWEST) if column.folds else natural for column, natural in zip(columns, widths, strict=True)
     ]
-    if sum(least) + _GAP * (len(columns) - 1) > width:
-        return "\n".join(upright(row, columns) for row in rows)
-    return _folded(rows, columns, least, width)
+    if sum(least) + _GAP * (len(columns) - 1) <= width:
+        return _folded(rows, columns, least, width)
+    kept = [column for column in columns if not column.spare]
+    return table(rows, kept, width) if len(kept) < len(columns) else "\n".join(upright(row, columns) for row in rows)
 
 
 def with_bars(text: str, values: Sequence[int | None], width: int) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentTypeError
 from typing import Any
 
-from airflow_kafka_offsets.cli import values
 from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, printable, row_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.groups.resets import ResetPlan, ResetStep
+from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
@@ -69,17 +68,21 @@ def _dry_run(resetter: Resetter, plan: ResetPlan) -> str:
 
 
 def _snapshot(ledger_root: str | None, name: str) -> OffsetSnapshot:
-    pipeline, _, text = name.rpartition(":")
-    try:
-        number = values.positive(text)
-    except ArgumentTypeError:
-        raise ConfigurationError(f"--to-snapshot takes PIPELINE:NUMBER, not {name!r}.") from None
+    """The snapshot of a pipeline at an instant."""
+    pipeline, _, instant = name.partition(":")
+    if not instant:
+        raise ConfigurationError(f"--to-snapshot takes PIPELINE:INSTANT, not {name!r}.")
+    at_ms = parse_instant(instant)
     ledger = new_ledger(ledger_root, pipeline)
-    if not ledger.exists():
+    if not ledger.exists:
         raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
-    snapshot = ledger.snapshots.read(number)
-    ledger.snapshots.require_live([snapshot], "Give another snapshot.")
-    return snapshot
+    stored = ledger.state.snapshots.get(at_ms)
+    if stored is None:
+        raise ConfigurationError(
+            f"{ledger.uri} has no snapshot at {iso_instant(at_ms)}. Windows start and end at snapshots: kafka-offsets "
+            f"ledger list {pipeline} shows them."
+        )
+    return ledger.contents.snapshot(stored.offsets)
 
 
 def _say(text: str) -> None:

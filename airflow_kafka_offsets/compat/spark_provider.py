@@ -1,16 +1,13 @@
-"""What Airflow's Spark provider lacks before 6.3.4."""
+"""What Airflow's Spark provider lacks before 6.3.1."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.metadata import version
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-
-from airflow_kafka_offsets.errors import ConfigurationError
 
 K8S_DRIVER_STATUS_KEY = "k8s_driver_status"
 """Key in the task's state store for the final status of a driver on Kubernetes (Spark provider 6.3; a private name
@@ -30,33 +27,6 @@ def follows_its_driver(task: SparkSubmitOperator) -> bool:
     """Whether the provider keeps the id of a cluster's driver, so that the task's next try can continue with it
     (``durable``, Spark provider 6.3.1 on Airflow 3.3). Otherwise a retry submits another driver."""
     return bool(getattr(task, "durable", False)) and can_follow_drivers()
-
-
-def refuse_unfollowed_driver(connection: Mapping[str, Any]) -> None:
-    """Refuse drivers on a standalone cluster if the provider can't ask the master about them: the task would fail while
-    the driver runs on. Before 6.3.4 the provider asks at the port where it submits, and the master doesn't answer there
-    (apache/airflow#71881). Not needed from Spark provider 6.3.4 on, except for several masters."""
-    if "rest_endpoint" not in connection:
-        raise ConfigurationError(
-            "Deploy mode cluster on a standalone cluster needs apache-airflow-providers-apache-spark 6.3.4 or newer, "
-            f"but this is {version('apache-airflow-providers-apache-spark')}: upgrade it, or use deploy mode client."
-        )
-    if not connection["rest_endpoint"]:
-        raise ConfigurationError(
-            f"The Spark provider can't ask {connection.get('master')} about a driver: in deploy mode cluster, the "
-            "Spark connection must have the type spark and name one master. Or use deploy mode client."
-        )
-
-
-def submit_instead(hook: SparkSubmitHook, application: str) -> None:
-    """Make a hook submit this application, whatever it is given: the provider's operator passes its own application, at
-    a different place in each version."""
-    submit = hook.submit
-
-    def submit_this(_: str = "", **more: Any) -> Any:
-        return submit(application, **more)
-
-    hook.submit = submit_this  # type: ignore[assignment, method-assign]
 
 
 def kept_output(hook: SparkSubmitHook) -> Callable[[], list[str]]:

@@ -169,10 +169,9 @@ class Behind(NamedTuple):
         return f"{self.position.topic}-{self.position.partition}"
 
 
-def refuse_commits_of_other_logs(group: str, partitions: Iterable[PartitionLag], way: str = "") -> None:
+def refuse_commits_of_other_logs(group: str, partitions: Iterable[PartitionLag]) -> None:
     """Refuse to wait on commits that don't say what the group has read of the present logs (E17, S15).
 
-    :param way: another option, added to the advice.
     :raises ConditionFailedError: naming a partition.
     """
     for own in partitions:
@@ -180,13 +179,13 @@ def refuse_commits_of_other_logs(group: str, partitions: Iterable[PartitionLag],
             raise ConditionFailedError(
                 f"The commit of group {group} on {own.topic}-{own.partition} is past the log's end "
                 "(OFFSET_OUT_OF_RANGE): the topic was truncated or re-created, or the commit was copied. It doesn't "
-                f"say what the group has read. Use kafka-offsets reset to move the group.{way}"
+                "say what the group has read. Use kafka-offsets reset to move the group."
             )
         if own.status is LagStatus.LOG_TRUNCATED:
             raise ConditionFailedError(
                 f"The log of {own.topic}-{own.partition} was truncated below the commit of group {group} and has grown "
                 "past it again (unclean leader election): the group hasn't read the records that are now before its "
-                f"commit. Use kafka-offsets reset to move the group.{way}"
+                "commit. Use kafka-offsets reset to move the group."
             )
 
 

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.conditions.client_calls import (
     worst,
 )
 from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
-from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, number_of, shorten
+from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError, number_of, shorten
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
@@ -88,12 +88,9 @@ class GroupsCaughtUp(Condition):
     groups: tuple[str, ...]
     topics: tuple[str, ...] | None = None
     max_lag: int | None = None
-    max_partition_lag: int | None = None
     max_age_ms: int | None = None
     no_commit: NoCommit = "from_log_start"
     unknown_group: Literal["fail", "wait"] = "fail"
-    ahead_of_log: Literal["fail", "wait"] = "fail"
-    abandoned_topics: Literal["count", "ignore"] = "count"
     stable_polls: int = 1
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
 
@@ -101,24 +98,17 @@ class GroupsCaughtUp(Condition):
         refuse_text("groups", self.groups)
         if self.topics is not None:
             refuse_text("topics", self.topics)
-        limits = {"max_lag": self.max_lag, "max_partition_lag": self.max_partition_lag, "max_age_ms": self.max_age_ms}
-        for name, limit in limits.items():
-            check_count(limit, name)
+        check_count(self.max_lag, "max_lag")
+        check_count(self.max_age_ms, "max_age_ms")
         check_count(self.stable_polls, "stable_polls", least=1)
         check_choice("no_commit", self.no_commit, "from_log_start", "wait", "ignore")
         check_choice("unknown_group", self.unknown_group, "fail", "wait")
-        check_choice("ahead_of_log", self.ahead_of_log, "fail", "wait")
-        check_choice("abandoned_topics", self.abandoned_topics, "count", "ignore")
-        if self.topics is not None and self.abandoned_topics == "ignore":
-            raise ConfigurationError("topics= already says which topics count: drop abandoned_topics=.")
 
     @property
     def awaited(self) -> str:
         limits = []
         if (limit := self._limit()) is not None:
             limits.append(f"at most {number_of(limit, 'offset')} behind")
-        if self.max_partition_lag is not None:
-            limits.append(f"at most {number_of(self.max_partition_lag, 'offset')} behind on any partition")
         if self.max_age_ms is not None:
             limits.append(f"behind by no record older than {duration_text(self.max_age_ms / 1000)}")
         groups = "each group is" if len(self.groups) > 1 else "the group is"
@@ -179,23 +169,14 @@ class GroupsCaughtUp(Condition):
             raise OffsetsError("Measuring lag", [(f"group {lag.group}", lag.error)])
         if lag.total == 0 and self.no_commit == "from_log_start":
             # Most polls of most groups end here, without looking at any partition.
-            return GroupStanding(lag.group, topics=tuple(self._counting(lag)))
-        topics = self._counting(lag)
-        return self._judge_partitions(lag.group, [own for own in lag.partitions if own.topic in topics])
-
-    def _counting(self, lag: GroupLag) -> set[str]:
-        """The topics that count. If the user says so, those that no member reads don't count (E22), as long as there
-        are members and all their topics are known."""
-        members = lag.description if self.abandoned_topics == "ignore" else None
-        read = set() if members is None or members.topics_unknown else members.topics()
-        return {topic for topic in lag.topics if not read or topic in read}
+            return GroupStanding(lag.group, topics=tuple(lag.topics))
+        return self._judge_partitions(lag.group, list(lag.partitions))
 
     def _judge_partitions(self, group: str, partitions: list[PartitionLag]) -> GroupStanding:
         failures = [(f"group {group} on {own.topic}-{own.partition}", own.error) for own in partitions if own.error]
         if failures:
             raise OffsetsError("Measuring lag", failures)
-        if self.ahead_of_log == "fail":
-            refuse_commits_of_other_logs(group, partitions, " ahead_of_log='wait' waits.")
+        refuse_commits_of_other_logs(group, partitions)
         uncommitted = [partition for partition in partitions if partition.status is LagStatus.NO_COMMIT]
         why = self._why_unknown(partitions, uncommitted)
         if self.no_commit == "ignore":
@@ -208,26 +189,18 @@ class GroupsCaughtUp(Condition):
     def _why_unknown(self, partitions: list[PartitionLag], uncommitted: list[PartitionLag]) -> str:
         if not partitions:
             return "has members, but they read no partition"
-        for own in partitions:
-            if own.status is LagStatus.AHEAD_OF_LOG:
-                return f"has committed past the log's end on {own.topic}-{own.partition}"
-            if own.status is LagStatus.LOG_TRUNCATED:
-                return f"has a commit on {own.topic}-{own.partition}, whose log was truncated below it"
         if self.no_commit == "wait" and uncommitted:
             on = shorten(f"{own.topic}-{own.partition}" for own in uncommitted)
             return f"has no commit on {number_of(len(uncommitted), 'partition')} ({on})"
         return "has committed nothing yet" if self.no_commit == "ignore" and len(uncommitted) == len(partitions) else ""
 
     def _limit(self) -> int | None:
-        unlimited = self.max_lag is self.max_partition_lag is self.max_age_ms is None
-        return 0 if unlimited else self.max_lag
+        return 0 if self.max_lag is self.max_age_ms is None else self.max_lag
 
     def _allows(self, partitions: Sequence[Behind]) -> bool:
-        """Whether a group that is behind on these partitions is within the limits on offsets."""
-        lags = [behind.lag for behind in partitions]
-        limit, partition_limit = self._limit(), self.max_partition_lag
-        within = limit is None or sum(lags) <= limit
-        return within and (partition_limit is None or max(lags, default=0) <= partition_limit)
+        """Whether a group that is behind on these partitions is within the limit on offsets."""
+        limit = self._limit()
+        return limit is None or sum(behind.lag for behind in partitions) <= limit
 
     def _is_young(self, age: RecordAges) -> bool:
         """Whether an age is within the limit; an unknown age isn't."""
@@ -256,9 +229,9 @@ class GroupsCaughtUp(Condition):
         return ages
 
     def _result(self, groups: Iterable[GroupStanding], ages: dict[str, RecordAges]) -> dict[str, Any]:
-        limits = {"max_lag": self._limit(), "max_partition_lag": self.max_partition_lag}
         result: dict[str, Any] = {"groups": {group.group: group.total for group in groups}}
-        result |= {name: limit for name, limit in limits.items() if limit is not None}
+        if (limit := self._limit()) is not None:
+            result["max_lag"] = limit
         if self.max_age_ms is not None:
             in_s = {group: None if (ms := age.known_ms) is None else ms / 1000 for group, age in ages.items()}
             result |= {"max_age_s": self.max_age_ms / 1000, "age_s": in_s}

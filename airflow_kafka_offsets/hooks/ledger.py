@@ -8,9 +8,10 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import ConfigurationError, shorten
+from airflow_kafka_offsets.ledger.files import LOG
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import LedgerPath, in_parallel, names, read
-from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE, PIPELINE_NAME
+from airflow_kafka_offsets.ledger.storage import LedgerPath, in_parallel, names
+from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME
 
 
 def ledger_root(root: str | None) -> str:
@@ -21,17 +22,18 @@ def ledger_root(root: str | None) -> str:
     found: str = root or conf.get("kafka_offsets", "ledger_root")
     if not found:
         raise ConfigurationError(
-            "No ledger folder is configured. Pass ledger_root= to the task or --ledger to the command (for "
+            "No ledger folder is configured. Pass ledger_root= to the KafkaPipeline or --ledger to the command (for "
             "example s3://aws_default@my-bucket/kafka-ledger), or set ledger_root in the [kafka_offsets] "
             "section of airflow.cfg (AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT)."
         )
     return found
 
 
-def ledger_of(root: str | None, pipeline: str) -> Ledger:
+def ledger_of(root: str | None, pipeline: str, at_least: int = 0) -> Ledger:
     """One pipeline's ledger. Nothing is read or created: it need not exist.
 
     :param root: folder of all ledgers; None for the setting. May contain a connection id, before an ``@``.
+    :param at_least: the number of a commit that its log has, if one is known; it saves a request.
     :raises ConfigurationError: when no root is configured, Airflow doesn't know its store, or the pipeline's name can't
         be a folder name.
     """
@@ -42,34 +44,34 @@ def ledger_of(root: str | None, pipeline: str) -> Ledger:
         raise ConfigurationError(
             f"The ledger root {place} names a store that Airflow doesn't know: {error}."
         ) from error
-    return Ledger(path, pipeline)
+    return Ledger(path, pipeline, at_least)
 
 
-def existing_ledger(root: str | None, pipeline: str) -> Ledger:
+def existing_ledger(root: str | None, pipeline: str, at_least: int = 0) -> Ledger:
     """One pipeline's ledger, which must exist.
 
     :raises ConfigurationError: when it doesn't.
-    :raises LedgerError: when it has another format.
+    :raises LedgerCorruptError: when its log is damaged.
     """
-    ledger = ledger_of(root, pipeline)
-    if not ledger.exists():
+    ledger = ledger_of(root, pipeline, at_least)
+    if not ledger.exists:
         raise ConfigurationError(f"There is no ledger at {ledger.uri}.{_others(root)}")
     return ledger
 
 
 def pipelines(root: str | None) -> list[str]:
-    """Names of all pipelines that have a ledger in a root, also a damaged one."""
+    """Names of all pipelines that have a ledger in a root, also a damaged one: its log has a commit."""
     folder = LedgerPath.of(ObjectStoragePath(ledger_root(root)))
     found = [name for name in names(folder) if PIPELINE_NAME.fullmatch(name)]
-    there = in_parallel(lambda name: _is_there(folder / name / PIPELINE), found)
+    there = in_parallel(lambda name: _has_log(folder / name / LOG), found)
     return [name for name, is_there in zip(found, there, strict=True) if is_there]
 
 
-def _is_there(file: LedgerPath) -> bool:
-    """Whether there is a file. True even if it is damaged or can't be read: the pipeline's own answer then says what is
-    wrong, to users who may see it."""
+def _has_log(folder: LedgerPath) -> bool:
+    """Whether there is a log. True even if it can't be listed: the pipeline's own answer then says what is wrong, to
+    users who may see it."""
     try:
-        return read(file, limit_bytes=1) is not None
+        return bool(names(folder))
     except NotADirectoryError:  # a file beside the pipelines
         return False
     except Exception:  # each store has its own exceptions

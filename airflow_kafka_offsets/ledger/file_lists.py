@@ -1,102 +1,99 @@
 """File lists: the files of each published window, for engines that can't read the ledger.
 
 ``files/window=<window>/files.txt`` names them by full path, one per line, in the format of ``SymlinkTextInputFormat``:
-Athena, Trino and Presto read ``files/`` as a table partitioned by ``window``. A list is derived only from the window's
-publication, and written again whenever it differs from it.
+Athena, Trino and Presto read ``files/`` as a table partitioned by ``window``. A list is derived from the window's
+publication alone, and written again whenever it differs from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Collection, Sequence
 from urllib.parse import unquote
 
-from airflow_kafka_offsets.ledger.storage import StoragePath, in_parallel, names, read, replace_file
-from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.proof.publication import Publication
-from airflow_kafka_offsets.offsets.proof.reading import bounds, overlaps, refuse_unreadable
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.state import Publication, Window
+from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.offsets.proof.reading import whole_windows
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.offsets.windows.ledger_names import is_window, live_revisions
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.offsets.windows.ledger_names import is_window
 
 _FOLDER = "files"
-_FILE = "files.txt"
 _WINDOW = "window="
-_INSIDE = "outside_window=false/"
 
 
-class FileLists:
-    """The lists of one pipeline.
+def refresh(ledger: Ledger, window: Window, result: RunResult | None = None) -> None:
+    """Write the list of a window that has just been published.
 
-    :param folder: the pipeline's folder.
-    :param window_folders: its windows.
+    :param result: what the published attempt read and wrote, if it is known.
     """
+    while True:
+        _write(ledger, window.name, _wanted(ledger, window.name, window.publication, result))
+        # Another task may have published the window since, and written its list before this one did.
+        now = ledger.read().windows.get(window.name)
+        if now is None or now.publication is None or now.publication[:2] == (window.publication or ())[:2]:
+            return
+        window, result = now, None
 
-    def __init__(self, folder: StoragePath, window_folders: WindowFolders) -> None:
-        self._folder = folder / _FOLDER
-        self._window_folders = window_folders
 
-    def refresh(self, window: str, wanted: Sequence[str] | None = None) -> None:
-        """Make a window's list match its publication.
+def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:
+    """Write the list of a window again, if it isn't what is published. Returns whether it was right.
 
-        :param wanted: the files of the publication that counted a moment ago, if known. A task that publishes another
-            one after that writes the list as well.
-        """
-        wanted = self.files(window) if wanted is None else wanted
-        while not self.has(window, wanted):
-            replace_file(self._path(window), _content(wanted))
-            # Check again: another task may be publishing and writing the list now, and the last one to check corrects
-            # it.
-            wanted = self.files(window)
+    :param result: what the published attempt read and wrote, if it is known.
+    """
+    window = ledger.state.windows.get(name)
+    wanted = _wanted(ledger, name, None if window is None else window.publication, result)
+    right = (ledger.files.read(_file(name)) or b"") == _content(wanted)
+    if not right:
+        _write(ledger, name, wanted)
+    return right
 
-    def has(self, window: str, files: Sequence[str]) -> bool:
-        """Whether a window's list names exactly these files; a missing list counts as empty."""
-        return (read(self._path(window)) or b"") == _content(files)
 
-    def windows(self) -> set[str]:
-        """The windows that have a list, forgotten ones too."""
-        return set(filter(is_window, (name.removeprefix(_WINDOW) for name in names(self._folder))))
+def empty(ledger: Ledger, names: Collection[str]) -> None:
+    """Empty the lists of windows that have just stopped counting. If this is interrupted, verification does it."""
+    in_parallel(lambda name: correct(ledger, name), names)
 
-    def files(self, window: str) -> list[str]:
-        """Full paths of a window's published files; none when it isn't published, has no rows, or was written to a
-        table. With strict time, only the files of rows inside its time."""
-        published = self._window_folders.publication(window)
-        return [] if published is None else files_of(self._result(window, published))
 
-    def between(self, start_ms: int | None, end_ms: int | None) -> dict[str, list[str]]:
-        """Files by published window, for the windows between two instants, Unix milliseconds; None for no bound.
+def listed(ledger: Ledger) -> list[str]:
+    """The windows that have a list, also those that are void."""
+    names = (name.removeprefix(_WINDOW) for name in ledger.files.names(_FOLDER))
+    return list(filter(is_window, names))
 
-        :raises IntervalError: when a published window crosses a bound.
-        :raises LedgerConflictError: when published windows with rows share offsets, or don't meet where they should.
-        """
-        low, high = bounds(start_ms, end_ms)
-        windows = [window for window in live_revisions(self._window_folders.names()) if overlaps(window, low, high)]
-        asked = zip(windows, in_parallel(self._window_folders.publication, windows), strict=True)
-        found = {window: publication for window, publication in asked if publication is not None}
-        results = in_parallel(lambda window: self._result(window, found[window]), found)
 
-        def ranges(window: str) -> tuple[OffsetRange, ...]:
-            pinned = self._window_folders.folder(window, found[window].revision).pinned()
-            return () if pinned is None else pinned.manifest.ranges
+def between(ledger: Ledger, start_ms: int | None, end_ms: int | None) -> dict[str, list[str]]:
+    """Files by published window, for the windows between two instants, Unix milliseconds; None for no bound.
 
-        refuse_unreadable(found, low, high, cache(ranges))
-        return {window: paths for window, result in zip(found, results, strict=True) if (paths := files_of(result))}
+    :raises IntervalError: when a published window crosses a bound.
+    """
+    published = {window.name: window.publication for window in ledger.state.published}
+    windows = whole_windows(published, start_ms, end_ms)
+    files = in_parallel(lambda name: _wanted(ledger, name, published[name]), windows)
+    return {name: paths for name, paths in zip(windows, files, strict=True) if paths}
 
-    def _result(self, window: str, published: Publication) -> RunResult:
-        return self._window_folders.folder(window, published.revision).published_result(published)
 
-    def _path(self, window: str) -> StoragePath:
-        return self._folder / f"{_WINDOW}{window}" / _FILE
+def files_of(result: RunResult) -> list[str]:
+    """Full paths of the files that a published attempt has; none for a table."""
+    return [f"{_plain(result.output or '')}/{unquote(file)}" for file in result.files]
+
+
+def _wanted(ledger: Ledger, name: str, publication: Publication | None, result: RunResult | None = None) -> list[str]:
+    """What a list has to name. The rows of a table, or of a window without offsets, have no files."""
+    if publication is None or not publication.apart or publication.outputs[0].output is None:
+        return []
+    return files_of(result or ledger.published_result(name, publication))
+
+
+def _write(ledger: Ledger, name: str, files: Sequence[str]) -> None:
+    """Make a list name these files; one without any is kept, empty, as engines may have read it."""
+    if files or ledger.files.read(_file(name)):
+        ledger.files.replace(_file(name), _content(files))
+
+
+def _file(window: str) -> str:
+    return f"{_FOLDER}/{_WINDOW}{window}/files.txt"
 
 
 def _content(files: Sequence[str]) -> bytes:
     return "".join(f"{file}\n" for file in files).encode()
-
-
-def files_of(result: RunResult) -> list[str]:
-    """The files that an attempt contributes to a list."""
-    inside = [file for file in result.files if file.startswith(_INSIDE)] if result.strict_time else result.files
-    return [f"{_plain(result.output or '')}/{unquote(file)}" for file in inside]
 
 
 def _plain(output: str) -> str:

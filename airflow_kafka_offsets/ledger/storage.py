@@ -8,11 +8,10 @@ changed; :func:`replace_file` is for files that can be derived again.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
-from airflow_kafka_offsets.errors import ExclusiveCreateError, LedgerCorruptError, StoreFailedError
+from airflow_kafka_offsets.errors import ExclusiveCreateError, StoreFailedError
 
 _LOCAL = ("file", "local", "")
 _S3 = ("s3", "s3a")
@@ -35,7 +34,6 @@ _MOST_TRIES = 15
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
 """Pauses before a file is created again grow from the one to the other: about five seconds for all of them."""
 _TAKEN = (409, 412)
-_RESTORE = "Restore it as it was, from a backup or an earlier version of the object."
 _HADOOP_SCHEMES = {"gcs": "gs", "local": "file", "": "file"}
 
 T = TypeVar("T")
@@ -90,6 +88,32 @@ class LedgerPath:
 
     def __str__(self) -> str:
         return self.uri
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """The files below a pipeline's folder, as the ledger's log takes them.
+
+    :param folder: the pipeline's folder.
+    """
+
+    folder: LedgerPath
+
+    def names(self, folder: str) -> list[str]:
+        """See :class:`.files.Files`."""
+        return names(self.folder / folder)
+
+    def read(self, name: str) -> bytes | None:
+        """See :class:`.files.Files`."""
+        return read(self.folder / name)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See :class:`.files.Files`."""
+        return create_exclusive(self.folder / name, content)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """See :class:`.files.Files`."""
+        replace_file(self.folder / name, content)
 
 
 def uri_for_spark(path: StoragePath) -> str:
@@ -218,47 +242,15 @@ def _server(folder: LedgerPath) -> str:
     return f"the store ({folder.protocol}, {endpoint})" if endpoint else f"the store ({folder.protocol})"
 
 
-def read(path: StoragePath, *, limit_bytes: int | None = None) -> bytes | None:
-    """A file's content; None when there is no such file.
-
-    :param limit_bytes: most bytes to read; None for all.
-    """
+def read(path: StoragePath) -> bytes | None:
+    """A file's content; None when there is no such file."""
     # By default, s3fs asks for the size first, to read large files in parts: two round trips instead of one.
     options = {"max_concurrency": 1} if path.protocol in _S3 else {}
-    options |= {} if limit_bytes is None else {"start": 0, "end": limit_bytes}
     try:
         content: bytes = path.fs.cat_file(path.path, **options)
     except FileNotFoundError:
         return None
     return content
-
-
-def read_json(path: StoragePath) -> dict[str, Any] | None:
-    """A JSON file's object; None when there is no such file.
-
-    :raises LedgerCorruptError: when it isn't a JSON object.
-    """
-    content = read(path)
-    return None if content is None else parse_json(path, content)
-
-
-def parse_json(path: StoragePath, content: bytes) -> dict[str, Any]:
-    """A file's content as a JSON object.
-
-    :raises LedgerCorruptError: when it isn't one.
-    """
-    try:
-        fields = json.loads(content)
-    except ValueError as error:
-        raise LedgerCorruptError(f"{path} is not JSON: {error}. {_RESTORE}") from error
-    if not isinstance(fields, dict):
-        raise LedgerCorruptError(f"{path} isn't a JSON object. {_RESTORE}")
-    return fields
-
-
-def to_json_bytes(fields: Mapping[str, Any]) -> bytes:
-    """JSON for a file, with sorted keys and without spaces."""
-    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
 def names(folder: StoragePath) -> list[str]:
@@ -270,32 +262,6 @@ def names(folder: StoragePath) -> list[str]:
         return []
     found = (str(path).rstrip("/").rpartition("/")[2] for path in paths)
     return sorted(name for name in found if name and not name.startswith(".") and name != folder.name)
-
-
-def names_below(folder: StoragePath) -> list[str]:
-    """Paths of all files in a folder and its subfolders, relative to the folder, in order. Object stores need only one
-    listing. Drafts are left out."""
-    if folder.protocol in _LOCAL:
-        # fsspec's own walk silently skips folders that it may not read.
-        return sorted(_local_names_below(folder.path))
-    folder.fs.invalidate_cache(folder.path)
-    found = (str(path).removeprefix(folder.path).lstrip("/") for path in folder.fs.find(folder.path))
-    return sorted(path for path in found if path and not any(part.startswith(".") for part in path.split("/")))
-
-
-def _local_names_below(folder: str, start: str = "") -> Iterator[str]:
-    try:
-        entries = os.scandir(folder)
-    except FileNotFoundError:
-        return
-    with entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir():
-                yield from _local_names_below(entry.path, f"{start}{entry.name}/")
-            else:
-                yield start + entry.name
 
 
 def in_parallel(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:

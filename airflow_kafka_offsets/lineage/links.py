@@ -13,10 +13,10 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
 
 from airflow_kafka_offsets.hooks.ledger import ledger_of
+from airflow_kafka_offsets.ledger.files import WINDOWS
+from airflow_kafka_offsets.ledger.ledger import PinnedManifest
 from airflow_kafka_offsets.ledger.storage import uri_for_spark
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.page_address import window_address
-from airflow_kafka_offsets.offsets.windows.ledger_names import WINDOWS
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.definitions.asset import AssetRef
 
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.ledger.entries import Output
+from airflow_kafka_offsets.ledger.ledger import PinnedManifest
 from airflow_kafka_offsets.lineage.links import WindowLink
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
-from airflow_kafka_offsets.offsets.proof.publication import FurtherOutput
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
-from airflow_kafka_offsets.offsets.windows.tiling import Tiling
 from airflow_kafka_offsets.references.window_ref import WindowRef
 
 if TYPE_CHECKING:
@@ -28,20 +27,16 @@ class TaskWindow:
 
     :param pinned: the window.
     :param bootstrap_servers: brokers of its topics; empty when the task doesn't ask Kafka.
-    :param output: folder with its published rows; None until they are published, and for an empty window.
-    :param rows: number of published rows.
-    :param further: a job's other outputs.
+    :param outputs: where its published rows are; empty until they are published.
     :param verdict: the verdict on the rows; None when they weren't checked.
-    :param tiling: how the window meets its neighbours; None when that wasn't checked.
+    :param holes: the holes before the window, in words, if the task looked for them.
     """
 
     pinned: PinnedManifest
     bootstrap_servers: tuple[str, ...] = ()
-    output: str | None = None
-    rows: int | None = None
-    further: tuple[FurtherOutput, ...] = ()
+    outputs: tuple[Output, ...] = ()
     verdict: Verdict | None = None
-    tiling: Tiling | None = None
+    holes: tuple[str, ...] = ()
 
 
 class TellsLineage:
@@ -52,7 +47,7 @@ class TellsLineage:
     seen: TaskWindow
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
-        """The topics with their ranges, the output and the proof. Only OpenLineage's listener calls this."""
+        """The topics, the outputs and the proof. Only OpenLineage's listener calls this."""
         from airflow_kafka_offsets.lineage.openlineage_facets import lineage_of
 
         return lineage_of(getattr(self, "seen", None))

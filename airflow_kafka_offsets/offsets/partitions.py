@@ -59,6 +59,18 @@ class LogRange(NamedTuple):
         return f"{self.topic}-{self.partition}: {self.span} offsets from {self.start_offset} on"
 
 
+class SeenOffset(NamedTuple):
+    """An offset that was seen in a log.
+
+    :param leader_epoch: the leader epoch that it was seen under (KIP-320); None when unknown.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int | None = None
+
+
 def merged(ranges: Iterable[LogRange]) -> list[LogRange]:
     """The ranges in order, with those that touch or overlap merged."""
     found: list[LogRange] = []

@@ -10,10 +10,11 @@ from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_kafka_offsets.arguments import as_name, check_choice
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import HoleError, number_of
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.ledger.holes import Surroundings
-from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
+from airflow_kafka_offsets.errors import number_of
+from airflow_kafka_offsets.ledger.holes import missing_since
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.load_decisions import attempt_of
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffset,
     CommittedOffsets,
@@ -23,18 +24,14 @@ from airflow_kafka_offsets.offsets.answers.groups import (
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
-from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.offsets.windows.truncation import refuse_truncated_commits
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten_window
+from airflow_kafka_offsets.pipelines.log_changes import refuse_changed
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.runs.loader import Loader, refusal
+from airflow_kafka_offsets.runs.around import refusal
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-    from airflow_kafka_offsets.ledger.ledger import Ledger
 
 _MOST_COMMITS = 5
 """How often the window's end is committed before the task gives up keeping the group there."""
@@ -57,19 +54,18 @@ class KafkaCommitOffsetsOperator(BaseOperator):
     accept can still come later; a pool with one slot rules that out. The window must be published, its topics must be
     the ones that were resolved, and the group must have no active members.
 
-    By default, the group isn't moved past offsets that no published window covers, because they would never be read. A
-    group without commits starts at the first pinned window, but not while an earlier run of the Dag is still active.
+    By default, the group isn't moved past offsets that no published window has, because they would never be read. A
+    group without commits starts at the first pinned window.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param group: group id. (templated)
-    :param on_hole: what to do about offsets between the group's commits and this window that no published window
-        covers, pinned or not: ``fail`` (default), so that a retry succeeds once they are loaded; or ``warn``.
-    :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
+    :param on_hole: what to do about offsets between the group's commits and this window that no published window has,
+        pinned or not: ``fail`` (default), so that a retry succeeds once they are loaded; or ``warn``.
 
     XCom: ``{"group": "...", "committed": 5, "kept": 1}``; both numbers count partitions.
     """
 
-    template_fields: Sequence[str] = ("window", "group", "kafka_conn_id")
+    template_fields: Sequence[str] = ("window", "group")
     ui_color = "#e8f4e0"
 
     def __init__(
@@ -78,14 +74,12 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         window: Any,
         group: str,
         on_hole: HolePolicy = "fail",
-        kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.window = window
         self.group = group
         self.on_hole = on_hole
-        self.kafka_conn_id = kafka_conn_id
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
@@ -93,18 +87,14 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         check_choice("on_hole", self.on_hole, *get_args(HolePolicy))
         ref = WindowRef.from_json(self.window)
         ledger = ref.ledger()
-        pinned, published = ref.published(ledger)
-        manifest = pinned.manifest
-        end = ledger.snapshots.read(manifest.end_snapshot)
-        with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
-            with telling_leftovers(ledger):
-                check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
-            refuse_rewritten_window(client, ledger, manifest)
+        window, _ = ref.published_in(ledger)
+        manifest = ledger.pinned(window).manifest
+        with ref.hook().get_conn() as client:
+            refuse_changed(client, manifest)
             commits = self._commits(client, manifest)
-            ahead = _behind(_ends(manifest, end), commits)
+            ahead = _behind(_ends(manifest), commits)
             if len(ahead):
-                attempt = ledger.window_folders.of(pinned).attempt(published.attempt)
-                self._look_for_holes(ledger, manifest, commits, Loader.of(context, attempt))
+                self._look_for_holes(context, ledger, window, commits)
             committed = self._go_forward(client, client.own_epochs(ahead).raise_for_errors(), manifest)
         kept = len(manifest.ranges) - len(committed)
         self.log.info(
@@ -159,23 +149,15 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         return _offsets(found.offsets)
 
     def _look_for_holes(
-        self, ledger: Ledger, manifest: Manifest, commits: dict[TopicPartition, int], loader: Loader
+        self, context: Context, ledger: Ledger, window: Window, commits: dict[TopicPartition, int]
     ) -> None:
-        holes = Surroundings(ledger, manifest).since(commits)
+        holes = list(missing_since(ledger, commits, window))
         if holes and self.on_hole == "fail":
-            raise refusal(manifest.window, holes, loader)
+            assert window.publication is not None, "it was checked"
+            who = attempt_of(window, window.publication.attempt).who
+            raise refusal(context, who, window.name, holes)
         for hole in holes:
-            self.log.warning("Group %s is moved past offsets that no published window covers: %s", self.group, hole)
-        run = None if commits else loader.earlier_run()
-        if run is None:
-            return
-        said = f"Group {self.group} has no commits, and run {run} of this Dag, for an earlier window, hasn't finished"
-        if self.on_hole == "fail":
-            raise HoleError(
-                f"{said}: the group would start past the records that it loads. When that run has finished, retry "
-                "(retries=) or clear this task. on_hole='warn' commits anyway."
-            )
-        self.log.warning("%s", said)
+            self.log.warning("Group %s is moved past offsets that no published window has: %s", self.group, hole)
 
 
 def _offsets(commits: CommittedOffsets) -> dict[TopicPartition, int]:
@@ -183,12 +165,11 @@ def _offsets(commits: CommittedOffsets) -> dict[TopicPartition, int]:
     return {TopicPartition.of(commit): commit.offset for commit in commits if commit.offset is not None}
 
 
-def _ends(manifest: Manifest, end: OffsetSnapshot) -> CommittedOffsets:
+def _ends(manifest: Manifest) -> CommittedOffsets:
     """The window's end as commits, with the leader epochs that the ledger has seen it under."""
-    keys = map(TopicPartition.of, manifest.ranges)
     return CommittedOffsets(
-        CommittedOffset(*key, records.end_offset, end.boundaries[key].leader_epoch, manifest.window)
-        for key, records in zip(keys, manifest.ranges, strict=True)
+        CommittedOffset(each.topic, each.partition, each.end_offset, each.end_leader_epoch, manifest.window)
+        for each in manifest.ranges
     )
 
 

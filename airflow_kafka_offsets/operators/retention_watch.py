@@ -12,10 +12,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 from airflow_kafka_offsets.arguments import as_milliseconds, check_choice
 from airflow_kafka_offsets.errors import OffsetsError, shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.hooks.metrics import tell
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, OfPipeline, as_pipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.windows.policies import UnknownPolicy
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class KafkaRetentionWatchOperator(BaseOperator):
+class KafkaRetentionWatchOperator(OfPipeline, BaseOperator):
     """
     Forecasts which records Kafka's retention will delete before they are loaded.
 
@@ -35,13 +34,12 @@ class KafkaRetentionWatchOperator(BaseOperator):
     on, and the backlog from the last window's end (without windows: from the first increment's start, or the newest
     snapshot) to the end of the log. The topics are those that the ledger records for the pipeline.
 
-    :param pipeline: name of the pipeline, and of its folder in the ledger root. (templated)
+    :param pipeline: the :class:`~airflow_kafka_offsets.kafka_pipeline.KafkaPipeline`; it need not name its topics.
+        (templated)
     :param fail_within: fail the task when records are already deleted, or may be within this time; a timedelta or
         seconds. None never fails it.
     :param on_unknown: with ``fail_within``, what to do when nobody can tell when some records are deleted, and somebody
         has to do something about that, such as grant an ACL or install a codec: ``fail`` (default), or ``warn``.
-    :param ledger_root: folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by default. (templated)
-    :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
 
     XCom: ``{"windows": [{"window", "loses_at", "by", "topic", "partition", "offsets", "lost", "unknown"}, ...]}``,
     windows that have lost records first, then by next loss. ``loses_at`` (ISO-8601, None when no limit is known to
@@ -49,36 +47,32 @@ class KafkaRetentionWatchOperator(BaseOperator):
     are totals of the window, and ``unknown`` counts its partitions that may lose records at an unknown time.
     """
 
-    template_fields: Sequence[str] = ("pipeline", "ledger_root", "kafka_conn_id")
+    template_fields: Sequence[str] = ("pipeline",)
     ui_color = "#e8f4e0"
 
     def __init__(
         self,
         *,
-        pipeline: str,
+        pipeline: KafkaPipeline,
         fail_within: timedelta | float | None = None,
         on_unknown: UnknownPolicy = "fail",
-        ledger_root: str | None = None,
-        kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.pipeline = pipeline
+        self.pipeline = as_pipeline(pipeline)
         self.fail_within = fail_within
         self.on_unknown = on_unknown
-        self.ledger_root = ledger_root
-        self.kafka_conn_id = kafka_conn_id
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         fail_within_ms = as_milliseconds(self.fail_within, "fail_within")
         check_choice("on_unknown", self.on_unknown, *get_args(UnknownPolicy))
-        ledger = existing_ledger(self.ledger_root, self.pipeline)
+        ledger = self.pipeline.existing_ledger()
         forecasts = sorted(self._forecasts(ledger), key=lambda forecast: forecast.urgency)
         for forecast in forecasts:
             level = logging.WARNING if any(forecast.unforeseen()) else logging.INFO
             self.log.log(level, "Not loaded: %s", forecast)
-        tell(_measures(self.pipeline, forecasts))
+        tell(_measures(self.pipeline.name, forecasts))
         if fail_within_ms is not None:
             _refuse_loss(forecasts, fail_within_ms)
             if self.on_unknown == "fail":
@@ -90,7 +84,7 @@ class KafkaRetentionWatchOperator(BaseOperator):
         if end is None:
             self.log.warning("%s has no window, and no snapshot to start one at: nothing to watch", ledger.uri)
             return []
-        with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client, telling_leftovers(ledger):
+        with KafkaOffsetsHook(self.pipeline.kafka_conn_id).get_conn() as client:
             return Backlog(client, ledger, end).forecasts()
 
 

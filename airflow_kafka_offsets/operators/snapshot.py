@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.arguments import as_name
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
 from airflow_kafka_offsets.offsets.instants import given_instant
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, snapshot_warnings
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaPipelineOperator, failing_fast
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
 
 if TYPE_CHECKING:
@@ -23,15 +23,15 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
     Stores an offset snapshot in the pipeline's ledger.
 
     An instant is resolved once: another run for it returns the stored snapshot. ``latest``, ``earliest`` and a group's
-    commits give a new snapshot each time.
+    commits give a new snapshot each time. Windows can start and end at an instant or at ``latest``; the other two have
+    no place in time, and are targets to wait for.
 
     :param at: ``latest`` (default), ``earliest``, or an instant in ISO-8601 with a time zone. (templated)
     :param group: snapshot this group's committed offsets instead. (templated)
 
     The other arguments are those of :class:`~airflow_kafka_offsets.operators.pipeline_operator.KafkaPipelineOperator`.
 
-    XCom: ``{"version": 1, "ledger": "<uri>", "ledger_id": "...", "snapshot": 42, "as_of": "...", "resolved_at": "...",
-    "partitions": 6}``.
+    XCom: see :class:`~airflow_kafka_offsets.references.snapshot_ref.SnapshotRef`.
     """
 
     template_fields: Sequence[str] = (*KafkaPipelineOperator.template_fields, "at", "group")
@@ -43,12 +43,13 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
-        with self.maker() as maker, telling_leftovers(maker.ledger):
-            snapshot = maker.snapshot(self._as_of())
+        with self.pipeline.resolver(self.on_future_record) as resolver:
+            ref = _stored(resolver, self._as_of())
+        snapshot = resolver.ledger.contents.snapshot(ref.snapshot)
         for remark in snapshot_warnings(snapshot):
             self.log.warning(remark)
-        self.log.info("Snapshot %s as of %s: %s partitions", snapshot.number, snapshot.as_of, len(snapshot.boundaries))
-        return SnapshotRef.of(maker.ledger, snapshot).to_json()
+        self.log.info("Snapshot as of %s: %s partitions (%s)", snapshot.as_of, ref.partitions, ref.snapshot)
+        return ref.to_json()
 
     def _as_of(self) -> AsOf:
         if self.group is None:
@@ -58,6 +59,13 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
                 "A snapshot is taken as of a group's commits or as of an instant: drop group= or at=."
             )
         return AsOf(AsOfKind.GROUP, group=as_name(self.group, "group"))
+
+
+def _stored(resolver: Resolver, moment: AsOf) -> SnapshotRef:
+    if moment.kind in (AsOfKind.EARLIEST, AsOfKind.GROUP):
+        return SnapshotRef.of(resolver.ledger, resolver.target(moment), None)
+    stored = resolver.snapshot(moment)
+    return SnapshotRef.of(resolver.ledger, stored.offsets, stored.at_ms)
 
 
 def as_of(moment: str | datetime) -> AsOf:

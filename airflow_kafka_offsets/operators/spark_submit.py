@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.log import mask_secret
 
-from airflow_kafka_offsets.arguments import check_choice
+from airflow_kafka_offsets.arguments import as_flag, check_choice
 from airflow_kafka_offsets.compat.spark_provider import kept_output
-from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerCorruptError, LedgerError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
+from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError
+from airflow_kafka_offsets.ledger.load_decisions import attempt_of
+from airflow_kafka_offsets.ledger.state import Attempt, Publication
 from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, window_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, TellsLineage, note_outlets
-from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
-from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
+from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.pipelines.empty_window import count_nothing, needs_no_job
-from airflow_kafka_offsets.pipelines.publisher import counted_attempt
-from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.spark.session.conf import new_attempt
+from airflow_kafka_offsets.pipelines.loads import count_nothing
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
-from airflow_kafka_offsets.submission.driver_place import DriverPlace
-from airflow_kafka_offsets.submission.driver_status import (
-    DriverStatus,
-    FollowedDriver,
-    SubmittedDriver,
-    require_deferrable,
-)
-from airflow_kafka_offsets.submission.earlier_driver import DriverMemory, EarlierDriver
-from airflow_kafka_offsets.submission.given_confs import GivenConfs
-from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submission
+from airflow_kafka_offsets.submission.driver_status import DriverStatus, SubmittedDriver, require_deferrable
+from airflow_kafka_offsets.submission.kept_driver import KeptDriver, tell_backend
+from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submission, Submitter
 from airflow_kafka_offsets.submission.spark_failure import noted_failure, spark_failure
-from airflow_kafka_offsets.submission.spark_program import SparkProgram
 from airflow_kafka_offsets.submission.spark_progress import Watched, progress_told
-from airflow_kafka_offsets.submission.tries import LoadTry, Tries, load_report, report_line
+from airflow_kafka_offsets.submission.tries import LoadTry, load_report, report_line
 from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 
 if TYPE_CHECKING:
@@ -49,28 +37,26 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-_TASKS_LOG = "the load's own task says why, in the log of that try"
-
-
-class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
+class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     """
     A ``SparkSubmitOperator`` whose application loads one pinned window, and that publishes the window once.
 
-    Before Spark starts, it checks that every record of the window is still there. It gives the application the
-    manifest's URI and hash, never the offsets, and the driver's part of this package. All arguments of
-    ``SparkSubmitOperator`` work as usual. When Spark has ended, it compares the driver's counts with the manifest,
-    asks Kafka once more whether the topics are unchanged, and publishes the window.
+    A window that is published already is reported without Spark, and without asking Kafka. If somebody's driver has
+    loaded and counted it, and died before it was published, it is published without Spark, as is a window without
+    offsets. Otherwise it is checked that every record of the window is still there, and Spark is run: the application
+    gets the manifest's URI and hash, never the offsets, the number of its attempt, and the driver's part of this
+    package. All arguments of ``SparkSubmitOperator`` work as usual. When Spark has ended, the driver's counts are
+    compared with the manifest, Kafka is asked once more whether the topics are unchanged, and the window is published.
 
-    Retries and parallel attempts read the same range, and only one of them is published. If an earlier try of the task
-    died after its driver had counted, the retry publishes or reports that attempt without Spark. If the window is
-    already published, a cleared task or another run counts the published rows again, leaves them as they are, and
-    doesn't ask Kafka. A window without offsets is published without Spark.
+    Retries and parallel attempts read the same range, and only one of them is published. If a worker dies while its
+    driver runs on a cluster, the retry goes on with that driver, as the Spark provider does.
 
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
-    :param kafka_conn_id: connection id for the pre-flight check and for the reader. (templated)
+    :param reload: load the window again, though it is published: once in a run of this task, however often it is
+        retried. Readers keep the old rows until the new ones are published. A Dag lets its runs ask for it with
+        ``"{{ dag_run.conf.get('reload', '') }}"``. (templated)
     :param on_data_loss: what to do when records of the window are deleted before Spark starts: ``fail`` (default),
-        naming exact counts, or ``load_rest``: load the rest as the window's next revision, whose manifest records the
-        loss.
+        naming exact counts, or ``load_rest``: load the rest, and record the loss with the attempt.
     :param allow_gaps: the topics may have offsets without a record, such as transactions leave.
     :param connector: ``auto`` adds Spark's Kafka connector, in the version of the installed ``spark-submit``, to
         ``packages`` or, without them, to the user's conf ``spark.jars.packages``; None (default) leaves it to
@@ -84,28 +70,26 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     While Spark runs, the task log reports how many tasks of the stage are done and the remaining time, if the worker
     can reach Spark's UI. Links lead to that UI and to the window's folder in the ledger.
 
-    XCom: ``{"window", "attempt", "published_attempt", "rows", "revision", "lost", "output", "outside", "further",
-    "offsets", "read", "written", "gaps", "seconds", "records_a_second", "application_id"}``. ``seconds`` is the time
-    from the start of the read to the count of the written rows; ``gaps`` counts offsets without a record. If the window
-    was already published, nothing is read: ``seconds`` and ``records_a_second`` are None, and the counts are those of
-    the published attempt.
+    XCom: ``{"window", "attempt", "rows", "output", "outputs", "offsets", "lost", "read", "written", "gaps", "seconds",
+    "records_a_second", "application_id"}``, of the published attempt. ``seconds`` is the time from the start of the
+    read to the count of the written rows, and None, like ``records_a_second``, if this task has run nothing; ``gaps``
+    counts offsets without a record.
     """
 
-    template_fields: Sequence[str] = (*FollowedDriver.template_fields, "window", "kafka_conn_id")
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "reload")
     operator_extra_links = (SparkUILink(), WindowLink())
     ui_color = "#fdebd0"
     application_id: str | None = None
     _arguments: SparkArguments | None = None
-    _memory: DriverMemory | None = None
+    _driver: KeptDriver | None = None
     _output: Callable[[], list[str]] | None = None
-    _watched_for: tuple[PinnedManifest, str] | None = None
-    """The revision and the attempt whose driver this task waits for."""
+    _waits_for: Attempt | None = None
 
     def __init__(
         self,
         *,
         window: Any,
-        kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
+        reload: bool | str = False,
         on_data_loss: DataLossPolicy = "fail",
         allow_gaps: bool = False,
         connector: ConnectorChoice | None = None,
@@ -115,7 +99,7 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     ) -> None:
         super().__init__(application=application, **kwargs)
         self.window = window
-        self.kafka_conn_id = kafka_conn_id
+        self.reload = reload
         self.on_data_loss = on_data_loss
         self.allow_gaps = allow_gaps
         self.connector = connector
@@ -123,182 +107,184 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
-        """Check, submit, publish and report; or continue where an earlier try ended."""
-        check_choice("on_data_loss", self.on_data_loss, *get_args(DataLossPolicy))
+        """Report what is published, or load the window and publish it."""
         if self.connector is not None:
             check_choice("connector", self.connector, "auto")
-        load = self._load(context)
-        ref, place = load.ref, load.place
-        if self.deferrable and not place.on_cluster:
-            self.log.warning(
-                "deferrable=True does nothing in deploy mode client: the driver runs on this worker and keeps it "
-                "busy. Set deploy_mode='cluster' to free it."
-            )
-        elif self.deferrable:
-            require_deferrable(self, place)
-        pinned, published = ref.loaded(load.ledger)
-        self._see(load, pinned)
-        self._memory = DriverMemory(self, context) if place.on_cluster else None
-        earlier = None if self._memory is None else self._memory.earlier(ref, load.tries.arguments_hash)
-        if earlier is not None:
-            return self._go_on(load, earlier, published)
-        done = self._done_before(load, pinned, published)
-        if done is not None:
-            return self._report(load, *done)
-        # If the window is published, Spark only counts its rows and doesn't read Kafka: no pre-flight check is needed.
-        pinned = pinned if published else load.preflight(pinned)
-        if needs_no_job(pinned):
-            return self._report(load, pinned, published.attempt if published else self._without_spark(load, pinned))
-        return self._run_anew(load, pinned, published)
+        load, submitter = self._load(context), Submitter.of(self)
+        self._check_deferrable(submitter)
+        if as_flag(self.reload, "reload"):
+            load.reload()
+        self._driver = KeptDriver(self, context) if submitter.place.on_cluster else None
+        before = self._begun_before(load)
+        if before is not None:
+            return self._run(load, submitter, before)
+        begun = load.begin()
+        if begun.publication is not None:
+            return self._report(load, begun.publication)
+        assert begun.attempt is not None
+        if begun.window.offsets:
+            return self._run(load, submitter, begun.attempt)
+        self.log.info("Window %s has no offsets: publishing it without Spark", load.ref.window)
+        return self._report(load, load.publish(count_nothing(load.ledger, begun)), begun.attempt)
 
     def _load(self, context: Context) -> LoadTry:
-        """What this task loads and how, and where its driver runs."""
-        ref = WindowRef.from_json(self.window)
-        kafka, ledger, spark = KafkaOffsetsHook(self.kafka_conn_id), ref.ledger(), self._get_hook()._connection
-        program = SparkProgram(spark["spark_binary"], self.env_vars or {})
-        given = GivenConfs.of(self, program)
-        place, tries = DriverPlace.of(spark, given), Tries.of(context, self)
-        return LoadTry(context, ref, ledger, kafka, self.on_data_loss, spark, program, given, place, tries)
+        load = LoadTry.of(context, self.window, self.on_data_loss)
+        self.seen = TaskWindow(load.pinned, load.kafka.settings().bootstrap_servers)
+        return load
+
+    def _check_deferrable(self, submitter: Submitter) -> None:
+        if not self.deferrable:
+            return
+        if submitter.place.on_cluster:
+            require_deferrable(self, submitter.place)
+            return
+        self.log.warning(
+            "deferrable=True does nothing in deploy mode client: the driver runs on this worker and keeps it "
+            "busy. Set deploy_mode='cluster' to free it."
+        )
+
+    def _begun_before(self, load: LoadTry) -> Attempt | None:
+        """The attempt of an earlier try that the provider goes on with, as its driver runs or has succeeded."""
+        if self._driver is None or self._driver.job_id is None or load.window.loaded is not None:
+            return None
+        attempt, job_id, status = load.begun_before(), self._driver.job_id, self._driver.status()
+        if attempt is not None and (status.active or status.succeeded):
+            self.log.info("Continuing with driver %s (%s) of an earlier try", job_id, status.state)
+            return attempt
+        self.log.warning("Driver %s of an earlier try is %s: not continuing with it", job_id, status.state)
+        failure = status.failure(job_id)
+        if attempt is not None and failure is not None:
+            load.record(attempt, failure)
+        self._driver.end(status)
+        return None
+
+    def _run(self, load: LoadTry, submitter: Submitter, attempt: Attempt) -> dict[str, Any]:
+        """Run a driver that makes an attempt, or go on with one that the provider reconnects to; then publish."""
+        self._waits_for, note_key = attempt, token_hex(16)
+        mask_secret(note_key)
+        folder = load.pinned.uri.rpartition("/")[0]
+        self.log.info("Window %s is in %s; this is attempt %s", load.ref.window, folder, attempt.number)
+        submission = Submission(load, submitter, attempt, note_key, self.allow_gaps, self.connector)
+        watched = Watched(load.files(attempt), note_key, on_yarn=submitter.spark["master"].startswith("yarn"))
+        try:
+            with (
+                progress_told(watched, self.log, partial(self._show_links, load.context)),
+                submission.arguments(self) as self._arguments,
+            ):
+                self._hook = None  # the hook that was used until now doesn't have these arguments
+                self._submit(load.context, submitter)
+        except Exception as error:
+            failure = spark_failure(load.files(attempt), self._printed(), error)
+            # The provider's own error repeats a long command, and output that the log has already.
+            return self._failed(load, attempt, failure)
+        finally:
+            self._arguments = None
+        return self._ended(load, attempt)
+
+    def _submit(self, context: Context, submitter: Submitter) -> None:
+        try:
+            super().execute(context)
+        except Exception as error:
+            submitter.program.explain(error, self._printed(), self._conn_id)
+            raise
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
         """Wait for the submitted driver, on this worker or on the triggerer."""
-        if not self.deferrable or self._watched_for is None:
+        tell_backend(self, external_id)
+        if not self.deferrable or self._waits_for is None:
             super().poll_until_complete(external_id, context)
             return
-        pinned, attempt = self._watched_for
-        driver, revision = SubmittedDriver(self._conn_id, self._deploy_mode, str(external_id)), pinned.manifest.revision
+        driver, attempt = SubmittedDriver(self._conn_id, self._deploy_mode, str(external_id)), self._waits_for.number
         self._show_links(context)
         self.log.info("Waiting for driver %s on the triggerer", external_id)
         self.defer(
             trigger=KafkaDriverEndedTrigger(
-                window=WindowRef.from_json(self.window).to_json(),
-                revision=revision,
+                window=self.window,
                 attempt=attempt,
                 driver=driver.to_json(),
                 poll_interval_s=self._status_poll_interval,
             ),
             method_name="driver_ended",
-            kwargs={"attempt": attempt, "revision": revision, "job_id": driver.job_id},
+            kwargs={"attempt": attempt, "job_id": driver.job_id},
             timeout=self.execution_timeout,
         )
 
     @failing_fast()
-    def driver_ended(
-        self, context: Context, event: Mapping[str, Any], *, attempt: str, revision: int, job_id: str
-    ) -> dict[str, Any]:
+    def driver_ended(self, context: Context, event: Mapping[str, Any], *, attempt: int, job_id: str) -> dict[str, Any]:
         """Publish and report, once the triggerer has seen that the driver has ended.
 
         :param event: the event of :class:`.driver_ended.KafkaDriverEndedTrigger`.
         """
         load = self._load(context)
-        self._memory = DriverMemory(self, context)
-        pinned = load.ledger.pinned(load.ref.window, revision)
-        self._see(load, pinned)
+        self._driver = KeptDriver(self, context)
         self._get_hook()._run_post_submit_commands()
-        note = noted_failure(load.ledger.window_folders.of(pinned), attempt)
+        published = load.superseded(attempt)
+        if published is not None:
+            return self._report(load, published)
+        made = attempt_of(load.window, attempt)
+        note = noted_failure(load.files(made))
         error = None if note is None else note.as_error()
         if error is None and event["status"] == "ended":
             error = DriverStatus(event["state"], event["active"], event["succeeded"]).failure(job_id)
-        if error is not None:
-            _, published = load.ref.loaded(load.ledger)
-            raise self._failure(load, pinned, attempt, published, error) from None
-        self._memory.forget()
-        return self._report(load, pinned, attempt)
+        return self._ended(load, made) if error is None else self._failed(load, made, error)
 
-    def _done_before(
-        self, load: LoadTry, pinned: PinnedManifest, published: Publication | None
-    ) -> tuple[PinnedManifest, str] | None:
-        """The revision and the attempt that an earlier try of this task loaded, but died before it reported them."""
-        window = load.ref.window
-        own = None if published is None else load.tries.published(load.ledger.window_folders.of(pinned), published)
-        if own is not None:
-            self.log.info("Attempt %s of an earlier try has published window %s: not running Spark again", own, window)
-            return pinned, own
-        counted = load.tries.counted(load.ledger, pinned, None if self._memory is None else self._memory.failed)
+    def _ended(self, load: LoadTry, attempt: Attempt) -> dict[str, Any]:
+        """Publish what the driver has counted, now that it has ended well as far as is known."""
+        if self._driver is not None:
+            self._driver.forget()
+        published = load.superseded(attempt.number)
+        if published is not None:
+            return self._report(load, published, attempt)
+        counted = load.counted(attempt)
         if counted is None:
-            return None
-        if published is not None and counts_over(published, pinned.manifest, written_ms=counted.written_ms):
-            return None  # Spark checks that the published rows are there
-        self.log.info(
-            "Attempt %s of an earlier try has loaded and counted window %s: publishing it now, without running Spark",
-            counted.result.attempt,
-            window,
-        )
-        return counted.pinned, counted.result.attempt
+            return self._failed(load, attempt, self._uncounted(load, attempt))
+        return self._report(load, load.publish(counted), attempt)
 
-    def _run_anew(self, load: LoadTry, pinned: PinnedManifest, published: Publication | None) -> dict[str, Any]:
-        attempt, note_key = new_attempt(), token_hex(16)
-        mask_secret(note_key)
-        self._begin(load, pinned, attempt)
-        submission = Submission(load, pinned, attempt, note_key, self.allow_gaps, self.connector)
-        with (
-            self._watched(load, pinned, attempt, note_key, published),
-            submission.arguments(self) as self._arguments,
-        ):
-            self._hook = None  # the hook that was used for an earlier driver doesn't have these arguments
-            try:
-                super().execute(load.context)
-            except Exception as error:
-                load.program.explain(error, self._printed(), self._conn_id)
-                raise
-            finally:
-                self._arguments = None
-        return self._report(load, pinned, attempt)
+    def _failed(self, load: LoadTry, attempt: Attempt, failure: Exception) -> dict[str, Any]:
+        """Record that an attempt has failed, and raise why, with what Kafka says about the window. If another attempt
+        has loaded the window meanwhile, report that."""
+        load.record(attempt, failure)
+        published = None
+        with suppress(Exception):
+            published = load.overtaken(attempt)
+        if published is None:
+            raise load.explain(attempt, failure) from None
+        self.log.warning("Attempt %s has failed: %s", attempt.number, failure)
+        return self._report(load, published, attempt)
 
-    def _without_spark(self, load: LoadTry, pinned: PinnedManifest) -> str:
-        """An attempt at a window without offsets: it reads and writes nothing. Returns its name."""
-        attempt = new_attempt()
-        self.log.info("Window %s has no offsets: publishing it without Spark", pinned.manifest.window)
-        load.record(pinned, attempt)
-        count_nothing(load.ledger, pinned, attempt, allow_gaps=self.allow_gaps)
-        return attempt
-
-    def _go_on(self, load: LoadTry, earlier: EarlierDriver, published: Publication | None) -> dict[str, Any]:
-        assert self._memory is not None
-        pinned = load.ledger.pinned(load.ref.window, earlier.revision)
-        with self._watched(load, pinned, earlier.attempt, None, published):
-            self._memory.wait(earlier)
-        return self._report(load, pinned, earlier.attempt)
-
-    @contextmanager
-    def _watched(
-        self,
-        load: LoadTry,
-        pinned: PinnedManifest,
-        attempt: str,
-        note_key: str | None,
-        published: Publication | None,
-    ) -> Iterator[None]:
-        """Log the driver's progress while the block waits for it, and raise why it failed; forget the driver after."""
-        self._see(load, pinned)
-        self.log.info("Window %s is in %s", pinned.manifest.window, pinned.uri.rpartition("/")[0])
-        folder, show = load.ledger.window_folders.of(pinned), partial(self._show_links, load.context)
-        watched = Watched(attempt, note_key, on_yarn=load.spark["master"].startswith("yarn"))
-        self._watched_for = pinned, attempt
-        try:
-            with progress_told(folder, watched, self.log, show):
-                yield
-        except Exception as error:
-            failure = spark_failure(folder, attempt, self._printed(), error)
-            # The provider's own error repeats a long command, and output that the log has already.
-            raise self._failure(load, pinned, attempt, published, failure) from None
-        if self._memory is not None:
-            self._memory.forget()
-
-    def _failure(
-        self,
-        load: LoadTry,
-        pinned: PinnedManifest,
-        attempt: str,
-        published: Publication | None,
-        failure: Exception,
-    ) -> Exception:
-        """Record that an attempt has failed. Returns the error to raise, with what Kafka says about the window."""
-        with suppress(Exception):  # stores raise errors of their own; the failure itself must be raised
-            load.ledger.window_folders.of(pinned).record_failure(
-                attempt, FailureNote(type(failure).__name__, _TASKS_LOG, now_ms())
+    def _uncounted(self, load: LoadTry, attempt: Attempt) -> KafkaOffsetsError:
+        """Why there is nothing to publish. The Spark provider treats a driver pod that vanished as a success."""
+        note, window = noted_failure(load.files(attempt)), load.ref.window
+        if note is not None:  # the application caught the error and continued
+            return note.as_error()
+        if self._driver is not None:
+            return DriverGoneError(
+                f"The driver of attempt {attempt.number} is gone, and has counted nothing of window {window}: it was "
+                "deleted or evicted before it could, or its application doesn't call write(). A retry runs "
+                "the load again."
             )
-        return failure if published is not None else load.explain(pinned, failure)
+        return LedgerError(
+            f"Spark succeeded, but nothing of window {window} was counted. Does {self.application} call write()?"
+        )
+
+    def _report(self, load: LoadTry, published: Publication, attempt: Attempt | None = None) -> dict[str, Any]:
+        own = None if attempt is None else attempt.number
+        report = load_report(load.ledger, load.window, published, own)
+        self.seen = replace(self.seen, outputs=published.outputs)
+        self.application_id = report["application_id"]
+        self.log.info(report_line(report, own))
+        note_outlets(self, load.context, load.ref, report)
+        return report
+
+    def _show_links(self, context: Context, application: SparkApplication | None = None) -> None:
+        """Show the links while Spark runs: Airflow by itself asks for them only when the task has ended."""
+        pages: dict[str, str | None] = {WindowLink().xcom_key: window_page(self.seen.pinned)}
+        if application is not None:
+            self.application_id = application.id
+            pages[SparkUILink().xcom_key] = application.ui
+        for key, page in pages.items():
+            if page:
+                context["ti"].xcom_push(key=key, value=page)
 
     def _printed(self) -> list[str]:
         """The output of ``spark-submit``, without secrets."""
@@ -312,73 +298,11 @@ class KafkaSparkSubmitOperator(TellsLineage, FollowedDriver):
     def on_kill(self) -> None:
         """End the driver, and forget it: the next try could still see it running for a while, and wait for it."""
         super().on_kill()
-        if self._memory is None:
+        if self._driver is None:
             return
         try:
-            self._memory.forget()
+            self._driver.forget()
         except Exception as error:  # the task ends anyway
             self.log.warning(
                 "Couldn't forget the driver that was told to end, so the next try may wait for it: %r", error
             )
-
-    def _see(self, load: LoadTry, pinned: PinnedManifest) -> None:
-        self.seen = TaskWindow(pinned, load.kafka.settings().bootstrap_servers)
-
-    def _show_links(self, context: Context, application: SparkApplication | None = None) -> None:
-        """Show the links while Spark runs: Airflow by itself asks for them only when the task has ended."""
-        pages: dict[str, str | None] = {WindowLink().xcom_key: window_page(self.seen.pinned)}
-        if application is not None:
-            self.application_id = application.id
-            pages[SparkUILink().xcom_key] = application.ui
-        for key, page in pages.items():
-            if page:
-                context["ti"].xcom_push(key=key, value=page)
-
-    def _begin(self, load: LoadTry, pinned: PinnedManifest, attempt: str) -> None:
-        load.record(pinned, attempt)
-        if self._memory is not None:
-            self._memory.note(load.ref, load.tries.arguments_hash, attempt, pinned.manifest.revision)
-
-    def _report(self, load: LoadTry, pinned: PinnedManifest, attempt: str) -> dict[str, Any]:
-        tried = load.ledger.window_folders.of(pinned)
-        note = _note(tried, attempt)
-        counted = counted_attempt(load.ledger, pinned, attempt)
-        if counted is not None:
-            published: Publication | None = load.publish(counted)
-        else:
-            failed = attempt in tried.listing().failures  # the application may have continued after its failure
-            published = None if failed else load.published_over(pinned, note)
-        if published is None:
-            raise self._uncounted(tried, attempt)
-        self.seen = replace(self.seen, output=published.output, rows=published.rows, further=published.further)
-        same = published.revision == pinned.manifest.revision
-        counts = pinned if same else load.ledger.pinned(tried.id, published.revision)
-        folder = load.ledger.window_folders.of(counts)
-        own = counted.result if counted is not None and same else None
-        report = load_report(folder, counts.manifest, published, attempt, own)
-        self.application_id = note.id if note else report["application_id"]
-        self.log.info(report_line(report))
-        note_outlets(self, load.context, WindowRef.of(load.ref.ledger_root, counts), report)
-        return report
-
-    def _uncounted(self, folder: WindowFolder, attempt: str) -> KafkaOffsetsError:
-        """Why there is nothing to publish. The Spark provider treats a driver pod that vanished as a success."""
-        note = noted_failure(folder, attempt)
-        if note is not None:  # the application caught the error and continued
-            return note.as_error()
-        if self._memory is not None:
-            return DriverGoneError(
-                f"The driver of attempt {attempt} is gone, and has counted nothing of window {folder.id}: it was "
-                "deleted or evicted before it could, or its application doesn't call write(). A retry runs "
-                "the load again."
-            )
-        return LedgerError(
-            f"Spark succeeded, but nothing of window {folder.id} was counted. Does {self.application} call write()?"
-        )
-
-
-def _note(folder: WindowFolder, attempt: str) -> SparkApplication | None:
-    """The driver's note; None when there is none, or it is incomplete."""
-    with suppress(LedgerCorruptError):
-        return folder.application(attempt)
-    return None

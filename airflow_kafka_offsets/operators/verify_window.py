@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
@@ -11,28 +11,26 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 
 from airflow_kafka_offsets.arguments import as_milliseconds, check_choice
 from airflow_kafka_offsets.compat.airflow_versions import TaskDeferralTimeout
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerError, UnprovenError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, UnprovenError
 from airflow_kafka_offsets.hooks.metrics import tell
-from airflow_kafka_offsets.ledger.file_lists import files_of
-from airflow_kafka_offsets.ledger.holes import Surroundings
-from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.ledger import load_decisions
+from airflow_kafka_offsets.ledger.entries import Verified
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, TellsLineage, note_outlets
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, judge, ranges_with_gaps
-from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.pipelines.loads import handed_over, left_to_publish, publish, take_over
 from airflow_kafka_offsets.pipelines.log_changes import changed_since
-from airflow_kafka_offsets.pipelines.publisher import handed_over, proved_for, publish, take_over
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.runs.loader import Loader, SeenHoles, refusal
+from airflow_kafka_offsets.runs.around import Around, refusal
 from airflow_kafka_offsets.submission.prepared_load import PreparedLoad
 from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger, is_loaded
 
@@ -40,22 +38,38 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A published window, with all that its proof rests on."""
+
+    window: Window
+    pinned: PinnedManifest
+    publication: Publication
+    attempt: Attempt
+    result: RunResult
+
+    @classmethod
+    def of(cls, ledger: Ledger, window: Window, publication: Publication) -> Loaded:
+        attempt = load_decisions.attempt_of(window, publication.attempt)
+        result = ledger.published_result(window.name, publication)
+        return cls(window, ledger.pinned(window), publication, attempt, result)
+
+
 class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     """
     Publishes a loaded window, unless it is published already; checks the published attempt against the manifest, and
-    the manifest against its neighbours.
+    looks for holes beside the window.
 
     ``KafkaSparkSubmitOperator`` publishes what it loads. If something else submits Spark (the classic operator,
     ``@task.pyspark``, a notebook), this operator publishes: after the driver has counted, the counts are proved, and
     Kafka has confirmed that the topics are still those that were resolved.
 
     It proves three claims: the rows read fit the manifest; the rows written are the rows read; and the window meets
-    its neighbours without gap or overlap, both the windows that touch it and the nearest published ones on each side.
-    The verdict is recorded in the ledger.
+    the nearest published windows on both sides. The verdict is recorded in the ledger.
 
-    Offsets between the nearest earlier published window and this one that no published window covers are a hole. The
-    parts of it that pinned windows cover, or that queued or running Dag runs will load, count as being loaded: they are
-    logged, and pass. A hole after this window is only logged; the later window fails on it.
+    Offsets between the nearest earlier published window and this one that no window has are a hole. If a window that is
+    pinned has them, they are not loaded yet: that is logged, and passes. A hole after this window is only logged; the
+    later window fails on it.
 
     Offsets without a record pass if the load was given ``allow_gaps``, and on compacted topics. ``explain_gaps``
     explains them: it reads the log again, with all its bytes, where rows are missing. The number of written rows must
@@ -65,26 +79,24 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     :param result: what ``PinnedWindow.write(...)`` returned, as JSON (``.to_json()``), if the driver can't reach the
         ledger, such as a Spark Connect client; by default the result in the ledger. (templated)
     :param load: what ``KafkaPrepareLoadOperator`` returned, if it prepared the load. A failure that a driver recorded
-        then fails the try, once all drivers that started have ended, or fails the task if a retry can't help; and the
-        counts of a load that was asked for different rows are not published. (templated)
+        then fails the try, once all drivers that started have ended, or fails the task if a retry can't help.
+        (templated)
     :param explain_gaps: explain offsets without a record from the log, or fail. Needs the ACL Read on the topics, and
         must run before retention reaches the window.
-    :param on_hole: what to do about a hole before this window that nobody is loading: ``fail`` (default), naming it and
-        the command that loads it, so that a retry succeeds once it is loaded; or ``warn``.
-    :param kafka_conn_id: connection id, to explain gaps and to check that the cluster, topic ids and leader epochs
-        haven't changed; of type ``kafka`` or ``kafka_offsets``. (templated)
+    :param on_hole: what to do about a hole before this window: ``fail`` (default), naming it and the command that loads
+        it, so that a retry succeeds once it is loaded; or ``warn``.
     :param deferrable: wait on the triggerer for a window that isn't loaded yet, because its load runs elsewhere;
         default ``[operators] default_deferrable``. Without it, such a window fails the task.
     :param poke_interval: time between checks of the ledger, a timedelta or seconds.
     :param timeout: longest wait, a timedelta or seconds; then the task fails without retries. None waits forever.
 
-    XCom: ``{"window", "attempt", "output", "offsets", "lost", "read", "written", "further", "gaps", "explained",
-    "outside_window", "verdict", "source", "tiling"}``; ``source`` is ``"unchanged"``, or how the topics have changed
-    since they were loaded; ``explained`` is ``{"markers", "aborted", "compacted", "removed_since"}``, or ``None``
-    without ``explain_gaps``.
+    XCom: ``{"window", "attempt", "output", "outputs", "rows", "offsets", "lost", "read", "written", "gaps",
+    "explained", "verdict", "source", "tiling"}``; ``source`` is ``"unchanged"``, or how the topics have changed since
+    they were loaded; ``explained`` is ``{"markers", "aborted", "compacted", "removed_since"}``, or ``None`` without
+    ``explain_gaps``.
     """
 
-    template_fields: Sequence[str] = ("window", "result", "load", "kafka_conn_id")
+    template_fields: Sequence[str] = ("window", "result", "load")
     ui_color = "#e8f4e0"
 
     def __init__(
@@ -95,7 +107,6 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         load: Any = None,
         explain_gaps: bool = False,
         on_hole: HolePolicy = "fail",
-        kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         poke_interval: timedelta | float = 60,
         timeout: timedelta | float | None = timedelta(days=7),
@@ -107,7 +118,6 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         self.load = load
         self.explain_gaps = explain_gaps
         self.on_hole = on_hole
-        self.kafka_conn_id = kafka_conn_id
         self.deferrable = deferrable
         self.poke_interval = poke_interval
         self.timeout = timeout
@@ -119,46 +129,41 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         return self._verify_loaded(context, None)
 
     def _verify_loaded(self, context: Context, until_ms: int | None) -> dict[str, Any]:
-        """Verify the window if it is loaded, or wait for it. Wait too if verifying fails because another driver has
-        started meanwhile, whose rows replace the ones to publish.
+        """Verify the window if it is loaded, or wait for it. Wait too if verifying fails because another attempt has
+        begun meanwhile, whose rows replace the ones to publish.
 
         :param until_ms: when a wait that has already begun ends, Unix milliseconds; None when none has, or it has no
             end.
         """
-        given = WindowRef.from_json(self.window)
-        ledger = given.ledger()
-        ref, load = self._of_load(given, ledger)
-        self._wait_unless_loaded(ref, ledger, load, until_ms)
+        ref = WindowRef.from_json(self.window)
+        attempt, ledger = self._attempt(ref), ref.ledger()
+        self._wait_unless_loaded(ref, ledger, attempt, until_ms)
         try:
-            return self._verify(ref, ledger, load, context)
+            return self._verify(ref, ledger, context)
         except (UnprovenError, CommitConflictError):
-            self._wait_unless_loaded(ref, ledger, load, until_ms)
+            ledger.read()
+            self._wait_unless_loaded(ref, ledger, attempt, until_ms)
             raise
 
-    def _wait_unless_loaded(self, ref: WindowRef, ledger: Ledger, load: str | None, until_ms: int | None) -> None:
-        if self.result is None and (self.deferrable or load) and not is_loaded(ref, ledger, load) and self.deferrable:
-            self._wait(ref, load, until_ms)
-
-    def _of_load(self, ref: WindowRef, ledger: Ledger) -> tuple[WindowRef, str | None]:
-        """The window, in the revision of the prepared load, and the load's name."""
+    def _attempt(self, ref: WindowRef) -> int | None:
+        """The attempt of the prepared load; None when there is none."""
         if self.load is None:
-            return ref, None
+            return None
         prepared = PreparedLoad.from_json(self.load)
         if not prepared.ref.is_same_window(ref):
             raise ConfigurationError(
                 f"load= is for window {prepared.ref.window} of {prepared.ref.pipeline}, but window= is {ref.window} of "
                 f"{ref.pipeline}: give both from the same run."
             )
-        if prepared.ref.revision >= ref.revision:
-            return prepared.ref, prepared.load
-        if ref.loaded(ledger)[1] is None:
-            raise ConfigurationError(
-                f"load= is for revision {prepared.ref.revision} of window {ref.window}, but the window has been "
-                f"resolved again since: window= is revision {ref.revision}. Clear the task that prepares the load too."
-            )
-        return ref, prepared.load
+        return prepared.attempt
 
-    def _wait(self, ref: WindowRef, load: str | None, until_ms: int | None) -> NoReturn:
+    def _wait_unless_loaded(self, ref: WindowRef, ledger: Ledger, attempt: int | None, until_ms: int | None) -> None:
+        """Wait if nothing is published, and nothing can be."""
+        asks = self.result is None and (self.deferrable or attempt is not None)
+        if asks and not is_loaded(ref, ledger, attempt) and self.deferrable:
+            self._wait(ref, attempt, until_ms)
+
+    def _wait(self, ref: WindowRef, attempt: int | None, until_ms: int | None) -> NoReturn:
         longest = self._longest_wait()
         if until_ms is not None:
             longest = timedelta(milliseconds=until_ms - now_ms())
@@ -166,9 +171,9 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
                 raise AirflowFailException(self._took_too_long())
         elif longest is not None:
             until_ms = now_ms() + longest // timedelta(milliseconds=1)
-        poll_interval_ms = as_milliseconds(self.poke_interval, "poke_interval") or 0
+        poll_interval_s = (as_milliseconds(self.poke_interval, "poke_interval") or 0) / 1000
         self.defer(
-            trigger=KafkaWindowLoadedTrigger(window=ref.to_json(), poll_interval_s=poll_interval_ms / 1000, load=load),
+            trigger=KafkaWindowLoadedTrigger(window=ref.to_json(), poll_interval_s=poll_interval_s, attempt=attempt),
             method_name="execute_complete",
             kwargs={"until_ms": until_ms},
             timeout=longest,
@@ -207,151 +212,124 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             f"Window {window} was not loaded within {within}: find out what happened to its load, then clear this task."
         )
 
-    def _verify(self, ref: WindowRef, ledger: Ledger, load: str | None, context: Context) -> dict[str, Any]:
-        pinned, publication = self._published(ref, ledger, load)
-        folder, manifest = ledger.window_folders.of(pinned), pinned.manifest
-        result = folder.published_result(publication)
-        ledger.file_lists.refresh(ref.window, files_of(result))  # a crash may have skipped it
-        verdict = self._explained(manifest, result, judge(manifest, result, publication))
-        around = Surroundings(ledger, manifest)
-        tiling = around.tiling()
-        loader = Loader.of(context, folder.attempt(result.attempt))
-        holes = SeenHoles.around(around, loader)
-        told = replace(tiling, problems=(*tiling.problems, *map(str, holes.missing)))
-        self.seen = TaskWindow(pinned, output=result.output, further=result.further, verdict=verdict, tiling=told)
-        if not verdict.proved or not tiling.tiles:
+    def _verify(self, ref: WindowRef, ledger: Ledger, context: Context) -> dict[str, Any]:
+        loaded = self._loaded(ref, ledger)
+        verdict = self._explained(ref, loaded, judge(loaded.pinned.manifest, loaded.result, loaded.attempt.lost))
+        around = Around.of(ledger, loaded.window)
+        outputs = loaded.publication.outputs
+        self.seen = TaskWindow(loaded.pinned, outputs=outputs, verdict=verdict, holes=around.holes)
+        if not verdict.proved:
             raise UnprovenError(
-                f"Window {ref.window} isn't proved: {'; '.join((str(verdict), *tiling.problems))}."
-                + ("" if verdict.proved else f" {ref.take_back()}")
+                f"Window {ref.window} isn't proved: {verdict}. It stays published until it is loaded again: run "
+                f"kafka-offsets ledger reload {ref.pipeline} {ref.window}, then clear its load."
             )
-        source = self._source_now(ledger, pinned)
-        for line in holes.told():
+        source = self._source_now(ref, loaded.pinned.manifest)
+        for line in around.told():
             self.log.warning("Window %s: %s", ref.window, line)
-        if holes.missing and self.on_hole == "fail":
-            raise refusal(ref.window, [holes.before] if holes.before else [], loader)
-        if folder.record_verified(result.attempt, verdict):
-            self._keep_day(ledger, folder.id, around)
-        report = _report(manifest, result, verdict) | {"source": source or "unchanged", "tiling": _describe(holes)}
-        self.log.info(
-            "Window %s: %s%s%s; %s; rows with a timestamp outside it: %s",
-            ref.window,
-            verdict,
-            "" if result.derived else f", {result.rows_written} rows",  # for a job, the verdict has them
-            f", {manifest.lost_offsets} offsets lost before it was loaded" if manifest.lost_offsets else "",
-            report["tiling"],
-            _outside(manifest.timed, report["outside_window"]),
-        )
-        tell(_measures(manifest, result))
-        note_outlets(self, context, WindowRef.of(ref.ledger_root, pinned), report)
+        if around.holes and self.on_hole == "fail":
+            raise refusal(context, loaded.attempt.who, ref.window, [around.before] if around.before else [])
+        wish = Verified(ref.window, loaded.attempt.number, _stored(verdict))
+        ledger.change(lambda state: load_decisions.verify(state, wish))
+        report = _report(loaded, verdict) | {"source": source or "unchanged", "tiling": str(around)}
+        rows = "" if loaded.result.derived else f", {loaded.publication.rows} rows"  # for a job, the verdict has them
+        self.log.info("Window %s: %s%s; %s", ref.window, verdict, rows, around)
+        tell(_measures(loaded))
+        note_outlets(self, context, ref, report)
         return report
 
-    def _published(self, ref: WindowRef, ledger: Ledger, load: str | None) -> tuple[PinnedManifest, Publication]:
-        """The revision that counts, and its publication. If a driver's counts aren't published yet, they are published
-        first: in a table, its rows may have replaced the published ones. So may a result that was handed over, and any
-        attempt that started later.
+    def _loaded(self, ref: WindowRef, ledger: Ledger) -> Loaded:
+        """The published window. If a driver's counts aren't published yet, they are published first.
 
         :raises UnprovenError: when nothing is published, and nothing can be.
         """
-        pinned, published = ref.loaded(ledger)
-        result = None if self.result is None else handed_over(self.result, "result=")
-        if result is None and published is not None and published.apart:
-            return pinned, published
-        if result is not None and result.manifest_sha256 != pinned.sha256:
-            pinned = ref.read(ledger)
-        with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
-            if result is None:
-                proved = proved_for(ledger, pinned, None if published else load)
-                counted = proved[-1] if proved else None
-            else:
-                counted = take_over(client, ledger, pinned, result)
-            if counted is not None:
-                published = publish(client, ledger, counted)
-        if published is None:
-            raise ref.unpublished()
-        if counted is not None:
+        window = ref.window_in(ledger)
+        if window.loaded is None:
+            published = self._publish(ref, ledger, window)
             self.log.info(
                 "Window %s is published: %s rows of attempt %s", ref.window, published.rows, published.attempt
             )
-        if published.revision != pinned.manifest.revision:
-            pinned = ledger.pinned(ref.window, published.revision)
-        return pinned, published
+            window = ref.window_in(ledger)
+        standing = window.loaded
+        if standing is None:
+            raise ref.unpublished(window)
+        return Loaded.of(ledger, window, standing)
 
-    def _keep_day(self, ledger: Ledger, window: str, around: Surroundings) -> None:
-        """Write the day's checkpoint, which only saves reading. A damaged file of another window doesn't fail this
-        one: ``ledger verify`` names it."""
-        try:
-            ledger.keep_day(window, around.index)
-        except LedgerError as error:
-            self.log.warning("Window %s: no checkpoint of its day, as a window of it is damaged: %s", window, error)
+    def _publish(self, ref: WindowRef, ledger: Ledger, window: Window) -> Publication:
+        result = None if self.result is None else handed_over(self.result, "result=")
+        counted = left_to_publish(ledger, window) if result is None else None
+        if result is None and counted is None:
+            raise ref.unpublished(window)
+        with ref.hook().get_conn() as client:
+            if result is not None:
+                counted = take_over(client, ledger, window, result.attempt, result)
+            assert counted is not None, "one of the two was found"
+            return publish(client, ledger, counted)
 
-    def _source_now(self, ledger: Ledger, pinned: PinnedManifest) -> str | None:
+    def _source_now(self, ref: WindowRef, manifest: Manifest) -> str | None:
         """How the window's topics have changed since it was loaded; None if they haven't. This doesn't affect the
         verdict: Kafka told the driver after the read that the window came from the resolved topics."""
-        if not pinned.manifest.span:
+        if not manifest.span:
             return None
-        with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
-            changed = changed_since(client, ledger, pinned)
+        with ref.hook().get_conn() as client:
+            changed = changed_since(client, manifest)
         if changed:
             self.log.warning(
                 "Window %s was read from the topics that were resolved, as Kafka confirmed to the driver. They have "
                 "changed since: %s",
-                pinned.manifest.window,
+                manifest.window,
                 changed,
             )
         return changed
 
-    def _explained(self, manifest: Manifest, result: RunResult, verdict: Verdict) -> Verdict:
+    def _explained(self, ref: WindowRef, loaded: Loaded, verdict: Verdict) -> Verdict:
         """The verdict, with its gaps explained from the logs if ``explain_gaps`` is set and the window is proved."""
         if not self.explain_gaps or not verdict.proved:
             return verdict
-        ranges = ranges_with_gaps(manifest, result)
+        manifest = loaded.pinned.manifest
+        ranges = ranges_with_gaps(manifest, loaded.result, loaded.attempt.lost)
         if not ranges:
             return replace(verdict, explained=GapCauses())
         span = sum(gaps.end_offset - gaps.start_offset for gaps in ranges)
         self.log.info("Explaining %s gaps: reading %s offsets in %s partitions", verdict.gaps, span, len(ranges))
-        with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
+        with ref.hook().get_conn() as client:
             topics = client.topic_facts(sorted(manifest.topics))
             check_topics(manifest, client.cluster_id(), topics)
             contents = client.log_contents(ranges, isolation_level=manifest.isolation_level)
         LogContents(content for content in contents if not content.is_gone).raise_for_errors()
         facts = (*manifest.topics.values(), *topics.values())
-        causes, problems = explain(result, contents, {topic.topic for topic in facts if topic.compacted})
+        causes, problems = explain(loaded.result, contents, {topic.topic for topic in facts if topic.compacted})
         return replace(verdict, explained=causes, read_problems=problems)
 
 
-def _report(manifest: Manifest, result: RunResult, verdict: Verdict) -> dict[str, Any]:
+def _stored(verdict: Verdict) -> dict[str, Any]:
+    """The verdict, as the ledger keeps it: short, as a checkpoint has those of all windows."""
+    explained = {} if verdict.explained is None else {"explained": asdict(verdict.explained)}
+    return {"verdict": str(verdict)} | explained
+
+
+def _report(loaded: Loaded, verdict: Verdict) -> dict[str, Any]:
+    publication, result = loaded.publication, loaded.result
     return {
-        "window": manifest.window,
-        "attempt": result.attempt,
-        "output": result.output,
-        "offsets": manifest.span,
-        "lost": manifest.lost_offsets,
+        "window": loaded.window.name,
+        "attempt": publication.attempt,
+        "output": publication.outputs[0].output,
+        "outputs": [each._asdict() for each in publication.outputs],
+        "rows": publication.rows,
+        "offsets": loaded.window.offsets,
+        "lost": verdict.lost,
         "read": result.read.count,
         "written": result.rows_written,
-        "further": [asdict(output) for output in result.further],
         "gaps": verdict.gaps,
         "explained": None if verdict.explained is None else asdict(verdict.explained),
-        "outside_window": result.read.outside_window if manifest.timed else None,
         "verdict": str(verdict),
     }
 
 
-def _measures(manifest: Manifest, result: RunResult) -> Iterator[Measure]:
+def _measures(loaded: Loaded) -> Iterator[Measure]:
     """How large the window is, how long its load took, and how long ago it ended."""
+    manifest, result = loaded.pinned.manifest, loaded.result
     tags = {"pipeline": manifest.pipeline}
     yield Measure("window_records", result.records, tags)
     yield Measure("window_seconds", result.seconds, tags)
     if manifest.timed:
         yield Measure("window_age", (now_ms() - manifest.end_ms) / 1000, tags)
-
-
-def _outside(timed: bool, rows: int | None) -> str:
-    """How many rows have a timestamp outside the window, for a log line."""
-    if not timed:
-        return "not applicable, as the window isn't between two instants"
-    return "not counted" if rows is None else f"{rows:,}"
-
-
-def _describe(seen: SeenHoles) -> str:
-    """How the window meets its neighbours, for the log and XCom."""
-    return "; ".join(seen.told()) or ("no neighbour yet" if seen.alone else "tiles")

@@ -1,43 +1,48 @@
-"""A small cache: what was read from a ledger is valid for some seconds. Only one reader at a time reads it again."""
+"""A small cache: what was read is valid for some seconds. Only one reader at a time reads a ledger again."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.page.answer import Answer
 
 log = logging.getLogger(__name__)
 
-_PLACE_BYTES = 1_000
-"""Approximate memory that an entry takes in addition to its answer: the question, and the cache's own structures."""
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one read of a ledger shows.
+
+    :param shown: JSON, encoded, because numbers as Python objects take about ten times the memory.
+    :param state: what the ledger's log adds up to; only of a pipeline's overview, from which all else is made.
+    """
+
+    shown: bytes
+    state: State = field(default_factory=State)
+
+
+def encoded(shown: dict[str, Any] | list[str]) -> bytes:
+    """JSON.
+
+    :raises ValueError: when a number is NaN or infinite.
+    """
+    return json.dumps(shown, separators=(",", ":"), allow_nan=False).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """An answer, and when it was read.
+    """What was read, and when.
 
     :param read_ms: when reading began, Unix milliseconds. Anything written since then may be missing.
-    :param answer: what was read.
-    """
-
-    read_ms: int
-    answer: Answer
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """An entry.
-
-    :param read_ms: when reading began, as in :class:`Dated`.
-    :param ended_ms: when reading ended, Unix milliseconds. The entry's age counts from then; otherwise the result of a
-        slow read would be too old at once, and those who waited for it would read again.
-    :param outcome: what was read, or the error.
+    :param ended_ms: when it ended. Its age counts from then: otherwise what a slow store says would be too old at once.
+    :param outcome: the answer, or the error.
     """
 
     read_ms: int
@@ -45,30 +50,38 @@ class _Kept:
     outcome: Answer | Exception
 
     @property
+    def answer(self) -> Answer:
+        """The answer: the cache gives no error to its readers, but raises it."""
+        assert isinstance(self.outcome, Answer)
+        return self.outcome
+
+    @property
     def size_bytes(self) -> int:
-        size = len(str(self.outcome)) if isinstance(self.outcome, Exception) else self.outcome.size_bytes
-        return size + _PLACE_BYTES
+        """Approximate memory that it takes."""
+        return len(self.outcome.shown if isinstance(self.outcome, Answer) else str(self.outcome)) + 1_000
+
+    def is_younger(self, than_ms: int) -> bool:
+        return now_ms() - self.ended_ms < than_ms
 
 
 class Cache:
     """What was read, by ledger and question. Expired entries are dropped when an entry is added.
 
     :param valid_ms: how long an answer is valid, milliseconds.
-    :param most_bytes: how much memory all entries may take; the oldest are dropped first.
+    :param most_bytes: how much memory all answers may take; the oldest are dropped first.
     """
 
-    def __init__(self, valid_ms: int = 20_000, most_bytes: int = 64 * 2**20) -> None:
+    def __init__(self, valid_ms: int = 10_000, most_bytes: int = 64 * 2**20) -> None:
         self._valid_ms = valid_ms
         self._most_bytes = most_bytes
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
-        self._size_bytes = 0
-        self._readers: defaultdict[str, Lock] = defaultdict(Lock)
+        self._kept: dict[Hashable, Dated] = {}
+        self._readers: dict[str, Lock] = {}
         self._lock = Lock()
 
     @property
     def size_bytes(self) -> int:
         """Approximate memory that all entries take."""
-        return self._size_bytes
+        return sum(each.size_bytes for each in self._kept.values())
 
     def get(
         self, pipeline: str, question: Hashable, read: Callable[[], Answer], at_most_ms: int | None = None
@@ -77,43 +90,29 @@ class Cache:
         wait. Errors are cached too; otherwise those who waited would try a hanging store one after the other.
 
         :param at_most_ms: how old a cached answer may be, milliseconds; None for the cache's own limit.
+        :raises: what ``read`` raised.
         """
         key, limit_ms = (pipeline, question), self._valid_ms if at_most_ms is None else at_most_ms
-        with self._lock:
-            kept, reader = self._kept.get(key), self._readers[pipeline]
-        if kept is None or _age_ms(kept) >= limit_ms:
-            with reader:
-                with self._lock:
-                    kept = self._kept.get(key)
-                if kept is None or _age_ms(kept) >= limit_ms:
-                    kept = _read(read)
+        kept = self._kept.get(key)
+        if kept is None or not kept.is_younger(limit_ms):
+            with self._readers.setdefault(pipeline, Lock()):
+                kept = self._kept.get(key)
+                if kept is None or not kept.is_younger(limit_ms):
+                    began_ms, outcome = now_ms(), _outcome(read)
+                    kept = Dated(began_ms, now_ms(), outcome)
                     self._keep(key, kept)
         if isinstance(kept.outcome, Exception):
             raise kept.outcome.with_traceback(None)  # the traceback would grow with each reader
-        return Dated(kept.read_ms, kept.outcome)
+        return kept
 
-    def _keep(self, key: Hashable, kept: _Kept) -> None:
+    def _keep(self, key: Hashable, kept: Dated) -> None:
         with self._lock:
-            gone = [other for other, each in self._kept.items() if other == key or _age_ms(each) >= self._valid_ms]
-            for other in gone:
-                self._drop(other)
+            for other in [other for other, each in self._kept.items() if not each.is_younger(self._valid_ms)]:
+                del self._kept[other]
+            self._kept.pop(key, None)
             self._kept[key] = kept
-            self._size_bytes += kept.size_bytes
-            while self._size_bytes > self._most_bytes:
-                self._drop(next(iter(self._kept)))
-
-    def _drop(self, key: Hashable) -> None:
-        self._size_bytes -= self._kept.pop(key).size_bytes
-
-
-def _age_ms(kept: _Kept) -> int:
-    return now_ms() - kept.ended_ms
-
-
-def _read(read: Callable[[], Answer]) -> _Kept:
-    began_ms = now_ms()
-    outcome = _outcome(read)
-    return _Kept(began_ms, now_ms(), outcome)
+            while self.size_bytes > self._most_bytes:
+                del self._kept[next(iter(self._kept))]
 
 
 def _outcome(read: Callable[[], Answer]) -> Answer | Exception:

@@ -72,9 +72,8 @@ def _answers(ledger: Ledger, window: str) -> dict[str, Any]:
     """The answers to the page's requests, by path."""
     now = now_ms()
     dates = {"read_ms": now, "now_ms": now}
-    found = overview(ledger)
-    row = json.loads(found.shown)
-    windows = windows_table(ledger, found.summaries, None, MOST_WINDOWS)
+    row = overview(ledger)
+    windows = windows_table(ledger, None, MOST_WINDOWS)
     own = f"pipelines/{quote(ledger.pipeline)}"
     answers: dict[str, Any] = {
         "pipelines": {"now_ms": now, "pipelines": [row | {"read_ms": now}]},
@@ -82,11 +81,8 @@ def _answers(ledger: Ledger, window: str) -> dict[str, Any]:
     }
     shown = [each["window"] for each in windows["entries"] if each["kind"] == "window"]
     for name in dict.fromkeys([window, *shown]):
-        answers[f"{own}/windows/{name}"] = dates | json.loads(window_panel(ledger, name).shown)
-    if found.summaries:
-        for topic in row["topics"]:
-            query = urlencode({"topic": topic, "most": MOST_WINDOWS})
-            answers[f"{own}/offsets?{query}"] = dates | timeline(
-                ledger, found.summaries, topic, None, MOST_WINDOWS, MOST_WINDOWS
-            )
+        answers[f"{own}/windows/{name}"] = dates | window_panel(ledger, ledger.window(name))
+    for topic in row["topics"] if ledger.state.windows else ():
+        query = urlencode({"topic": topic, "most": MOST_WINDOWS})
+        answers[f"{own}/offsets?{query}"] = dates | timeline(ledger, topic, None, MOST_WINDOWS, MOST_WINDOWS)
     return answers

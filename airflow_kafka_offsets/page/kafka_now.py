@@ -7,7 +7,7 @@ connects to. No records are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -15,15 +15,16 @@ from airflow.providers.common.compat.sdk import conf
 
 from airflow_kafka_offsets.errors import ClusterError, OffsetsError, TopicChangedError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.ledger.decisions import created_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.summaries import WindowSummary
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.page.overview import gone_of, topic_facts, unloaded_ranges
+from airflow_kafka_offsets.page.losses import Unloaded, gone_of, unloaded
+from airflow_kafka_offsets.page.topics import topic_facts, topic_names
 
 Json = dict[str, Any]
 _MOST_S = 10.0
@@ -43,42 +44,41 @@ def page_kafka_conn_id() -> str:
     return str(conf.get("kafka_offsets", "page_kafka_conn_id", fallback="")).strip()
 
 
-def kafka_now(ledger: Ledger, summaries: Sequence[WindowSummary], topics: Iterable[str], group: str | None) -> Json:
+def kafka_now(ledger: Ledger, group: str | None) -> Json:
     """What Kafka answers about a pipeline's topics.
 
-    :param summaries: the pipeline's windows.
     :param group: a consumer group whose lag is measured, or None.
     :raises TopicChangedError: when the connection reaches a different cluster than the ledger's.
     :raises OffsetsError: when a topic is gone, or may not be described.
     :raises LedgerError: when the ledger can't be read or is damaged.
     :raises KafkaOffsetsError: when Kafka can't be asked for another reason.
     """
-    stored = ledger.read_pipeline() or {}
-    isolation_level = IsolationLevel.of(stored["isolation_level"])
-    not_loaded, known = unloaded_ranges(ledger, summaries), topic_facts(ledger, summaries)
+    created, cluster_id = created_of(ledger.state), ledger.state.cluster_id
+    isolation_level = IsolationLevel.of(created.isolation_level)
+    missing, known, topics = unloaded(ledger), topic_facts(ledger), topic_names(ledger)
     with KafkaOffsetsHook(page_kafka_conn_id()).get_conn(_MOST_S) as client:
         asked_ms = now_ms()
         try:
             survey = client.survey(topics)
         except OffsetsError:  # a different cluster doesn't have the topics, as a rule
             with suppress(ClusterError):  # what is wrong with the topics says more
-                _require_cluster(client.cluster_id(), stored["cluster_id"])
+                _require_cluster(client.cluster_id(), cluster_id)
             raise
-        _require_cluster(survey.cluster_id, stored["cluster_id"])
+        _require_cluster(survey.cluster_id, cluster_id)
         lags = client.group_lags([group], topics=topics, isolation_level=isolation_level) if group else None
     extents = list(survey.extents.raise_for_errors())
     measured = None if lags is None or group is None else lags.lookup(group)
     rows = []
     for topic, facts in sorted(survey.facts.items()):
         own = [each for each in extents if each.topic == topic]
-        row = _topic(own, facts, known.get(topic), isolation_level) | _unloaded(own, not_loaded, isolation_level)
+        row = _topic(own, facts, known.get(topic), isolation_level) | _unloaded(own, missing, isolation_level)
         if row["recreated"] or row["truncated"]:  # the loaded offsets now belong to other records
             row |= {"unloaded": None, "gone": None}
         rows.append(row if measured is None else row | _committed(measured, topic))
     return {"asked_ms": asked_ms, "group": group, "topics": rows}
 
 
-def _require_cluster(found: str, own: str) -> None:
+def _require_cluster(found: str, own: str | None) -> None:
     if found != own:
         raise TopicChangedError(
             f"The page's connection reaches cluster {found}, but this pipeline's topics are in cluster {own}. Name "
@@ -104,16 +104,16 @@ def _end(extent: LogExtent, isolation_level: IsolationLevel) -> int:
     return end
 
 
-def _unloaded(extents: Sequence[LogExtent], not_loaded: Sequence[LogRange] | None, level: IsolationLevel) -> Json:
+def _unloaded(extents: Sequence[LogExtent], missing: Unloaded | None, level: IsolationLevel) -> Json:
     """How many offsets are in no published window (``unloaded``), and how many of them are deleted (``gone``).
 
     All offsets of a partition count that is in no published window yet. ``truncated`` is the number of partitions whose
-    log ends before what was loaded from it. All are None while nothing is published.
+    log ends before what was loaded from it. All are None without windows.
     """
-    if not_loaded is None:
+    if missing is None:
         return dict.fromkeys(("unloaded", "gone", "truncated"))
     ranges: dict[TopicPartition, list[LogRange]] = {}
-    for each in not_loaded:
+    for each in missing.ranges:
         ranges.setdefault(TopicPartition.of(each), []).append(each)
     unloaded = gone = truncated = 0
     for extent in extents:

@@ -3,164 +3,94 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from typing import Any
 
-from airflow_kafka_offsets.errors import LedgerError, number_of
+from airflow_kafka_offsets.errors import LedgerError, number_of, shorten
+from airflow_kafka_offsets.ledger.decisions import created_of
+from airflow_kafka_offsets.ledger.entries import Restarted
+from airflow_kafka_offsets.ledger.holes import missing as missing_in
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.summaries import WindowSummary
-from airflow_kafka_offsets.ledger.unloaded import Unloaded, tiling_of, unloaded
-from airflow_kafka_offsets.ledger.window_listing import WindowState
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
-from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.page.answer import Answer, encoded
-from airflow_kafka_offsets.page.writers import dags_of_pipeline
+from airflow_kafka_offsets.ledger.standing import statuses
+from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.page.dags import dags_of_pipeline
+from airflow_kafka_offsets.page.losses import Unloaded, gone_of, lost_of, unloaded
+from airflow_kafka_offsets.page.topics import shortest_retention, topic_facts, topic_names
 
+Json = dict[str, Any]
 _DRAWN = 48
 """How many windows the drawing of rows per window shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """One pipeline.
+def overview(ledger: Ledger) -> Json:
+    """One pipeline::
 
-    :param topics: the newest window's topics; before the first window, the topics that the ledger was opened with.
-    :param windows: how many windows there are, published or not.
-    :param published: the published window that ends last; None if there is none.
-    :param proved: the verified window that ends last; None if there is none.
-    :param states: how many windows are in each state.
-    :param losses: what windows have lost, in words: gone when they were pinned, or deleted before they were loaded.
-    :param holes: every hole between windows, in words.
-    :param problems: overlaps, and windows that meet in time but not in offsets, in words.
-    :param lost_offsets: number of offsets that windows have lost.
-    :param gone_offsets: number of offsets that no published window has, and that Kafka had deleted when the newest
-        snapshots were taken; None without windows, and if the snapshots can't be read.
-    :param unloaded_from_ms: from when on records aren't loaded, Unix milliseconds; None without windows.
-    :param retention_ms: the shortest retention of the topics; -1 if all are kept forever, as compacted topics are; None
-        if it isn't known for one of them.
-    :param rows: rows of the last published windows, in order of time.
-    :param dag_ids: the Dags that load the pipeline.
-    """
-
-    pipeline: str
-    topics: tuple[str, ...]
-    windows: int
-    published: str | None
-    proved: str | None
-    states: dict[str, int]
-    losses: tuple[str, ...]
-    holes: tuple[str, ...]
-    problems: tuple[str, ...]
-    lost_offsets: int
-    gone_offsets: int | None
-    unloaded_from_ms: int | None
-    retention_ms: int | None
-    rows: tuple[int, ...]
-    dag_ids: frozenset[str]
-
-
-def overview(ledger: Ledger) -> Answer:
-    """The overview of a pipeline, with the summaries that it was made from.
+        topics             those of the newest snapshot; before the first one, those that the ledger was created with
+        windows            how many windows there are, published or not
+        published, proved  the published window, and the verified one, that end last; None if there is none
+        states             how many windows are in each state
+        losses             what windows have lost, in words: Kafka had deleted it before they were loaded
+        lost_offsets       number of offsets that windows have lost
+        holes              the holes between published windows that no window has, in words
+        restarts           where logs have begun anew, and what was left unloaded of the old ones, in words
+        gone_offsets       number of offsets that no published window has, and that Kafka had deleted when the newest
+                           snapshot was taken; None without windows, and if the snapshots can't be read
+        unloaded_from_ms   from when on records aren't loaded, Unix milliseconds; None likewise
+        retention_ms       the shortest retention of the topics; -1 if all are kept forever, as compacted topics are;
+                           None if it isn't known for one of them
+        rows               rows of the last published windows, in order of time
+        dag_ids            the Dags that load the pipeline
 
     :raises LedgerError: when the ledger can't be read or is damaged.
     """
-    ledger.exists()
-    summaries = ledger.summaries()
-    found = _overview(ledger, summaries)
-    return Answer(encoded(asdict(found) | {"dag_ids": sorted(found.dag_ids)}), found.dag_ids, summaries)
+    state = ledger.state
+    windows = list(state.windows.values())
+    published = [(window, stands) for window in windows if (stands := window.publication) is not None]
+    verified = [window.name for window, stands in published if stands.verdict is not None]
+    lost = {window.name: count for window in windows if (count := sum(lost_of(window).values()))}
+    return {
+        "pipeline": ledger.pipeline,
+        "windows": len(windows),
+        "published": published[-1][0].name if published else None,
+        "proved": verified[-1] if verified else None,
+        "states": Counter(statuses(ledger, windows).values()),
+        "losses": [f"{number_of(count, 'offset')} of window {name}" for name, count in lost.items()],
+        "lost_offsets": sum(lost.values()),
+        "restarts": [_restart(restart) for _, restart in state.restarts],
+        "rows": [stands.rows for _, stands in published[-_DRAWN:]],
+        "dag_ids": sorted(dags_of_pipeline(state)),
+        **_of_snapshots(ledger),
+    }
 
 
-def _overview(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Overview:
-    by_end = sorted(summaries, key=lambda summary: summary.end_ms)
-    published = [summary for summary in by_end if summary.attempt is not None]
-    proved = [summary.window for summary in published if summary.state is WindowState.VERIFIED]
-    tiling = tiling_of(ledger, summaries, {})
-    missing = unloaded(summaries, tiling)
-    facts = topic_facts(ledger, summaries)
-    loaded = {summary.window for summary in published}
-    counting = (summary for summary in by_end if summary.attempt is not None or summary.window not in loaded)
-    losses = {summary: lost for summary in counting if (lost := _lost(ledger, summary))}
-    return Overview(
-        pipeline=ledger.pipeline,
-        topics=tuple(sorted(facts)) if summaries else tuple((ledger.read_pipeline() or {}).get("topics", ())),
-        windows=len({summary.window for summary in summaries}),
-        published=published[-1].window if published else None,
-        proved=proved[-1] if proved else None,
-        states=dict(Counter(summary.state for summary in summaries)),
-        losses=tuple(f"{number_of(lost, 'offset')} of window {summary.window}" for summary, lost in losses.items()),
-        holes=tiling.holes,
-        problems=tiling.problems,
-        lost_offsets=sum(losses.values()),
-        gone_offsets=None if missing is None else _gone(ledger, summaries, missing),
-        unloaded_from_ms=None if missing is None else missing.since_ms,
-        retention_ms=_shortest_retention(facts.values()),
-        rows=tuple(summary.rows for summary in published[-_DRAWN:] if summary.rows is not None),
-        dag_ids=dags_of_pipeline(ledger, summaries),
-    )
-
-
-def _lost(ledger: Ledger, summary: WindowSummary) -> int:
-    """How many offsets a window has lost: when it was pinned, and since."""
-    if summary.state is not WindowState.LOST:
-        return summary.lost_offsets
-    later = ledger.window_folders.folder(summary.window, summary.revision).lost_since()
-    return summary.lost_offsets + sum(later.values())
-
-
-def _gone(ledger: Ledger, summaries: Sequence[WindowSummary], missing: Unloaded) -> int | None:
-    """How many offsets Kafka had deleted of what no published window has."""
+def _of_snapshots(ledger: Ledger) -> Json:
+    """What the pipeline's snapshots tell. One that can't be read hides no window."""
     try:
-        starts = _log_starts(ledger, summaries)
-    except LedgerError:  # ledger verify names the file; the windows can be shown without it
-        return None
-    ranges = missing.ranges(ledger)
-    return sum(gone_of(each, starts.get(TopicPartition.of(each), each.start_offset)) for each in ranges)
+        missing = unloaded(ledger)
+        holes = in_parallel(lambda hole: missing_in(ledger, hole), ledger.state.holes())
+        return {
+            "topics": topic_names(ledger),
+            "holes": [str(hole) for hole in holes if hole is not None and hole.unpinned],
+            "gone_offsets": None if missing is None else _gone(ledger, missing),
+            "unloaded_from_ms": None if missing is None else missing.since_ms,
+            "retention_ms": shortest_retention(topic_facts(ledger)),
+        }
+    except LedgerError as error:
+        unknown = dict.fromkeys(("gone_offsets", "unloaded_from_ms", "retention_ms"))
+        return {"topics": created_of(ledger.state).topics, "holes": [f"The holes aren't known: {error}"], **unknown}
 
 
-def gone_of(unloaded: LogRange, log_start_offset: int) -> int:
-    """How many offsets of a range are before the log start."""
-    return max(0, min(log_start_offset, unloaded.end_offset) - unloaded.start_offset)
+def _gone(ledger: Ledger, missing: Unloaded) -> int:
+    """How many offsets Kafka had deleted of what no published window has, when the newest snapshot was taken."""
+    newest = ledger.state.newest_snapshot
+    assert newest is not None, "there are windows"
+    starts = {key: each.log_start_offset for key, each in ledger.offsets_at(newest.at_ms).boundaries.items()}
+    return sum(gone_of(each, starts.get(TopicPartition.of(each), 0)) for each in missing.ranges)
 
 
-def unloaded_ranges(ledger: Ledger, summaries: Sequence[WindowSummary]) -> list[LogRange] | None:
-    """The ranges that no published window has, from the first window on to the log end, wherever that is. None without
-    windows.
-
-    :raises LedgerError: when the ledger can't be read or is damaged.
-    """
-    missing = unloaded(summaries, tiling_of(ledger, summaries, {}))
-    return None if missing is None else missing.ranges(ledger)
-
-
-def _log_starts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[TopicPartition, int]:
-    """Log starts, from the windows' newest snapshot and from the one at the end of the last window.
-
-    Both are needed: the newest may be a backfill's, which can lack partitions that were added later.
-    """
-    last = max(summaries, key=lambda summary: summary.end_ms)
-    starts: dict[TopicPartition, int] = {}
-    for number in {max(summary.end_snapshot for summary in summaries), last.end_snapshot}:
-        for partition, boundary in ledger.snapshots.read(number).boundaries.items():
-            starts[partition] = max(boundary.log_start_offset, starts.get(partition, 0))
-    return starts
-
-
-def topic_facts(ledger: Ledger, summaries: Sequence[WindowSummary]) -> Mapping[str, TopicFacts]:
-    """The topics, as they were when the newest window was pinned."""
-    if not summaries:
-        return {}
-    newest = summaries[-1]
-    return ledger.pinned(newest.window, newest.revision).manifest.topics
-
-
-def _shortest_retention(topics: Iterable[TopicFacts]) -> int | None:
-    kept = [_kept_ms(topic) for topic in topics]
-    if not kept or None in kept:
-        return None
-    return min((ms for ms in kept if ms is not None and ms >= 0), default=-1)
-
-
-def _kept_ms(topic: TopicFacts) -> int | None:
-    if topic.cleanup_policy is not None and "delete" not in topic.cleanup_policy:
-        return -1
-    return None if topic.cleanup_policy is None else topic.retention_ms
+def _restart(restart: Restarted) -> str:
+    left = sum(each.span for each in restart.left)
+    unloaded = f"; at least {number_of(left, 'offset')} of the old logs are in no window" if left else ""
+    topics = shorten(restart.topics)
+    return f"{topics} began anew after {iso_instant(restart.at_ms - 1)}: {restart.why}{unloaded}"

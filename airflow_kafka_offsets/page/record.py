@@ -1,82 +1,46 @@
-"""A record: which window it is in, by offset, key or time. The answers are those of ``ledger find``."""
+"""A record: which window it is in, by its offset. The answer is that of ``ledger find``."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.key_partitions import KeyPartitions
+from airflow_kafka_offsets.ledger.find import Found, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.record_query import RecordQuery, find_records
-from airflow_kafka_offsets.ledger.windows_at import WindowAt
-from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
-from airflow_kafka_offsets.page.answer import Answer, encoded
-from airflow_kafka_offsets.page.window_panel import range_fields
-from airflow_kafka_offsets.page.writers import dags_of_window
+from airflow_kafka_offsets.ledger.standing import statuses
+from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.page.window_panel import who_of
 
 Json = dict[str, Any]
 
 
-def record_query(topic: str, partition: int | None, offset: int | None, key: str | None, at: str | None) -> RecordQuery:
-    """The query that a request's parameters make.
+def record(ledger: Ledger, topic: str, partition: int, offset: int) -> list[Json]:
+    """Where the record is. Several places if the topic's log has begun anew, the oldest first; none if no window has
+    the partition.
 
-    :param key: text; stands for its bytes in UTF-8.
-    :param at: an instant, ISO-8601 with a time zone.
-    :raises ConfigurationError: when ``at`` isn't an instant, parameters contradict each other, or the key isn't text.
-    """
-    if key is not None and "\ufffd" in key:  # the replacement character: the bytes weren't UTF-8
-        raise ConfigurationError("This key isn't text. Use kafka-offsets ledger find with --key-hex.")
-    return RecordQuery(
-        topic=topic,
-        partition=partition,
-        key=None if key is None else key.encode(),
-        offset=offset,
-        at_ms=None if at is None else parse_instant(at),
-    )
-
-
-def record(ledger: Ledger, query: RecordQuery) -> Answer:
-    """Where the record is. The answer's Dags are those of all windows that it says have the record, or had it.
-
-    :raises ConfigurationError: when the pipeline doesn't have the topic.
     :raises LedgerError: when a file can't be read or is damaged.
     """
-    found = find_records(ledger, query)
-    shown = {
-        "key": None if found.key is None else _key(found.key),
-        "at": None if found.at is None else iso_instant(found.at.at_ms),
-        "places": [{"partition": partition} | asdict(place) for partition, place in found.places.items()],
-        "windows": [] if found.at is None else [_window(window) for window in found.at.windows],
-        "nowhere": None if found.at is None else found.at.nowhere,
+    return [_place(ledger, found) for found in find(ledger, TopicPartition(topic, partition), offset)]
+
+
+def _place(ledger: Ledger, found: Found) -> Json:
+    place = {
+        "where": found.where,
+        "earlier": None if found.earlier is None else found.earlier.name,
+        "later": None if found.later is None else found.later.name,
     }
-    return Answer(encoded(shown), frozenset().union(*(_dags(ledger, window) for window in found.windows())))
+    return place | (_of_window(ledger, found.window) if found.window is not None else {"window": None})
 
 
-def _dags(ledger: Ledger, window: str) -> frozenset[str]:
-    """The Dags of all revisions of a window that still count; if none does, of all that were made."""
-    folders = ledger.window_folders.live(window) or ledger.window_folders.made(window)
-    return dags_of_window(ledger, window, folders)
-
-
-def _key(key: KeyPartitions) -> Json:
+def _of_window(ledger: Ledger, window: Window) -> Json:
+    """The window, and the attempt whose rows count; if none is published, the newest."""
+    published = window.publication
+    attempt = window.newest_attempt if published is None else window.attempt(published.attempt)
     return {
-        "key": key.key.decode(),
-        "partitions": [
-            {
-                "partition": each.partition,
-                "partition_count": each.partition_count,
-                "since": iso_instant(each.since_ms),
-            }
-            for each in key.known
-        ],
-        "remarks": key.remarks(),
-    }
-
-
-def _window(window: WindowAt) -> Json:
-    return asdict(window.place) | {
-        "state": window.summary.state,
-        "remarks": window.remarks,
-        "ranges": [range_fields(each) for each in window.ranges],
+        "window": window.name,
+        "state": statuses(ledger, [window])[window.name],
+        "attempt": None if attempt is None else attempt.number,
+        "run": None if published is None else published.run,
+        "output": None if published is None else published.outputs[0].output,
+        **who_of(attempt),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -123,7 +124,8 @@ def _deferred(trigger: Trigger) -> Json:
 
 
 def _of_worker(operator: str, rendered: Any) -> Json:
-    given = rendered if isinstance(rendered, Mapping) else {}
+    given = dict(rendered) if isinstance(rendered, Mapping) else {}
+    given |= _pipeline(given.get("pipeline"))
     condition = _BY_SENSOR[operator]
     group_argument = condition.group_argument
     every_topic = group_argument == "groups" and "topics" in given and not given["topics"]
@@ -134,6 +136,19 @@ def _of_worker(operator: str, rendered: Any) -> Json:
         "awaited": condition.awaited_in_general,
         "kafka_conn_id": conn_id if isinstance(conn_id, str) else None,
     }
+
+
+def _pipeline(text: Any) -> dict[str, Any]:
+    """The arguments of a sensor's ``KafkaPipeline``, whose text Airflow stores; none if it was truncated."""
+    try:
+        call = ast.parse(text, mode="eval").body
+        return (
+            {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+            if isinstance(call, ast.Call)
+            else {}
+        )
+    except (SyntaxError, TypeError, ValueError):
+        return {}
 
 
 def _names(value: Any) -> list[str] | None:

@@ -1,39 +1,36 @@
-"""The panel of one window: its revisions with their ranges, evidence, attempts and proof. It shows no records, and no
-driver's error message, because that may quote a record."""
+"""The panel of one window: its ranges with their evidence, its attempts, its publication and its proof. It shows no
+records, and no driver's error message, because that may quote a record.
+
+In all of the page, rows are those that the output holds; in the first one, if a job has several. Which partition they
+are from is known only if each record is a row, not if a job makes other rows of the records.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError
+from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.summaries import summary_of
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.ledger.window_listing import WindowState
+from airflow_kafka_offsets.ledger.standing import statuses
+from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
-from airflow_kafka_offsets.offsets.proof.publication import Publication
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
-from airflow_kafka_offsets.page.answer import Answer, encoded
-from airflow_kafka_offsets.page.windows_table import rows_by_partition
-from airflow_kafka_offsets.page.writers import dags_of_window
+from airflow_kafka_offsets.page.losses import lost_of
 
 Json = dict[str, Any]
 
 _STATES = {
     "pinned": "Its ranges are pinned, and no load has begun.",
-    "loading": "A load was submitted and may be running; no failure has been recorded.",
+    "loading": "A load has begun and may be running; no failure has been recorded.",
     "failed": "Every attempt to load it is known to have failed. Clear the Airflow run to try again.",
-    "counted": "A load has written and counted its rows, but they aren't published yet.",
-    "lost": "Kafka deleted some of its records before they were loaded.",
+    "proved": "A load has written and counted its rows, and they are proved, but not published yet.",
     "published": "Its rows are published, but the verify task hasn't recorded a verdict yet.",
     "verified": "Published, and proved: what was read, what was written and the log agree.",
-    "hole": "These offsets are between two windows, and no window has them.",
-    "overlap": "Another published window contains some of the same offsets.",
-    "revised": "The window was pinned again; the newest published revision counts.",
 }
 """What states mean, in words for somebody on call."""
 _EVIDENCE = {
@@ -44,104 +41,103 @@ _EVIDENCE = {
     Evidence.CLAMPED: "the offset is limited by a neighbouring snapshot that was stored earlier",
     Evidence.MATCHED_MARKER: "there is a transaction marker or an aborted record; later records may be older",
     Evidence.COMMITTED: "a group committed that offset",
-    Evidence.CHOSEN: "the user chose that instant as the start of an added topic",
 }
+_WHO = ("dag_id", "run_id", "task_id", "map_index", "try_number", "by_hand")
+"""What an attempt says about who made it: an Airflow task, or a person by a command."""
 
 
-def window_panel(ledger: Ledger, window: str) -> Answer:
-    """Everything about a window; empty if none of its revisions counts.
+def window_panel(ledger: Ledger, window: Window) -> Json:
+    """Everything about a window.
 
     :raises LedgerError: when a file can't be read or is damaged.
     """
-    folders = ledger.window_folders.live(window)
-    counting = ledger.window_folders.publication(window)
-    revisions = [
-        _revision(ledger, folder, pinned, counting) for folder in folders if (pinned := folder.pinned()) is not None
-    ]
-    if not revisions:
-        return Answer(b"")
-    shown = {
-        "window": window,
-        "revisions": revisions,
-        "publications": [_publication(each, counting) for each in folders[0].publications.all()],
-        "states": _STATES,
-        "evidence": {str(kind): words for kind, words in _EVIDENCE.items()},
-    }
-    return Answer(encoded(shown), dags_of_window(ledger, window, folders))
-
-
-def _revision(ledger: Ledger, folder: WindowFolder, pinned: PinnedManifest, counting: Publication | None) -> Json:
-    manifest, listing = pinned.manifest, folder.listing()
-    published = listing.publication
-    result = None if published is None else folder.result(published.attempt)
-    rows = rows_by_partition(result)
-    summary = summary_of(folder, pinned, listing)
-    later = folder.lost_since() if summary.state is WindowState.LOST else {}
+    pinned, published = ledger.pinned(window), window.publication
+    manifest = pinned.manifest
+    result = None if published is None else ledger.published_result(window.name, published)
     return {
-        "revision": folder.revision,
-        "counts": counting is not None and counting.revision == folder.revision,
-        "state": summary.state,
+        "window": window.name,
+        "state": statuses(ledger, [window])[window.name],
+        "reloads": published is not None and window.loaded is None,
         "manifest": pinned.uri,
         "sha256": pinned.sha256,
         "isolation_level": str(manifest.isolation_level),
         "offsets": manifest.span,
-        "lost": manifest.lost_offsets,
-        "noted_losses": [str(loss) for loss in folder.losses()],
+        "lost": sum(lost_of(window).values()),
+        "publication": None if published is None else _publication(window, published, manifest, result),
+        "attempts": [_attempt(ledger, window, attempt) for attempt in window.attempts],
+        "ranges": _ranges(window, manifest, result),
+        "states": _STATES,
+        "evidence": {str(kind): words for kind, words in _EVIDENCE.items()},
+    }
+
+
+def _ranges(window: Window, manifest: Manifest, result: RunResult | None) -> list[Json]:
+    """The ranges. Offsets are text, because a browser's numbers are exact only up to 2^53."""
+    lost, rows = lost_of(window), _rows_by_partition(result)
+    return [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "start_offset": str(each.start_offset),
+            "end_offset": str(each.end_offset),
+            "offsets": each.span,
+            "lost": lost[TopicPartition.of(each)],
+            "rows": None if rows is None else rows.get(TopicPartition.of(each), 0),
+            "start_evidence": str(each.start_evidence),
+            "end_evidence": str(each.end_evidence),
+        }
+        for each in manifest.ranges
+    ]
+
+
+def _rows_by_partition(result: RunResult | None) -> dict[TopicPartition, int] | None:
+    """Rows of each partition that has any; None without a result, and if a job made other rows of the records."""
+    if result is None or result.derived:
+        return None
+    return {TopicPartition.of(tally): tally.count for tally in result.written}
+
+
+def _publication(window: Window, published: Publication, manifest: Manifest, result: RunResult | None) -> Json:
+    attempt = window.attempt(published.attempt)
+    lost = () if attempt is None else attempt.lost
+    return {
+        "attempt": published.attempt,
+        "run": published.run,
+        "published_at": iso_instant(published.published_ms),
         "read": None if result is None else result.read.count,
-        "written": None if result is None else result.rows_written,
-        "output": None if published is None else published.output,
-        "further": [] if published is None else [asdict(output) for output in published.further],
-        "verdict": None if result is None else str(judge(manifest, result, published)),
-        "ranges": [
-            {"topic": each.topic}
-            | range_fields(each)
-            | {"lost": each.lost_offsets + later.get(TopicPartition.of(each), 0)}
-            | {"rows": None if rows is None else rows.get(TopicPartition.of(each), 0)}
-            for each in manifest.ranges
-        ],
-        "attempts": [_attempt(folder, attempt) for attempt in listing.attempts],
+        "written": published.rows,
+        "outputs": [output._asdict() for output in published.outputs],
+        "verdict": None if result is None else str(judge(manifest, result, lost)),
     }
 
 
-def range_fields(offset_range: OffsetRange) -> Json:
-    """A range, as in all answers. Offsets are text, because a browser's numbers are exact only up to 2^53."""
+def _attempt(ledger: Ledger, window: Window, attempt: Attempt) -> Json:
+    """An attempt: who made it, what was lost when it began, and what each of its drivers says."""
+    files = ledger.attempt(window.name, attempt.number)
+    failure = files.failure()
     return {
-        "partition": offset_range.partition,
-        "start_offset": str(offset_range.start_offset),
-        "end_offset": str(offset_range.end_offset),
-        "offsets": offset_range.span,
-        "lost": offset_range.lost_offsets,
-        "start_evidence": str(offset_range.start_evidence),
-        "end_evidence": str(offset_range.end_evidence),
-    }
-
-
-def _attempt(folder: WindowFolder, attempt: str) -> Json:
-    noted = folder.attempt(attempt)
-    run = noted.get("airflow") or {}
-    try:
-        application, failure, result = folder.application(attempt), folder.failure(attempt), folder.result(attempt)
-    except LedgerError as error:
-        return {"attempt": attempt, "problem": str(error)}
-    return {
-        "attempt": attempt,
-        "started_at": noted.get("started_at"),
-        **{name: run.get(name) for name in ("dag_id", "run_id", "task_id")},
-        "application_id": None if application is None else application.id,
+        "attempt": attempt.number,
+        **who_of(attempt),
+        "lost": sum(each.span for each in attempt.lost),
         "failed": None if failure is None else failure.error,
+        "runs": [{"run": run} | _driver(files, run) for run in files.runs()],
+    }
+
+
+def who_of(attempt: Attempt | None) -> Json:
+    """Who made an attempt; None for what isn't known."""
+    return {name: None if attempt is None else attempt.who.get(name) for name in _WHO}
+
+
+def _driver(files: AttemptFiles, run: str) -> Json:
+    try:
+        application, found = files.application(run), files.result(run)
+    except LedgerError as error:
+        return {"problem": str(error)}
+    result = None if found is None else found[0]
+    return {
+        "application_id": None if application is None else application.id,
         "read": None if result is None else result.read.count,
         "written": None if result is None else result.rows_written,
         "seconds": None if result is None else result.seconds,
-    }
-
-
-def _publication(publication: Publication, counting: Publication | None) -> Json:
-    return {
-        "number": publication.number,
-        "revision": publication.revision,
-        "attempt": publication.attempt,
-        "published_at": iso_instant(publication.published_ms),
-        "rows": publication.rows,
-        "sink": publication.sink,
-        "counts": counting is not None and counting.number == publication.number,
     }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.unloaded import manifests, unloaded_in
+from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.unloaded import ranges_of, stretches
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
@@ -24,14 +27,15 @@ from airflow_kafka_offsets.offsets.windows.retention import (
     log_pace,
     rest_of,
 )
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.tiling import Misfit
-from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics, is_another
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 
 REST = "backlog"
 """Stands for a window's name: the offsets after the last window."""
 _APART_MS = 600_000
 """Shortest time over which a log's growth is measured: over less, bursts of its producers distort it."""
+_MOST_READ = 10
+"""Most snapshots that are read to find one of a while ago."""
 
 
 class Backlog:
@@ -44,12 +48,9 @@ class Backlog:
         self._client = client
         self._ledger = ledger
         self._end = end
-        missing = unloaded_in(ledger)
-        self._manifests = [] if missing is None else manifests(ledger, missing.windows)
-        self._holes = [] if missing is None else [gap for gap in missing.gaps if gap.missing]
-        self._survey = client.survey(
-            {*end.names(), *(name for manifest in self._manifests for name in manifest.topics)}
-        )
+        self._unloaded = {stretch: ranges_of(ledger, stretch) for stretch in stretches(ledger.state)}
+        topics = {each.topic for ranges in self._unloaded.values() for each in ranges}
+        self._survey = client.survey({*end.names(), *topics, *_topics(ledger)})
         self._extents = self._survey.extents.raise_for_errors()
 
     def forecasts(self) -> list[WindowForecast]:
@@ -69,24 +70,26 @@ class Backlog:
         return [WindowForecast.of(window, map(one, several)) for window, several in pending.items() if several]
 
     def _pending(self) -> dict[str, list[LogRange]]:
-        for manifest in self._manifests:
-            check_topics(manifest, self._survey.cluster_id, self._survey.facts)
-            FixedOffsets.of_window_end(manifest).refuse_truncated(self._extents)
-        pending = {manifest.window: [each.log_range for each in manifest.non_empty()] for manifest in self._manifests}
-        pending |= {f"hole from {iso_instant(hole.start_ms)}": list(self._left_of(hole)) for hole in self._holes}
+        pending = {}
+        for stretch, ranges in self._unloaded.items():
+            if stretch.window is None:
+                pending[f"hole from {iso_instant(stretch.start_ms)}"] = [each for each in ranges if self._is_left(each)]
+            elif ranges:
+                self._check(stretch.window)
+                pending[stretch.window.name] = ranges
         return pending | {REST: list(self._backlog())}
 
-    def _left_of(self, hole: Misfit) -> Iterator[LogRange]:
-        """The ranges of a hole of which anything is left: nothing can be done for the others, and not for those of a
-        topic that was dropped or re-created since."""
-        known = self._ledger.pinned(hole.later).manifest.topics
-        for seam in hole.missing:
-            facts = self._survey.facts.get(seam.topic)
-            extent = self._extents.lookup(seam.topic, seam.partition)
-            if facts is None or extent is None or is_another(known[seam.topic].topic_id, facts.topic_id):
-                continue
-            if (extent.log_start_offset or 0) < seam.start_offset:
-                yield LogRange(seam.topic, seam.partition, seam.end_offset, seam.start_offset)
+    def _check(self, window: Window) -> None:
+        """Refuse a window that can't be loaded any more, though no restart says why."""
+        manifest = self._ledger.pinned(window).manifest
+        if not self._ledger.state.made_anew(window.end_ms) & manifest.topics.keys():
+            check_topics(manifest, self._survey.cluster_id, self._survey.facts)
+        FixedOffsets.of_window_end(manifest).refuse_truncated(self._extents)
+
+    def _is_left(self, unloaded: LogRange) -> bool:
+        """Whether anything is left of a hole's range: nothing can be done otherwise."""
+        extent = self._extents.lookup(unloaded.topic, unloaded.partition)
+        return extent is not None and (extent.log_start_offset or 0) < unloaded.end_offset
 
     def _backlog(self) -> Iterator[LogRange]:
         """The ranges after the last window. Partitions that it doesn't have are new, and belong to the next window."""
@@ -130,29 +133,27 @@ class Backlog:
 
 
 def last_end(ledger: Ledger) -> FixedOffsets | None:
-    """Where the last window ends. Without windows: where the first increment starts, if one is stored; else the newest
-    snapshot as of an instant or ``latest``, or that was made for an increment to start at. None if there is none:
-    a group's commits and log start offsets may be stored for anything."""
-    last = ledger.last_pinned()
-    if last is not None:
-        return FixedOffsets.of_window_end(last.manifest)
-    log = ledger.snapshots
-    start = log.first_increment_start()
-    if start is not None:
-        return FixedOffsets.of_snapshot(start)
-    starts = [entry for entry in log.entries() if entry.kind in (AsOfKind.INSTANT, AsOfKind.LATEST) or entry.about]
-    return FixedOffsets.of_snapshot(log.read(starts[-1].number)) if starts else None
+    """Where the last window ends; without windows, the newest snapshot; None if there is none. Without topics that have
+    begun anew since."""
+    state, last = ledger.state, ledger.state.last_window
+    stored = state.newest_snapshot if last is None else state.snapshots[last.end_ms]
+    if stored is None:
+        return None
+    end = state.anew(ledger.contents.snapshot(stored.offsets), stored.at_ms, sys.maxsize)
+    found = FixedOffsets.of_snapshot(end)
+    return found if last is None else replace(found, source=f"the end of window {last.name}")
+
+
+def _topics(ledger: Ledger) -> Iterable[str]:
+    """The pipeline's topics, also those that have begun anew since they were seen: all that they have isn't loaded."""
+    newest = ledger.state.newest_snapshot
+    return () if newest is None else ledger.contents.snapshot(newest.offsets).topics
 
 
 def _snapshot_before(ledger: Ledger, moment_ms: int) -> OffsetSnapshot | None:
-    """The newest snapshot resolved by a moment, of those that were each at a later time than all stored before. Their
-    numbers follow the order of resolving, so that few are read; the others' needn't: a forgotten instant that got its
-    old offsets back has a new number."""
-    log, latest_ms = ledger.snapshots, 0
-    numbers: list[int] = []
-    for entry in sorted(log.entries(), key=lambda entry: entry.number):
-        if entry.timestamp_ms > latest_ms:
-            latest_ms = entry.timestamp_ms
-            numbers.append(entry.number)
-    later = bisect_right(numbers, moment_ms, key=lambda number: log.read(number).resolved_at_ms)
-    return log.read(numbers[later - 1]) if later else None
+    """The newest snapshot, by its place in time, that was resolved by a moment: a backfill's are of old instants, but
+    were resolved late."""
+    stored = reversed(ledger.state.snapshots.values())
+    near = islice((each for each in stored if each.at_ms <= moment_ms), _MOST_READ)
+    read = (ledger.contents.snapshot(each.offsets) for each in near)
+    return next((snapshot for snapshot in read if snapshot.resolved_at_ms <= moment_ms), None)

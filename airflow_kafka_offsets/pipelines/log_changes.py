@@ -1,7 +1,8 @@
 """Log changes: whether the topics and logs that a snapshot or window was resolved from are still the same.
 
 Retention isn't a change: it removes records, and puts no others in their place. What it removed is a question for
-:mod:`.preflight`.
+:mod:`.preflight`. Whether a log was truncated is asked twice in a window's life: when it is pinned, and when it is
+published.
 """
 
 from __future__ import annotations
@@ -11,18 +12,16 @@ from collections.abc import Mapping
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, WindowError, shorten
-from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.leftovers import telling_leftovers
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.windows.kafka_source import Source, tells_epochs, topics_read, with_epoch
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
+from airflow_kafka_offsets.offsets.windows.kafka_source import Source, ends_seen, starts_seen, topics_read
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.offsets.windows.truncation import (
-    FORGET_PAST,
+    RESTART,
     not_known,
     refuse_later_epochs,
     refuse_unanswered,
@@ -34,27 +33,20 @@ from airflow_kafka_offsets.offsets.windows.truncation import (
 log = logging.getLogger(__name__)
 
 
-def changed_since(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) -> str | None:
-    """How a window's topics and logs have changed since it was resolved, in words; None if they haven't.
+def changed_since(client: OffsetsClient, manifest: Manifest) -> str | None:
+    """How a window's topics and logs have changed since it was resolved, in words; None if they haven't. A change
+    doesn't invalidate what was read before it.
 
-    Retention is no change. A change doesn't invalidate what was read before it; the run's result alone says what that
-    is.
-
-    :raises LogTruncatedError: when a log was truncated below the window's start before the window's end was resolved.
     :raises KafkaOffsetsError: when Kafka can't be asked.
     """
-    manifest = pinned.manifest
     try:
-        refuse_changed(client, ledger, pinned)
-    except LogTruncatedError as error:
-        _refuse_truncated_between(client, ledger, manifest)
-        return str(error)
+        refuse_changed(client, manifest)
     except WindowError as error:
         return str(error)
     return None
 
 
-def refuse_changed(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) -> Mapping[str, TopicFacts]:
+def refuse_changed(client: OffsetsClient, manifest: Manifest) -> Mapping[str, TopicFacts]:
     """Refuse a window whose topics or logs have changed since it was resolved. Retention is no change.
 
     :returns: the topics' current facts.
@@ -62,51 +54,24 @@ def refuse_changed(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest
     :raises LogTruncatedError: when a log was truncated below the window's start or end, even if it has grown again.
     :raises KafkaOffsetsError: when Kafka can't be asked.
     """
-    manifest = pinned.manifest
     facts = client.topic_facts(sorted(manifest.topics))
-    with telling_leftovers(ledger):
-        check_topics(manifest, client.cluster_id(), facts)
-    refuse_rewritten_window(client, ledger, manifest)
+    check_topics(manifest, client.cluster_id(), facts)
+    # Both are checked: if the log was truncated after the start was resolved but before the end was, only the start
+    # shows it.
+    for seen in (ends_seen(manifest), starts_seen(manifest)):
+        _refuse_truncated(client, seen, manifest.title)
     return facts
 
 
-def source_now(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) -> Source:
+def source_now(client: OffsetsClient, manifest: Manifest) -> Source:
     """The cluster and topics that a window is read from, as Kafka describes them now.
 
     :raises WindowError: as :func:`refuse_changed`.
     :raises KafkaOffsetsError: when Kafka can't be asked.
     """
-    facts = refuse_changed(client, ledger, pinned)
-    topic_ids = {topic: facts[topic].topic_id for topic in topics_read(pinned.manifest)}
-    intact = len(with_epoch(pinned.manifest)) if tells_epochs(topic_ids) else None
-    return Source(client.cluster_id(), topic_ids, intact, now_ms())
-
-
-def refuse_rewritten_window(client: OffsetsClient, ledger: Ledger, manifest: Manifest) -> None:
-    """Refuse a window when a log was truncated below its start or its end since that was resolved. Both are checked: if
-    the log was truncated after the start was resolved but before the end was, only the start shows it.
-
-    :raises: as :func:`refuse_rewritten`.
-    """
-    for number in sorted({manifest.start_snapshot, manifest.end_snapshot}):
-        refuse_rewritten(client, ledger.snapshots.read(number))
-
-
-def _refuse_truncated_between(client: OffsetsClient, ledger: Ledger, manifest: Manifest) -> None:
-    """Refuse a window when a log was truncated below its start, but not below its end. The end was then resolved after
-    the truncation, and the records that replaced those before the start are in no window. If the log was truncated
-    below both, that happened after the window was resolved."""
-    truncated, since = (
-        truncated_below(seen_in(snapshot), _epoch_ends(client, snapshot))
-        for snapshot in map(ledger.snapshots.read, (manifest.start_snapshot, manifest.end_snapshot))
-    )
-    between = [words for key, words in truncated.items() if key not in since]
-    if between:
-        raise LogTruncatedError(
-            f"Logs were truncated below the start of window {manifest.window} before its end was resolved: "
-            f"{shorten(between)}. A replica that was behind is the leader now (unclean leader election), and the "
-            f"records it accepted below that start are in no window. Forget this window. {FORGET_PAST}"
-        )
+    facts = refuse_changed(client, manifest)
+    topic_ids = {topic: facts[topic].topic_id for topic in topics_read(manifest)}
+    return Source(client.cluster_id(), topic_ids, now_ms())
 
 
 def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
@@ -121,13 +86,17 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     :raises OffsetsError: naming partitions that couldn't be asked for another reason, or whose log hasn't reached the
         snapshot's epoch; it is unknown whether they were truncated.
     """
-    seen, ends = seen_in(snapshot), _epoch_ends(client, snapshot)
+    _refuse_truncated(client, seen_in(snapshot), snapshot.title)
+
+
+def _refuse_truncated(client: OffsetsClient, seen: list[SeenOffset], what: str) -> None:
+    ends = _epoch_ends(client, seen)
     truncated = truncated_below(seen, ends)
     if truncated:
         raise LogTruncatedError(
-            f"Logs were truncated after {snapshot.title} and hold other records now: "
+            f"Logs were truncated after {what} was resolved and hold other records now: "
             f"{shorten(truncated.values())}. A replica that was behind is the leader now (unclean leader election). "
-            f"{FORGET_PAST}"
+            f"{RESTART}"
         )
     refuse_unanswered(ends)
     strange = not_known(seen, ends)
@@ -137,16 +106,10 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     unknown = list(untold(seen, ends))
     if unknown:
         log.warning(
-            "It is unknown whether a log was truncated below %s and has grown again: %s",
-            snapshot.title,
-            shorten(unknown),
+            "It is unknown whether a log was truncated below %s and has grown again: %s", what, shorten(unknown)
         )
 
 
-def _epoch_ends(client: OffsetsClient, snapshot: OffsetSnapshot) -> EpochEnds:
-    epochs = [
-        LogEpoch(*key, boundary.leader_epoch)
-        for key, boundary in snapshot.boundaries.items()
-        if boundary.leader_epoch is not None
-    ]
+def _epoch_ends(client: OffsetsClient, seen: list[SeenOffset]) -> EpochEnds:
+    epochs = [LogEpoch(each.topic, each.partition, each.leader_epoch) for each in seen if each.leader_epoch is not None]
     return EpochEnds(client.epoch_ends(epochs).values() if epochs else ())

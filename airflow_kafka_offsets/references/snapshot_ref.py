@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
@@ -19,29 +20,34 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRef:
-    """Identifies a stored snapshot. Its number alone doesn't: in a re-created ledger, it names another snapshot.
+    """Identifies a stored snapshot, by the hash of its offsets.
 
     :param ledger: the ledger's URI.
-    :param ledger_id: the ledger's identity.
-    :param snapshot: the snapshot's number in the ledger.
+    :param snapshot: hash of the file with its offsets.
+    :param at_ms: its place in time, Unix milliseconds, where a window can start or end; None for a snapshot as of
+        earliest or a group's commits, which is a target only.
     :param as_of: the snapshot's moment, for people.
     :param resolved_at: when it was resolved, in ISO-8601.
     :param partitions: number of its partitions.
     """
 
     ledger: str
-    ledger_id: str
-    snapshot: int
+    snapshot: str
+    at_ms: int | None
     as_of: str
     resolved_at: str
     partitions: int
 
     @classmethod
-    def of(cls, ledger: Ledger, snapshot: OffsetSnapshot) -> Self:
-        """The reference to a snapshot that has just been stored."""
-        assert snapshot.number is not None
+    def of(cls, ledger: Ledger, offsets: str, at_ms: int | None) -> Self:
+        """The reference to a snapshot that has just been stored.
+
+        :param offsets: hash of the file with its offsets.
+        :param at_ms: its place in time, if the log has it.
+        """
+        snapshot = ledger.contents.snapshot(offsets)
         resolved_at, partitions = iso_instant(snapshot.resolved_at_ms), len(snapshot.boundaries)
-        return cls(ledger.uri, ledger.id, snapshot.number, str(snapshot.as_of), resolved_at, partitions)
+        return cls(ledger.uri, offsets, at_ms, str(snapshot.as_of), resolved_at, partitions)
 
     def to_json(self) -> dict[str, Any]:
         """The XCom."""
@@ -60,24 +66,18 @@ class SnapshotRef:
         """The stored snapshot.
 
         :param ledger: the ledger at this reference's URI.
-        :raises LedgerCorruptError: when the snapshot is missing.
-        :raises LedgerConflictError: when it was forgotten, or isn't the one that this reference was made for.
+        :raises LedgerCorruptError: when its file is missing or was changed.
+        :raises LedgerConflictError: when the ledger was rewound to before it, or re-created.
         """
-        again = "Clear the task that stored it, and this one."
-        if ledger.id != self.ledger_id:
-            raise LedgerConflictError(
-                f"Snapshot {self.snapshot} as of {self.as_of} belongs to another ledger than the one at "
-                f"{ledger.uri} now, which has been re-created since. {again}"
-            )
-        snapshot = ledger.snapshots.read(self.snapshot)
-        if SnapshotRef.of(ledger, snapshot) != self:
-            raise LedgerConflictError(
-                f"Snapshot {self.snapshot} as of {self.as_of}, resolved at {self.resolved_at}, isn't the one that "
-                f"{ledger.uri} has under that number now: as of {snapshot.as_of}, resolved at "
-                f"{iso_instant(snapshot.resolved_at_ms)}. {again}"
-            )
-        ledger.snapshots.require_live([snapshot], again)
-        return snapshot
+        if self.at_ms is not None:
+            stored = ledger.state.snapshots.get(self.at_ms)
+            if stored is None or stored.offsets != self.snapshot:
+                raise LedgerConflictError(
+                    f"The snapshot as of {self.as_of}, resolved at {self.resolved_at}, no longer counts in "
+                    f"{ledger.uri}: the ledger was rewound to before it, or re-created. Clear the task that stored it, "
+                    "and this one."
+                )
+        return ledger.contents.snapshot(self.snapshot)
 
 
 def offsets_in(xcom: Any, argument: str) -> FixedOffsets:
@@ -86,7 +86,7 @@ def offsets_in(xcom: Any, argument: str) -> FixedOffsets:
     :param xcom: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned.
     :param argument: the argument's name, for the message.
     :raises ConfigurationError: when it is something else.
-    :raises LedgerError: when the snapshot or window isn't in its ledger, or was forgotten.
+    :raises LedgerError: when the snapshot or window isn't in its ledger, or no longer counts.
     """
     snapshot = SnapshotRef.from_json(xcom)
     if snapshot is not None:
@@ -95,7 +95,7 @@ def offsets_in(xcom: Any, argument: str) -> FixedOffsets:
     if isinstance(xcom, Mapping) and "window" in xcom:
         window = WindowRef.from_json(xcom, argument)
         ledger = window.ledger()
-        return FixedOffsets.of_window_end(window.read(ledger).manifest, ledger.uri)
+        return FixedOffsets.of_window_end(ledger.pinned(window.window_in(ledger)).manifest, ledger.uri)
     raise ConfigurationError(
         f"{argument}= takes what KafkaOffsetSnapshotOperator or KafkaResolveWindowOperator returned (its .output), "
         f"not {xcom!r}. Was that task skipped, or its XCom cleared?"
@@ -103,12 +103,17 @@ def offsets_in(xcom: Any, argument: str) -> FixedOffsets:
 
 
 def last_published_end(ledger: Ledger) -> FixedOffsets:
-    """Where a pipeline's last published window ends; when none is published, where its first increment starts; without
-    any offsets when there is none of either."""
-    last = ledger.last_published()
+    """Where a pipeline's last published window ends; when none is published, where the pipeline begins; without any
+    offsets when that isn't known either. Logs that have begun anew since then go on from there."""
+    last = next((window for window in reversed(ledger.state.windows.values()) if window.publication is not None), None)
     if last is not None:
-        return FixedOffsets.of_window_end(last, ledger.uri)
-    start = ledger.snapshots.first_increment_start()
-    if start is not None:
-        return FixedOffsets.of_snapshot(start, ledger.uri)
+        return replace(_offsets_now(ledger, last.end_ms), source=f"the end of window {last.name}")
+    origin = next((stored for stored in ledger.state.snapshots.values() if stored.is_origin), None)
+    if origin is not None:
+        return _offsets_now(ledger, origin.at_ms)
     return FixedOffsets("the log starts, as nothing is published", ledger=ledger.uri)
+
+
+def _offsets_now(ledger: Ledger, at_ms: int) -> FixedOffsets:
+    snapshot = ledger.state.anew(ledger.offsets_at(at_ms), at_ms, sys.maxsize)
+    return FixedOffsets.of_snapshot(snapshot, ledger.uri)

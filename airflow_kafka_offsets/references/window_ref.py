@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, UnprovenError
+from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
-from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.ledger.load_decisions import window_read_from
+from airflow_kafka_offsets.ledger.state import Publication, Window
 
 VERSION = 1
 
@@ -27,8 +29,8 @@ class WindowRef:
     :param offsets: number of offsets in the window: the exact number of its records if the topics are neither compacted
         nor transactional, else an upper bound.
     :param partitions: number of partitions with at least one of these offsets.
-    :param revision: the window's revision.
-    :param lost: number of offsets that were already deleted when the window was pinned with ``load_rest``.
+    :param commit: number of the commit that pinned it. A reader of the log begins there, which saves a request.
+    :param kafka_conn_id: connection id of its cluster.
     """
 
     ledger_root: str
@@ -38,23 +40,26 @@ class WindowRef:
     sha256: str
     offsets: int
     partitions: int
-    revision: int
-    lost: int
+    commit: int
+    kafka_conn_id: str
 
     @classmethod
-    def of(cls, ledger_root: str, pinned: PinnedManifest) -> Self:
-        """The reference to a window that has just been pinned."""
+    def of(cls, pipeline: KafkaPipeline, pinned: PinnedManifest, commit: int) -> Self:
+        """The reference to a window of a pipeline.
+
+        :param commit: number of the commit that pinned it.
+        """
         manifest = pinned.manifest
         return cls(
-            ledger_root=ledger_root,
+            ledger_root=pipeline.root,
             pipeline=manifest.pipeline,
             window=manifest.window,
             manifest=pinned.uri,
             sha256=pinned.sha256,
             offsets=manifest.span,
             partitions=len(manifest.non_empty()),
-            revision=manifest.revision,
-            lost=manifest.lost_offsets,
+            commit=commit,
+            kafka_conn_id=pipeline.kafka_conn_id,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -78,70 +83,39 @@ class WindowRef:
         ) from None
 
     def is_same_window(self, other: WindowRef) -> bool:
-        """Whether both name the same window of the same pipeline, in any revision."""
-        return (self.ledger_root, self.pipeline, self.window) == (other.ledger_root, other.pipeline, other.window)
-
-    def take_back(self) -> str:
-        """How the user takes back a window that should not have been published."""
-        return (
-            f"It stays published until you take it back with kafka-offsets ledger forget {self.pipeline} "
-            f"{self.window} --force; then clear the run, which resolves and loads it again."
+        """Whether both name the same offsets of the same pipeline."""
+        return (self.ledger_root, self.pipeline, self.window, self.sha256) == (
+            *(other.ledger_root, other.pipeline, other.window, other.sha256),
         )
 
     def ledger(self) -> Ledger:
         """The ledger that the window is in."""
-        return existing_ledger(self.ledger_root, self.pipeline)
+        return existing_ledger(self.ledger_root, self.pipeline, at_least=self.commit)
 
-    def read(self, ledger: Ledger) -> PinnedManifest:
-        """The pinned manifest.
+    def hook(self) -> KafkaOffsetsHook:
+        """The connection to the window's cluster."""
+        return KafkaOffsetsHook(self.kafka_conn_id)
 
-        :raises LedgerCorruptError: when it is missing or was changed.
-        :raises LedgerConflictError: when it was forgotten, or isn't the one that this reference was made for.
+    def window_in(self, ledger: Ledger) -> Window:
+        """The window, as the ledger has it.
+
+        :raises LedgerConflictError: when it was voided, or has other offsets than those that this reference was made
+            for.
         """
-        return self._read(ledger, ledger.window_folders.live_numbers(self.window))
+        return window_read_from(ledger.state, self.window, self.sha256)
 
-    def _read(self, ledger: Ledger, live: Collection[int]) -> PinnedManifest:
-        pinned = ledger.pinned(self.window, self.revision)
-        if pinned.sha256 != self.sha256:
-            raise LedgerConflictError(
-                f"The manifest of window {self.window} has hash {pinned.sha256}; this run resolved {self.sha256}. "
-                "Clear the resolve task too."
-            )
-        if self.revision not in live:
-            raise LedgerConflictError(
-                f"Revision {self.revision} of window {self.window} has been forgotten since this run "
-                "resolved it. Clear the resolve task too."
-            )
-        return pinned
+    def published_in(self, ledger: Ledger) -> tuple[Window, Publication]:
+        """The window, and the publication that counts for it.
 
-    def loaded(self, ledger: Ledger) -> tuple[PinnedManifest, Publication | None]:
-        """The published revision, if it is this one, a newer one, or an older one that covers this one; and its
-        publication. Otherwise this revision, and None. The window's revisions are listed once.
-
-        :raises LedgerConflictError: as :meth:`read`.
+        :raises UnprovenError: when nothing is published.
+        :raises LedgerConflictError: as :meth:`window_in`.
         """
-        live = ledger.window_folders.live_numbers(self.window)
-        published = ledger.window_folders.publication(self.window, live)
-        if published is None or published.revision == self.revision:
-            return self._read(ledger, live), published
-        pinned = ledger.pinned(self.window, published.revision)
-        if published.revision > self.revision:
-            return pinned, published
-        own = self._read(ledger, live)
-        # Made from the same snapshots, this revision is what retention left of the earlier one: a part of it.
-        return (pinned, published) if pinned.manifest.snapshots == own.manifest.snapshots else (own, None)
+        window = self.window_in(ledger)
+        if window.publication is None:
+            raise self.unpublished(window)
+        return window, window.publication
 
-    def published(self, ledger: Ledger) -> tuple[PinnedManifest, Publication]:
-        """The window's published revision, and its publication.
-
-        :raises UnprovenError: when none is published.
-        :raises LedgerConflictError: as :meth:`read`.
-        """
-        pinned, published = self.loaded(ledger)
-        if published is None:
-            raise self.unpublished()
-        return pinned, published
-
-    def unpublished(self) -> UnprovenError:
-        """The error for a window that isn't published."""
-        return UnprovenError(f"Window {self.window} was never published: run its load first.")
+    def unpublished(self, window: Window) -> UnprovenError:
+        """The error for a window that isn't published, or not since it is to be loaded again."""
+        state = "was never published" if window.publication is None else "is to be loaded again"
+        return UnprovenError(f"Window {self.window} {state}: run its load first.")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 from airflow_kafka_offsets.compat.timetables import INTERVALS, PARTITIONS, TRIGGERS, Timetable, timetable_of
@@ -91,7 +90,6 @@ class Schedule:
             return True
         if self.by_end:
             return bool(to_datetime(start_ms) == to_datetime(end_ms) - self._timetables[0].interval)
-        # Not by windows(), which looks for all ticks in between: in a long time, thousands.
         following = None if cron is None else _tick_after_or_none(*cron, to_datetime(start_ms))
         return following is None or instant_ms(following) == end_ms
 
@@ -112,20 +110,6 @@ class Schedule:
         found = cut.infer_manual_data_interval(run_after=pendulum.instance(to_datetime(before_ms)))
         start = found.end - self._timetables[0].interval if self.by_end else found.start
         return instant_ms(start), instant_ms(found.end)
-
-    def windows(self, start_ms: int, end_ms: int) -> list[tuple[int, int]] | None:
-        """Starts and ends of the windows that the schedule cuts between two instants; None if it doesn't cut at these
-        instants, or if that is unknown."""
-        cron = self.cron
-        if not self.gives_intervals or cron is None:
-            return None
-        try:
-            found = ticks(*cron, start_ms, end_ms)
-        except IntervalError:
-            return None
-        if self.by_end:
-            return [(instant_ms(to_datetime(end) - self._timetables[0].interval), end) for end in found[1:]]
-        return list(pairwise(found))
 
     def backfill(self, start_ms: int, end_ms: int) -> str:
         """The command that loads the schedule's windows between two instants: it creates missing runs, and clears

@@ -10,13 +10,13 @@ from airflow_kafka_offsets.arguments import as_milliseconds, as_names
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp, NoCommit
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
+from airflow_kafka_offsets.sensors.wait_sensor import KafkaGroupSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class KafkaGroupLagSensor(KafkaWaitSensor):
+class KafkaGroupLagSensor(KafkaGroupSensor):
     """
     Waits until every named group has read all there is to read on all partitions of its topics.
 
@@ -27,23 +27,20 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
 
     :param groups: a group id or several. (templated)
     :param topics: judge only these topics; by default all that a group has committed on or reads. (templated)
-    :param max_lag: the most offsets that a group may be behind in total; 0 when none of the three limits is given.
-    :param max_partition_lag: the most offsets that it may be behind on one partition.
+    :param max_lag: the most offsets that a group may be behind in total; 0 when neither limit is given.
     :param max_age: the oldest that the first unread record of a partition may be, a timedelta or seconds.
     :param no_commit: how a partition without a commit counts: with everything ``from_log_start`` (default), with
         nothing (``ignore``, as long as there is a commit elsewhere); or ``wait`` until there is one.
     :param unknown_group: ``fail`` (default) or ``wait`` while a group doesn't exist.
-    :param ahead_of_log: ``fail`` (default) or ``wait`` while a commit lies past the log's end, or while the log was
-        truncated below the commit and has grown again.
-    :param abandoned_topics: ``count`` (default) topics with commits that no member reads any more, or ``ignore`` them
-        as long as the group has members.
     :param stable_polls: for how many polls in a row all this must hold.
+
+    The other arguments are those of :class:`~airflow_kafka_offsets.sensors.wait_sensor.KafkaGroupSensor`.
 
     XCom: ``{"groups": {"<group>": <total lag>}, "max_lag": 0}``, with the limits that were given. After more than one
     poll also ``pace``: ``{"<group>": {"written_per_s", "read_per_s", "trend", "caught_up_in_s"}}``, None when unknown.
     """
 
-    template_fields: Sequence[str] = ("groups", "topics", *KafkaWaitSensor.template_fields)
+    template_fields: Sequence[str] = ("groups", "topics", *KafkaGroupSensor.template_fields)
 
     def __init__(
         self,
@@ -51,12 +48,9 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
         groups: str | list[str],
         topics: str | list[str] | None = None,
         max_lag: int | None = None,
-        max_partition_lag: int | None = None,
         max_age: timedelta | float | None = None,
         no_commit: NoCommit = "from_log_start",
         unknown_group: Literal["fail", "wait"] = "fail",
-        ahead_of_log: Literal["fail", "wait"] = "fail",
-        abandoned_topics: Literal["count", "ignore"] = "count",
         stable_polls: int = 1,
         **kwargs: Any,
     ) -> None:
@@ -64,12 +58,9 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
         self.groups = groups
         self.topics = topics
         self.max_lag = max_lag
-        self.max_partition_lag = max_partition_lag
         self.max_age = max_age
         self.no_commit = no_commit
         self.unknown_group = unknown_group
-        self.ahead_of_log = ahead_of_log
-        self.abandoned_topics = abandoned_topics
         self.stable_polls = stable_polls
 
     def condition(self, context: Context) -> Condition:
@@ -77,12 +68,9 @@ class KafkaGroupLagSensor(KafkaWaitSensor):
             groups=as_names(self.groups, "groups"),
             topics=None if self.topics is None else as_names(self.topics, "topics"),
             max_lag=self.max_lag,
-            max_partition_lag=self.max_partition_lag,
             max_age_ms=as_milliseconds(self.max_age, "max_age"),
             no_commit=self.no_commit,
             unknown_group=self.unknown_group,
-            ahead_of_log=self.ahead_of_log,
-            abandoned_topics=self.abandoned_topics,
             stable_polls=self.stable_polls,
             isolation_level=IsolationLevel.of(self.isolation_level),
         )

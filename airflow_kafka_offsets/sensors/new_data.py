@@ -6,38 +6,34 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.arguments import as_milliseconds, as_names
+from airflow_kafka_offsets.arguments import as_milliseconds
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.new_data import NewData
-from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.hooks.ledger import ledger_of
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.references.snapshot_ref import last_published_end, offsets_in
-from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
+from airflow_kafka_offsets.sensors.wait_sensor import KafkaPipelineSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class KafkaNewDataSensor(KafkaWaitSensor):
+class KafkaNewDataSensor(KafkaPipelineSensor):
     """
-    Waits until at least ``min_records`` records have arrived since a snapshot, or since the last published window; or,
-    with ``max_age``, until the first of them is that old, whichever comes first.
+    Waits until at least ``min_records`` records have arrived on the pipeline's topics since its last published window,
+    or since a snapshot; or, with ``max_age``, until the first of them is that old, whichever comes first.
 
     Records are counted in offsets: exactly on plain topics, an upper bound when transactions or compaction leave gaps.
     At least one of them is certainly a record. The last published window is found once for the whole task, retries
-    included, and again after the task is cleared.
+    included, and again after the task is cleared. Until there is one, new data starts where the pipeline begins, once
+    its first increment is resolved; before that, everything in the logs is new.
 
-    :param topics: a topic or several. (templated)
-    :param since: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned. (templated)
-    :param pipeline: instead of ``since``: the pipeline whose last published window to start from. Until it has one,
-        what its first increment starts from, once that is resolved; before, everything in the logs is new. (templated)
-    :param ledger_root: with ``pipeline``: the folder of all ledgers; by default the setting ``[kafka_offsets]
-        ledger_root``. (templated)
+    :param since: instead of the last published window: what ``KafkaOffsetSnapshotOperator`` or
+        ``KafkaResolveWindowOperator`` returned. (templated)
     :param min_records: how many records, over all topics; 1 by default.
     :param max_age: age of the first new record, by its timestamp, from which on fewer than ``min_records`` are enough;
         a timedelta or seconds. By default, all of them are waited for.
+
+    The other arguments are those of :class:`~airflow_kafka_offsets.sensors.wait_sensor.KafkaPipelineSensor`.
 
     XCom: ``{"new": {"flights": 120}, "stale": {"clicks": "2026-11-21T06:00:00.000Z"}, "since": "..."}``. ``stale`` has
     the newest record's time for each topic without new data, None without a record; where it couldn't be asked,
@@ -45,46 +41,35 @@ class KafkaNewDataSensor(KafkaWaitSensor):
     ``age_s``: the first new record's age, if it was looked at.
     """
 
-    template_fields: Sequence[str] = ("topics", "since", "pipeline", "ledger_root", *KafkaWaitSensor.template_fields)
+    template_fields: Sequence[str] = (*KafkaPipelineSensor.template_fields, "since")
     keeps_offsets = True
 
     def __init__(
         self,
         *,
-        topics: str | list[str],
         since: Any = None,
-        pipeline: str | None = None,
-        ledger_root: str | None = None,
         min_records: int = 1,
         max_age: timedelta | float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.topics = topics
         self.since = since
-        self.pipeline = pipeline
-        self.ledger_root = ledger_root
         self.min_records = min_records
         self.max_age = max_age
 
     def condition(self, context: Context) -> Condition:
         return NewData(
-            topics=as_names(self.topics, "topics"),
+            topics=self.pipeline.names(),
             since=self._since(context),
             min_records=self.min_records,
             max_age_ms=as_milliseconds(self.max_age, "max_age"),
-            isolation_level=IsolationLevel.of(self.isolation_level),
+            isolation_level=self.pipeline.level,
         )
 
     def _since(self, context: Context) -> FixedOffsets:
-        if (self.since is None) == (self.pipeline is None):
-            raise ConfigurationError(
-                "Exactly one of since= and pipeline= is required: pass since= (what a snapshot or resolve "
-                "task returned: was it skipped?) or pipeline=."
-            )
-        if self.pipeline is None:
+        if self.since is not None:
             return offsets_in(self.since, "since")
-        ledger = ledger_of(self.ledger_root, self.pipeline)
+        ledger = self.pipeline.ledger()
         found_for = [ledger.uri]
         return self.kept_offsets(context, found_for) or self.keep_offsets(
             context, found_for, last_published_end(ledger)

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.references.snapshot_ref import offsets_in
-from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
+from airflow_kafka_offsets.sensors.wait_sensor import KafkaGroupSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,7 +22,7 @@ LOG_END = "log_end"
 """The target for: where the logs end when the task begins, or when Kafka first says so."""
 
 
-class KafkaOffsetsReachedSensor(KafkaWaitSensor):
+class KafkaOffsetsReachedSensor(KafkaGroupSensor):
     """
     Waits until a group's commits have passed a fixed target, which new records don't move.
 
@@ -36,11 +36,13 @@ class KafkaOffsetsReachedSensor(KafkaWaitSensor):
     :param topics: with the default target: the topics whose log ends are meant; by default all topics that the group
         has committed on or reads. (templated)
 
+    The other arguments are those of :class:`~airflow_kafka_offsets.sensors.wait_sensor.KafkaGroupSensor`.
+
     XCom: ``{"group": "...", "target": "the log end at 2026-11-21T06:00:00.000Z", "partitions": 6}``, and the ``ledger``
     of a stored target.
     """
 
-    template_fields: Sequence[str] = ("group", "target", "topics", *KafkaWaitSensor.template_fields)
+    template_fields: Sequence[str] = ("group", "target", "topics", *KafkaGroupSensor.template_fields)
     keeps_offsets = True
 
     def __init__(

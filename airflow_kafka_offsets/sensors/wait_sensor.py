@@ -23,6 +23,7 @@ from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
 from airflow_kafka_offsets.errors import KafkaOffsetsError, StoreFailedError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, KeptClient
 from airflow_kafka_offsets.hooks.metrics import tell
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, OfPipeline, as_pipeline
 from airflow_kafka_offsets.ledger.store_errors import first_line, is_from_store
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -51,13 +52,9 @@ class KafkaWaitSensor(BaseSensorOperator):
     and waited out. A permission, topic or connection that worked before and is gone gets five more polls. The result is
     pushed as small JSON.
 
-    :param isolation_level: which records count: ``read_committed`` (default), up to the last stable offset; or
-        ``read_uncommitted``, up to the high watermark. (templated)
-    :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
     :param deferrable: wait on the triggerer instead of a worker; default ``[operators] default_deferrable``.
     """
 
-    template_fields: Sequence[str] = ("isolation_level", "kafka_conn_id")
     stable_polls = 1
     keeps_offsets = False
     """Whether this kind of sensor keeps offsets (:meth:`keep_offsets`)."""
@@ -66,18 +63,19 @@ class KafkaWaitSensor(BaseSensorOperator):
     def __init__(
         self,
         *,
-        isolation_level: str = IsolationLevel.READ_COMMITTED,
-        kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.isolation_level = isolation_level
-        self.kafka_conn_id = kafka_conn_id
         self.deferrable = deferrable
         self._clients = KeptClient()
         self._wait: Wait | None = None
         self._in_process = ProcessState()
+
+    @property
+    def conn_id(self) -> str:
+        """Connection id of the cluster that is asked."""
+        raise NotImplementedError
 
     def condition(self, context: Context) -> Condition:
         """What this task waits for now, once its templates are rendered. Each sensor defines its own. Kafka isn't asked
@@ -164,7 +162,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         condition: Condition | None = None
         try:
             condition = self.condition(context)
-            client = self._clients.get(KafkaOffsetsHook(self.kafka_conn_id).settings())
+            client = self._clients.get(KafkaOffsetsHook(self.conn_id).settings())
             outcome: Outcome = condition.check(client)
             if isinstance(outcome, Progress) and outcome.done and condition.sensor is None:
                 self.take_found(context, outcome.result)
@@ -231,7 +229,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         return found
 
     def _found_for_task(self, context: Context, arguments: list[Any]) -> list[Any]:
-        return [context["ti"].max_tries, self.kafka_conn_id, *arguments]
+        return [context["ti"].max_tries, self.conn_id, *arguments]
 
     def _finish(self, context: Context, result: Any) -> Any:
         """Clean up, and return what is pushed."""
@@ -263,7 +261,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         comes_first = condition.sensor is None
         self.defer(
             trigger=KafkaWaitTrigger(
-                kafka_conn_id=self.kafka_conn_id,
+                kafka_conn_id=self.conn_id,
                 condition=condition.to_json(),
                 poll_interval_s=self.poke_interval,
                 memory=self._recall(context).to_json() | {"held": 0},  # the triggerer's first poll may be much later
@@ -272,3 +270,49 @@ class KafkaWaitSensor(BaseSensorOperator):
             kwargs={"until_s": until_s} if comes_first else None,
             timeout=timedelta(seconds=self._left(until_s)),
         )
+
+
+class KafkaGroupSensor(KafkaWaitSensor):
+    """
+    Base of the sensors that wait for consumer groups. Its other arguments are those of :class:`KafkaWaitSensor`.
+
+    :param isolation_level: which records count: ``read_committed`` (default), up to the last stable offset; or
+        ``read_uncommitted``, up to the high watermark. (templated)
+    :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
+    """
+
+    template_fields: Sequence[str] = ("isolation_level", "kafka_conn_id")
+
+    def __init__(
+        self,
+        *,
+        isolation_level: str = IsolationLevel.READ_COMMITTED,
+        kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.isolation_level = isolation_level
+        self.kafka_conn_id = kafka_conn_id
+
+    @property
+    def conn_id(self) -> str:
+        return self.kafka_conn_id
+
+
+class KafkaPipelineSensor(OfPipeline, KafkaWaitSensor):
+    """
+    Base of the sensors that wait for a pipeline's records. Its other arguments are those of :class:`KafkaWaitSensor`.
+
+    :param pipeline: the :class:`~airflow_kafka_offsets.kafka_pipeline.KafkaPipeline`, with its topics by name.
+        (templated)
+    """
+
+    template_fields: Sequence[str] = ("pipeline",)
+
+    def __init__(self, *, pipeline: KafkaPipeline, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.pipeline = as_pipeline(pipeline)
+
+    @property
+    def conn_id(self) -> str:
+        return self.pipeline.kafka_conn_id

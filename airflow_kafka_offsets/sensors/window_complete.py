@@ -6,26 +6,24 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.arguments import as_milliseconds, as_names
+from airflow_kafka_offsets.arguments import as_milliseconds
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.window_complete import IdlePolicy, WindowComplete
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.runs.interval import run_interval
-from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
+from airflow_kafka_offsets.sensors.wait_sensor import KafkaPipelineSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class KafkaWindowCompleteSensor(KafkaWaitSensor):
+class KafkaWindowCompleteSensor(KafkaPipelineSensor):
     """
-    Waits until the end of the run's interval has passed on every partition of the topics.
+    Waits until the end of the run's interval has passed on every partition of the pipeline's topics.
 
     A partition has passed it when its log has a record at or after it. On topics whose producers set the timestamps
     (CreateTime), late records may still come; they belong to the window in which they arrive. On LogAppendTime topics,
     a minute past the end, by the clock of the machine that checks, is evidence too.
 
-    :param topics: a topic or several. (templated)
     :param start: explicit start, ISO-8601 with a zone; with ``end`` instead of the run's own interval. (templated)
     :param end: explicit end, exclusive. (templated)
     :param allowed_lateness: how late records may be (a timedelta, or seconds): a record at or after the end plus this
@@ -35,15 +33,16 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
         only if another partition of its topic has a record that late. ``fail``: the task fails then.
     :param idle_after: for the last three, a timedelta or seconds.
 
+    The other arguments are those of :class:`~airflow_kafka_offsets.sensors.wait_sensor.KafkaPipelineSensor`.
+
     XCom: ``{"instant": "...", "partitions_passed": 6, "assumed_idle": ["topic-3"]}``.
     """
 
-    template_fields: Sequence[str] = ("topics", "start", "end", *KafkaWaitSensor.template_fields)
+    template_fields: Sequence[str] = (*KafkaPipelineSensor.template_fields, "start", "end")
 
     def __init__(
         self,
         *,
-        topics: str | list[str],
         start: str | datetime | None = None,
         end: str | datetime | None = None,
         allowed_lateness: timedelta | float = 0,
@@ -52,7 +51,6 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.topics = topics
         self.start = start
         self.end = end
         self.allowed_lateness = allowed_lateness
@@ -61,10 +59,10 @@ class KafkaWindowCompleteSensor(KafkaWaitSensor):
 
     def condition(self, context: Context) -> Condition:
         return WindowComplete(
-            topics=as_names(self.topics, "topics"),
+            topics=self.pipeline.names(),
             instant_ms=run_interval(context, self.start, self.end).end_ms,
             allowed_lateness_ms=as_milliseconds(self.allowed_lateness, "allowed_lateness") or 0,
             idle=self.idle,
             idle_after_ms=as_milliseconds(self.idle_after, "idle_after"),
-            isolation_level=IsolationLevel.of(self.isolation_level),
+            isolation_level=self.pipeline.level,
         )

@@ -1,7 +1,7 @@
 """What the Spark driver runs: the pinned read, the audit, the proved write, and a ready-made load application.
 
-Imports only pyspark, the standard library and ``airflow_kafka_offsets.{compat,errors,offsets}``, because it ships as a
-small zip::
+Imports only pyspark, the standard library, ``airflow_kafka_offsets.{compat,errors,offsets}``, and what of ``ledger``
+imports nothing else, because it ships as a small zip::
 
     from airflow_kafka_offsets.spark import FileSink, pinned_window, read_published
 

@@ -16,16 +16,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.compat.spark_versions import confs_of
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.decoding import CORRUPT, decode_json, decode_text
 from airflow_kafka_offsets.spark.pinned import pinned_window
 from airflow_kafka_offsets.spark.sinks.kinds import SINKS
-from airflow_kafka_offsets.spark.window.ledger import failures_noted
 
-_WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
 _GLUES = {
     *("--JOB_ID", "--JOB_RUN_ID", "--JOB_NAME", "--TempDir", "--RedshiftTempDir", "--SECURITY_CONFIGURATION"),
     *("--encryption-type", "--continuation-option", "--airflow_task_uuid", "--scriptLocation", "--job-language"),
@@ -53,9 +50,6 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--headers", action="store_true", help="add the column headers")
     parser.add_argument("--min-partitions", type=int, help="split ranges into at least so many tasks; default: by plan")
     parser.add_argument("--max-records-per-partition", type=int, help="offsets that one task reads at most")
-    parser.add_argument(
-        "--strict-time", action="store_true", help="keep rows apart whose timestamp lies outside the window"
-    )
     given, others = parser.parse_known_args(argv)
     unknown = _without_glues(others)
     if unknown:
@@ -92,9 +86,9 @@ def load(spark: SparkSession, arguments: argparse.Namespace) -> RunResult:
     }
     options: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
     window = pinned_window(spark)
-    with failures_noted(spark, window.folder, window.attempt):
+    with window.failures_noted():
         print(window.plan(**options).summary(), file=sys.stderr, flush=True)
-        rows = window.read(strict_time=arguments.strict_time, **options)
+        rows = window.read(**options)
         shaped = shape(rows, key_as=arguments.key_as, value_as=arguments.value_as, json_schema=arguments.json_schema)
         return window.write(shaped, SINKS[arguments.sink](arguments.output))
 
@@ -103,8 +97,8 @@ def outcome(result: RunResult) -> dict[str, Any]:
     """What was written, in short; the ledger has the counts of each partition."""
     return {
         "attempt": result.attempt,
+        "run": result.run,
         "rows": result.rows_written,
-        "outside": result.outside_written,
         "output": result.output,
     }
 
@@ -113,9 +107,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The application."""
     arguments = parse_arguments(argv)
     spark = SparkSession.builder.appName("kafka-offsets-load").getOrCreate()
-    if _WRITERS not in confs_of(spark):
-        # One writer for each side of strict time: with only one, Spark would sort all rows by side first.
-        spark.conf.set(_WRITERS, 2)
     try:
         print(json.dumps(outcome(load(spark, arguments))), flush=True)
     except KafkaOffsetsError as error:

@@ -1,8 +1,8 @@
 """The pinned window: what a Spark job reads, and writes with a proof.
 
 A sink replaces the window's rows in one step. The rows read are compared with the rows written and with the manifest,
-and Kafka is asked whether they came from the window's own topics. The outcome goes into one file,
-``results/<attempt>.json``. Airflow's side publishes it: nothing here makes rows visible or races with another attempt.
+and Kafka is asked whether they came from the window's own topics. The outcome goes into one file of this driver's own.
+Airflow's side publishes it: nothing here decides which rows count.
 
 A Spark Connect client can't ask Kafka: it returns its counts, and Airflow's side asks.
 """
@@ -16,12 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import confs_of
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, MANIFEST, SHA256, RunConf
-from airflow_kafka_offsets.spark.session.files import hadoop_uri
+from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, ATTEMPT, COMMIT, MANIFEST, NOTE_KEY, SHA256, RunConf
 from airflow_kafka_offsets.spark.sinks.sink import Sink
 from airflow_kafka_offsets.spark.window.derived import Derived, Transform, write_derived
 from airflow_kafka_offsets.spark.window.kept_records import write_records
-from airflow_kafka_offsets.spark.window.ledger import failures_noted
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 
 
@@ -31,30 +29,27 @@ class PinnedWindow(PinnedRead):
     def write(self, rows: DataFrame, sink: Sink) -> RunResult:
         """Write the window's rows and prove them; Airflow's side publishes them afterwards.
 
-        If the window is already published, nothing is read from Kafka and nothing is written: its output is counted
-        again, and the counts of the published attempt are returned. If a newer revision is published, its counts are
-        returned. A window without offsets is written without rows (S6); old rows in the sink are removed.
+        If this attempt is published already, by another driver that was started for it, nothing is read from Kafka
+        and nothing is written, and that driver's counts are returned. A window without offsets is written without rows
+        (S6); old rows in the sink are removed.
 
         :param rows: what :meth:`read` returned, or rows made from it. Each row must still be there exactly once, with
-            its topic, partition and offset, and with ``outside_window`` under strict time. Otherwise the proof fails:
-            filter and aggregate after publication.
+            its topic, partition and offset. Otherwise the proof fails: filter and aggregate after publication.
         :param sink: where the rows go.
         :returns: what was read and written, proved.
-        :raises ConfigurationError: the sink has no kind or can't be written, a column is missing or its name is
-            reserved, or the attempt's name was used before.
+        :raises ConfigurationError: the session has no attempt at the window, or has written it before; the sink has no
+            kind or can't be written; or a column is missing or its name is reserved.
         :raises DataLossError: Kafka no longer has all records of the window.
         :raises TopicChangedError: before or after the read, this was another cluster, or a topic was re-created.
-        :raises LogTruncatedError: a log was truncated below the window's end.
         :raises UncheckedSourceError: Kafka can't be asked for these two checks.
         :raises ExtremeTimestampError: a record has a timestamp that Spark can't read.
         :raises UnprovenError: what was read or written isn't the window, so it can't be published; the rows stay for
             inspection. It is a :class:`CountedTwiceError` if another try may prove it.
-        :raises LedgerConflictError: the window is published elsewhere, its published rows are gone, or the sink or the
-            window's folder belongs to another ledger.
-        :raises CommitConflictError: another attempt wrote the window at the same time, and hasn't proved where it read
-            from.
+        :raises LedgerConflictError: another attempt is published, the window was voided or resolved anew, or the sink
+            or the window's folder belongs to another ledger.
+        :raises CommitConflictError: a later attempt has begun, or another commit to the table came in between.
         """
-        with failures_noted(self.spark, self.folder, self.attempt):
+        with self.failures_noted():
             result = write_records(self, rows, sink)
         self.proved_read = result.read
         return result
@@ -82,8 +77,8 @@ class PinnedWindow(PinnedRead):
                 unreadable=Derived(unreadable, DeltaSink("lake.unreadable_flights")),
             )
 
-        If the window is published, nothing is read and nothing is written, as with :meth:`write`. If it has no offsets,
-        the outputs hold no rows, even if the transform makes rows from an empty frame.
+        If this attempt is published, nothing is read and nothing is written, as with :meth:`write`. If the window has
+        no offsets, the outputs hold no rows, even if the transform makes rows from an empty frame.
 
         :param transform: makes the rows from a frame with the columns of Spark's Kafka source, by DataFrame operations.
             It must run no action on that frame and use it only once: tell branches apart by a column.
@@ -97,7 +92,7 @@ class PinnedWindow(PinnedRead):
         :raises KafkaOffsetsError: as :meth:`write`, for the same reasons.
         """
         outputs = {"": Derived(transform, sink), **further}
-        with failures_noted(self.spark, self.folder, self.attempt):
+        with self.failures_noted():
             result = write_derived(self, outputs, options or {})
         self.proved_read = result.read
         return result
@@ -107,6 +102,7 @@ def pinned_window(
     spark: SparkSession,
     manifest_uri: str | None = None,
     sha256: str | None = None,
+    attempt: int | None = None,
     *,
     allow_gaps: bool | None = None,
 ) -> PinnedWindow:
@@ -118,16 +114,24 @@ def pinned_window(
     ``read()``'s options.
 
     :param spark: the session, which may be a Spark Connect client.
-    :param manifest_uri: URI of the window's ``manifest.json``.
+    :param manifest_uri: URI of the window's manifest.
     :param sha256: hex digest that its bytes must have.
+    :param attempt: number of the attempt at this window that the driver makes, as ``KafkaPrepareLoadOperator`` and
+        ``kafka-offsets ledger begin`` begin it. None takes the conf, if it is this manifest's. Without an attempt, the
+        window can be read, but not written.
     :param allow_gaps: expect offsets without a record, as transactions leave them; None takes the conf.
     :raises ConfigurationError: when a conf is missing or malformed.
     :raises LedgerCorruptError: when the manifest isn't the one that was pinned.
+    :raises LedgerConflictError: when the attempt can't be published any more.
     """
-    given = {MANIFEST: manifest_uri, SHA256: sha256}
-    confs = confs_of(spark) | {name: value for name, value in given.items() if value is not None}
-    if allow_gaps is not None:
-        confs[ALLOW_GAPS] = str(allow_gaps).lower()
-    conf = RunConf.read(confs, os.environ)
-    with failures_noted(spark, hadoop_uri(conf.manifest_uri).rpartition("/")[0], conf.attempt):
-        return PinnedWindow.open(spark, conf)
+    confs = confs_of(spark)
+    if manifest_uri is not None and manifest_uri != confs.get(MANIFEST):
+        confs = {name: value for name, value in confs.items() if name not in (ATTEMPT, COMMIT, NOTE_KEY)}
+    given = {
+        MANIFEST: manifest_uri,
+        SHA256: sha256,
+        ATTEMPT: None if attempt is None else str(attempt),
+        ALLOW_GAPS: None if allow_gaps is None else str(allow_gaps).lower(),
+    }
+    confs |= {name: value for name, value in given.items() if value is not None}
+    return PinnedWindow.open(spark, RunConf.read(confs, os.environ))

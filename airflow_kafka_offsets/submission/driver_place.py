@@ -10,7 +10,6 @@ they get there depends on who starts the driver:
 driver                 way
 =====================  ==================================================================================
 client deploy mode     ``spark-submit`` is our child process, and the driver is its child: both inherit it
-standalone, cluster    ``spark-submit`` sends the master its own environment with the driver's description
 YARN, cluster          a properties file that only this user can read
 Kubernetes, cluster    the user's own Kubernetes secret: anything else would be readable in the pod's specification
 =====================  ==================================================================================
@@ -22,21 +21,18 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk.log import mask_secret
 
-from airflow_kafka_offsets.compat.spark_provider import refuse_unfollowed_driver
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.conf import SECRETS, SECRETS_VARIABLE, secrets_text
 from airflow_kafka_offsets.submission.given_confs import DEPLOY_MODE, GivenConfs
 
 KUBERNETES_SECRET = f"spark.kubernetes.driver.secretKeyRef.{SECRETS_VARIABLE}"
 """Conf with which Kubernetes gives the driver a secret: ``<name of the secret>:<key>``."""
-_REST = "spark.master.rest.enabled"
 _PRIVATE = 0o600
 
 
@@ -44,14 +40,15 @@ class DriverPlace(Enum):
     """Who starts the driver."""
 
     HERE = auto()
-    STANDALONE = auto()
     YARN = auto()
     KUBERNETES = auto()
 
     @classmethod
     def of(cls, connection: Mapping[str, Any], given: GivenConfs) -> DriverPlace:
-        """Read a Spark connection, as the provider gives it; refuse a deploy mode that Airflow wouldn't know about, or
-        that the master can't do, and a driver that the provider couldn't ask about."""
+        """Read a Spark connection, as the provider gives it.
+
+        :raises ConfigurationError: for a deploy mode that Airflow wouldn't know about, or that the master can't do.
+        """
         master, deploy_mode = connection["master"], connection["deploy_mode"]
         wanted = given.confs.get(DEPLOY_MODE, "client")
         if deploy_mode is None and wanted != "client":
@@ -63,14 +60,15 @@ class DriverPlace(Enum):
         if deploy_mode != "cluster":
             return cls.HERE
         if master.startswith("spark://"):
-            refuse_unfollowed_driver(connection)
-            return cls.STANDALONE
+            raise ConfigurationError(
+                f"{master} is a standalone cluster, where Spark runs no Python application in deploy mode cluster. Use "
+                "deploy mode client: the driver then runs on this worker, and the executors on the cluster."
+            )
         for start, place in {"yarn": cls.YARN, "k8s://": cls.KUBERNETES}.items():
             if master.startswith(start):
                 return place
         raise ConfigurationError(
-            f"A driver can't be deployed to {master} in cluster mode. Use spark://, yarn or k8s://, or the deploy mode "
-            "client."
+            f"A driver can't be deployed to {master} in cluster mode. Use yarn or k8s://, or the deploy mode client."
         )
 
     @property
@@ -79,68 +77,47 @@ class DriverPlace(Enum):
         return self is not DriverPlace.HERE
 
     @property
-    def takes_a_jar_alone(self) -> bool:
-        """On a standalone cluster's own workers. ``spark-submit`` then takes no Python application, only a jar and a
-        class to run; packages reach only the driver, not the executors; and the master of Spark 3.5 doesn't give the
-        driver the options that Spark needs from Java 17 on. Later masters do, and giving them twice does no harm."""
-        return self is DriverPlace.STANDALONE
-
-    @property
     def runs_this_spark(self) -> bool:
-        """The load runs on the Spark of ``spark-submit``; on Kubernetes the image decides."""
+        """The load runs on the Spark of ``spark-submit``, which resolves packages, and gives the files to driver and
+        executors. On Kubernetes the image decides, and the driver's pod resolves."""
         return self is not DriverPlace.KUBERNETES
-
-    @property
-    def resolves_here(self) -> bool:
-        """``spark-submit`` itself resolves packages, and gives the files to driver and executors. On Kubernetes the
-        driver's pod does."""
-        return self in (DriverPlace.HERE, DriverPlace.YARN)
 
     @property
     def defaults(self) -> Mapping[str, str]:
         """Confs that the user's confs override."""
-        # An attempt runs once: a driver that YARN starts again would be refused.
+        # A driver that fails is started again by the task's retries, which know why it failed; not by YARN too.
         return {"spark.yarn.maxAppAttempts": "1"} if self is DriverPlace.YARN else {}
 
     @property
     def tracking(self) -> str | None:
-        """The operator's argument with which ``spark-submit`` ends once the driver is submitted; None if it always
-        does, as on a standalone cluster."""
+        """The operator's argument with which ``spark-submit`` ends once it has submitted; None on this worker."""
         tracked = {DriverPlace.YARN: "yarn_track_via_rm_api", DriverPlace.KUBERNETES: "track_driver_via_k8s_api"}
         return tracked.get(self)
 
 
-@dataclass(frozen=True, slots=True)
-class SecretWay:
-    """What ``spark-submit`` needs so that the driver gets the credentials: more confs, which hold none of them, and a
-    properties file to use instead of the user's own; None keeps the user's."""
-
-    confs: Mapping[str, str] = field(default_factory=dict)
-    properties_file: str | None = None
-
-
 @contextmanager
-def secrets_on_their_way(place: DriverPlace, secret: Mapping[str, str], given: GivenConfs) -> Iterator[SecretWay]:
+def secrets_on_their_way(place: DriverPlace, secret: Mapping[str, str], given: GivenConfs) -> Iterator[str | None]:
     """Have the credentials ready for the driver while the block submits.
 
     :param secret: options of the Kafka reader that nobody may see; empty for a connection without credentials.
+    :returns: a properties file to use instead of the user's own; None keeps the user's.
     :raises ConfigurationError: when there is no safe way; it names one that the user has.
     """
     if not secret:
-        yield SecretWay()
+        yield None
         return
     text = secrets_text(secret)
     for value in (text, *secret.values()):
         mask_secret(value)
     if place is DriverPlace.YARN:
         with _private_properties({SECRETS: text}, given.file) as path:
-            yield SecretWay(properties_file=path)
+            yield path
     elif place is DriverPlace.KUBERNETES:
         _require_kubernetes_secret(given.confs)
-        yield SecretWay()
+        yield None
     else:
         with _variable(text):
-            yield SecretWay(_without_rest(given.in_task) if place is DriverPlace.STANDALONE else {})
+            yield None
 
 
 def _require_kubernetes_secret(confs: Mapping[str, str]) -> None:
@@ -151,20 +128,6 @@ def _require_kubernetes_secret(confs: Mapping[str, str]) -> None:
             '{"kafka.sasl.jaas.config": "..."}, and name it in the conf '
             f"{KUBERNETES_SECRET}='<name>:<key>'; or use the deploy mode client."
         )
-
-
-def _without_rest(confs: Mapping[str, str]) -> dict[str, str]:
-    """Spark's REST submission drops every variable whose name doesn't begin with SPARK_.
-
-    :param confs: the task's own. A file that allows REST may be the master's too: for the submission it is overridden.
-    """
-    if confs.get(_REST, "false").lower() == "true":
-        raise ConfigurationError(
-            "The Kafka connection has credentials, which would not reach the driver with the conf "
-            f"{_REST}=true: Spark's REST submission doesn't pass them on. Leave it out, and let the "
-            "connection's port be the master's own (7077)."
-        )
-    return {_REST: "false"}
 
 
 @contextmanager

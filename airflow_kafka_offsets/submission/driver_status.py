@@ -18,21 +18,6 @@ UNKNOWN = "NotFound"
 _UNKNOWN_TO_YARN = "YARN RM REST API returned HTTP 404"
 
 
-class FollowedDriver(SparkSubmitOperator):
-    """Distinguishes a driver that a standalone master doesn't know from a master that can't tell."""
-
-    def _fetch_driver_status(self, url: str, external_id: str) -> str:  # type: ignore[override]  # the parent's retries
-        """Both answer ``success: false``. A live master gives no reason (``Master.scala``, RequestDriverStatus). A
-        master in standby or recovery gives one: another master, or the same one later, may know the driver as running.
-        """
-        try:
-            return str(super()._fetch_driver_status(url, external_id))
-        except RuntimeError as error:
-            if str(error) != f"Spark REST API returned failure for {external_id}: unknown error":
-                raise
-            return UNKNOWN
-
-
 def status_of(task: SparkSubmitOperator, job_id: str, context: Any) -> str:
     """A driver's status, in the cluster's own word. :data:`UNKNOWN` if YARN has forgotten the driver: an error would
     fail the task forever, because clearing the task doesn't clear the store.
@@ -79,7 +64,7 @@ class SubmittedDriver:
 
     :param conn_id: id of the Spark connection.
     :param deploy_mode: the operator's deploy mode; None for the connection's.
-    :param job_id: driver id, YARN application id, or namespace and pod on Kubernetes.
+    :param job_id: YARN application id, or namespace and pod on Kubernetes.
     """
 
     conn_id: str
@@ -97,7 +82,7 @@ class SubmittedDriver:
 
     def status(self) -> DriverStatus:
         """Ask the cluster; this blocks. Raises as the provider does when the cluster doesn't answer."""
-        task = FollowedDriver(task_id="driver_status", conn_id=self.conn_id, deploy_mode=self.deploy_mode)
+        task = SparkSubmitOperator(task_id="driver_status", conn_id=self.conn_id, deploy_mode=self.deploy_mode)
         state = status_of(task, self.job_id, {})
         return DriverStatus(state, task.is_job_active(state), task.is_job_succeeded(state))
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.storage import StoragePath
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
+from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, uri_for_spark
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.submission.driver_bundle import BUNDLE_NAME, bundle, short_hash, stored
+from airflow_kafka_offsets.submission.driver_bundle import BUNDLE_NAME, bundle
 
 VERSION = 1
 _REMOTE = "://"
+_HASH_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,25 +28,20 @@ class Program:
     packages: Sequence[str]
     arguments: Sequence[str]
 
-    def arguments_hash(self, conf: Mapping[str, str], *, allow_gaps: bool) -> str:
-        """A hash of everything that decides which rows are written, including the user's confs. Stored files have their
-        hashes in their URIs. This package's bundle is left out: a new version of it writes the same rows."""
-        own = [uri for uri in self.py_files if not uri.endswith(f"/{BUNDLE_NAME}")]
-        given = [self.application, own, self.packages, self.arguments, sorted(conf.items()), allow_gaps]
-        return hashlib.sha256(json.dumps(given, ensure_ascii=False, default=str).encode()).hexdigest()
-
 
 @dataclass(frozen=True, slots=True)
 class PreparedLoad:
     """What a submitter passes on.
 
-    :param ref: the window's revision to load.
-    :param load: names the load; each driver submitted for it makes its attempt's name from it.
+    :param ref: the window to load.
+    :param attempt: number of the attempt that its drivers make; that of the published one if nothing is to be loaded.
+    :param needs_driver: whether something is to be loaded.
     :param conf: Spark's confs, including the packages.
     """
 
     ref: WindowRef
-    load: str
+    attempt: int
+    needs_driver: bool
     conf: Mapping[str, str]
     program: Program
 
@@ -59,17 +54,19 @@ class PreparedLoad:
             "options_text": shlex.join(options),
             "submit": [*options, self.program.application, *self.program.arguments],
         }
-        own = {"version": VERSION, "window": self.ref.window, "ref": self.ref.to_json(), "load": self.load}
-        return own | {"conf": dict(self.conf)} | asdict(self.program) | forms
+        own = {"version": VERSION, "window": self.ref.window, "ref": self.ref.to_json(), "attempt": self.attempt}
+        of_driver = {"needs_driver": self.needs_driver, "conf": dict(self.conf)}
+        return own | of_driver | asdict(self.program) | forms
 
     @classmethod
     def from_json(cls, fields: Any) -> Self:
         """Read the XCom; refuse anything else."""
         try:
             if fields["version"] == VERSION:
-                program = Program(**{name: fields[name] for name in Program.__slots__})
-                return cls(WindowRef.from_json(fields["ref"]), fields["load"], fields["conf"], program)
-        except (KeyError, TypeError, ConfigurationError):
+                ref, program = WindowRef.from_json(fields["ref"]), {name: fields[name] for name in Program.__slots__}
+                needs_driver = bool(fields["needs_driver"])
+                return cls(ref, int(fields["attempt"]), needs_driver, fields["conf"], Program(**program))
+        except (KeyError, TypeError, ValueError, ConfigurationError):
             pass
         raise ConfigurationError(
             f"load= takes what KafkaPrepareLoadOperator returned (its .output), not {fields!r}."
@@ -78,14 +75,14 @@ class PreparedLoad:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFiles:
-    """Where a cluster reads Python files: a folder on a store that it reaches, and how it spells S3."""
+    """Where a cluster reads Python files: a folder on a store that it reaches. Their URIs spell S3 as the folder's own
+    does: ``s3`` or ``s3a``."""
 
     folder: StoragePath
-    s3_scheme: str
 
     def bundle(self) -> str:
         """URI of this package's bundle; stored once for each version."""
-        return self._store(BUNDLE_NAME, bundle())
+        return self._stored(BUNDLE_NAME, bundle())
 
     def python_file(self, place: str) -> str:
         """URI of a user's file: unchanged if it is a URI already, otherwise stored. Refused if the file is missing or
@@ -98,7 +95,13 @@ class ClusterFiles:
         content = path.read_bytes()
         if not content:
             raise ConfigurationError(f"{place} is empty: give a Python file with something in it, or leave it out.")
-        return self._store(path.name, content)
+        return self._stored(path.name, content)
 
-    def _store(self, name: str, content: bytes) -> str:
-        return stored(self.folder / short_hash(content) / name, content, self.s3_scheme)
+    def _stored(self, name: str, content: bytes) -> str:
+        """Store a file once, in a folder named by a hash of its content. Returns its URI."""
+        place = self.folder / hashlib.sha256(content).hexdigest()[:_HASH_LENGTH] / name
+        if not create_exclusive(place, content):
+            raise LedgerCorruptError(
+                f"{place} doesn't have the content that its name says. Delete it; the next try writes it again."
+            )
+        return uri_for_spark(place)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, SparkFailedError
-from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.offsets.proof.driver_notes import EXIT_MARK, FailureNote, one_line
 
 log = logging.getLogger(__name__)
@@ -30,16 +30,16 @@ _JVM = re.compile(r'Exception in thread "[^"]*" (.+)|Error: (.+)')
 _STATUS = re.compile(r"Error code is: (-?\d+)")
 
 
-def spark_failure(folder: WindowFolder, attempt: str, output: Sequence[str], error: Exception) -> Exception:
+def spark_failure(attempt: AttemptFiles, output: Sequence[str], error: Exception) -> Exception:
     """The exception for the task, which decides whether the task is retried.
 
-    :param attempt: the attempt that failed.
+    :param attempt: the files of the attempt that failed.
     :param output: the last output of ``spark-submit``, including the driver's if that ran here.
     :param error: the provider's exception, returned if nothing says more.
     """
     if isinstance(error, KafkaOffsetsError):
         return error
-    note = noted_failure(folder, attempt)
+    note = noted_failure(attempt)
     exited = isinstance(error, AirflowException) and str(error).startswith(_EXIT)
     if note is None and exited:
         note = printed_failure(output)
@@ -53,10 +53,10 @@ def spark_failure(folder: WindowFolder, attempt: str, output: Sequence[str], err
     return SparkFailedError(f"spark-submit {how}: {said} All of its output is above, in the task's log.")
 
 
-def noted_failure(folder: WindowFolder, attempt: str) -> FailureNote | None:
-    """The driver's note; None if there is none, or if it can't be read now."""
+def noted_failure(attempt: AttemptFiles) -> FailureNote | None:
+    """Why an attempt failed, as the ledger has it; None if nobody has noted that, or if it can't be read now."""
     with suppress(Exception):  # each store has its own errors; the failure itself must come through
-        return folder.failure(attempt)
+        return attempt.failure()
     return None
 
 

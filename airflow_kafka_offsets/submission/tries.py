@@ -1,106 +1,42 @@
-"""Tries of one load task: what a try does before and after Spark, what it returns, and what it notes with its attempt,
-so that the next try recognizes its own."""
+"""One try of a load task: who it is, what it asks of the ledger before and after Spark, and what it returns."""
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from hashlib import file_digest, sha256
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, get_args
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-
-from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, SparkFailedError, WindowError, shorten
+from airflow_kafka_offsets.arguments import check_choice
+from airflow_kafka_offsets.errors import (
+    DataLossError,
+    DriverGoneError,
+    KafkaOffsetsError,
+    SparkFailedError,
+    WindowError,
+    shorten,
+)
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, rate_text
-from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
-from airflow_kafka_offsets.offsets.proof.publication import Publication, counts_over
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.pipelines.preflight import readable
-from airflow_kafka_offsets.pipelines.publisher import CountedAttempt, left_to_publish, publish
+from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.offsets.instants import now_ms, rate_text
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
+from airflow_kafka_offsets.offsets.proof.left import span_of
+from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
+from airflow_kafka_offsets.pipelines import loads
+from airflow_kafka_offsets.pipelines.loads import Begun, Counted
+from airflow_kafka_offsets.pipelines.preflight import lost_of
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.submission.driver_place import DriverPlace
-from airflow_kafka_offsets.submission.given_confs import GivenConfs
-from airflow_kafka_offsets.submission.spark_program import SparkProgram
+from airflow_kafka_offsets.submission.spark_failure import noted_failure
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
-
 log = logging.getLogger(__name__)
 
-_DECIDES = (
-    *("application", "application_args", "conf", "env_vars", "properties_file", "files", "py_files", "_archives"),
-    *("jars", "_java_class", "packages", "exclude_packages", "_repositories", "driver_class_path", "allow_gaps"),
-)
-"""The operator's arguments that decide which rows its driver writes; not those that decide how it runs, such as
-memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tries:
-    """One task instance, and what its driver is given.
-
-    :param instance: see :func:`instance_of`.
-    :param max_tries: how many tries it may have: Airflow raises this whenever the task is cleared, and at no other
-        time.
-    :param arguments_hash: of the arguments that decide which rows are written, and of the local files that they name. A
-        result with another hash, of an earlier try from before the Dag or a file was changed, isn't this try's.
-    """
-
-    instance: Mapping[str, Any]
-    try_number: int
-    max_tries: int
-    arguments_hash: str
-
-    @classmethod
-    def of(cls, context: Context, task: SparkSubmitOperator) -> Self:
-        """The tries of the running task."""
-        ti: Any = context["ti"]
-        return cls(instance_of(context), ti.try_number, ti.max_tries, _arguments_hash(task))
-
-    def fields(self) -> dict[str, Any]:
-        """Fields for an attempt's note."""
-        tried = {**self.instance, "try_number": self.try_number, "max_tries": self.max_tries}
-        return {"airflow": tried, "arguments_hash": self.arguments_hash}
-
-    def counted(self, ledger: Ledger, pinned: PinnedManifest, failed: str | None) -> CountedAttempt | None:
-        """What an earlier try loaded and counted before it died without publishing it; None if there is nothing.
-
-        :param pinned: the revision that this try loads. Once a window has been resolved again, the result of an earlier
-            revision no longer counts as a load of it.
-        :param failed: an attempt whose driver failed after it had counted.
-        """
-
-        def is_meant(folder: WindowFolder, attempt: str) -> bool:
-            return attempt != failed and self._is_own(folder.attempt(attempt))
-
-        return left_to_publish(ledger, pinned, is_meant)
-
-    def published(self, folder: WindowFolder, published: Publication) -> str | None:
-        """The attempt of an earlier try that published the window, but died before it could report that; None if
-        another task published it. Tries from before the task was cleared don't count: whoever clears the task wants the
-        published rows counted again.
-
-        :param folder: the published revision's folder.
-        """
-        noted = folder.attempt(published.attempt)
-        own = self._is_own(noted) and noted["airflow"]["max_tries"] == self.max_tries
-        return published.attempt if own else None
-
-    def _is_own(self, noted: Mapping[str, Any]) -> bool:
-        run = noted.get("airflow") or {}
-        return noted.get("arguments_hash") == self.arguments_hash and self.instance.items() <= run.items()
+_TASKS_LOG = "the load's own task says why, in the log of that try"
 
 
 def instance_of(context: Context) -> dict[str, Any]:
@@ -112,60 +48,112 @@ def instance_of(context: Context) -> dict[str, Any]:
     return of_run | {"map_index": -1 if index is None else index}
 
 
-def _arguments_hash(task: SparkSubmitOperator) -> str:
-    given = {name: getattr(task, name, None) for name in _DECIDES}
-    text = json.dumps(given, sort_keys=True, ensure_ascii=False, default=str)
-    found = sha256(text.encode())
-    # A whole text may name a file, or a part of it: an item of a list, a URI's path, an option's value.
-    for path in sorted(filter(os.path.isfile, {*text.split('"'), *re.split('[",:#=]', text)})):
-        with suppress(OSError), Path(path).open("rb") as file:  # spark-submit says what is wrong with the file
-            found.update(f"\n{path} {file_digest(file, 'sha256').hexdigest()}".encode())
-    return found.hexdigest()
+def who_of(context: Context) -> dict[str, Any]:
+    """The running task instance and its try, as the ledger notes them with an attempt."""
+    return instance_of(context) | {"try_number": context["ti"].try_number}
+
+
+def run_of(context: Context) -> str:
+    """A run of a task, with all its tries. Clearing the task begins another one: then, and at no other time, Airflow
+    raises the number of tries that it may have."""
+    ti: Any = context["ti"]
+    return "/".join(map(str, (*instance_of(context).values(), ti.max_tries)))
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTry:
-    """One try at loading a window: the check before Spark starts, and the publication afterwards.
+    """One try at loading a window.
 
     :param ref: the resolved window.
-    :param spark: the Spark connection, as the provider reads it.
-    :param program: what submits.
-    :param given: the user's own confs.
-    :param tries: this try and those before it.
+    :param pinned: its manifest.
     """
 
     context: Context
     ref: WindowRef
     ledger: Ledger
+    pinned: PinnedManifest
     kafka: KafkaOffsetsHook
     on_data_loss: DataLossPolicy
-    spark: Mapping[str, Any]
-    program: SparkProgram = field(repr=False)
-    given: GivenConfs
-    place: DriverPlace
-    tries: Tries
 
-    def preflight(self, pinned: PinnedManifest) -> PinnedManifest:
-        """What to read for a window that isn't published.
+    @classmethod
+    def of(cls, context: Context, window: Any, on_data_loss: DataLossPolicy) -> Self:
+        """The running task's try.
 
-        :returns: the window as it was pinned; or its next revision, if it is to be loaded without lost offsets.
-        :raises WindowError: when it can't be read as it was pinned, and must then fail.
+        :param window: what resolve returned.
+        :raises LedgerConflictError: when the window was voided, or has other offsets than those that were resolved.
         """
+        check_choice("on_data_loss", on_data_loss, *get_args(DataLossPolicy))
+        ref = WindowRef.from_json(window)
+        ledger = ref.ledger()
+        return cls(context, ref, ledger, ledger.pinned(ref.window_in(ledger)), ref.hook(), on_data_loss)
+
+    @property
+    def window(self) -> Window:
+        """The window, as the ledger was last read. Raises as :meth:`of`."""
+        return self.ref.window_in(self.ledger)
+
+    def files(self, attempt: Attempt) -> AttemptFiles:
+        """What drivers have said of an attempt."""
+        return self.ledger.attempt(self.ref.window, attempt.number)
+
+    def reload(self) -> None:
+        """Have the window loaded again, once in a run of the task: a retry goes on with what that began."""
+        if loads.reload(self.ledger, [self.ref.window], run_of(self.context)):
+            log.info("Window %s is to be loaded again", self.ref.window)
+
+    def begun_before(self) -> Attempt | None:
+        """The attempt that an earlier try of this task has begun, and that hasn't failed as far as is known; None when
+        there is none, or another one began since."""
+        newest, own = self.window.newest_attempt, instance_of(self.context)
+        if newest is None or not own.items() <= newest.who.items():
+            return None
+        return newest if noted_failure(self.files(newest)) is None else None
+
+    def begin(self) -> Begun:
+        """What there is to do: see :func:`.loads.begin`."""
+        begun = loads.begin(
+            self.ledger, self.kafka.get_conn, self.ref.window, self.ref.sha256, who_of(self.context), self.on_data_loss
+        )
+        if begun.attempt is not None and begun.attempt.lost:
+            offsets, lost = span_of(begun.attempt.lost), shorten(map(str, begun.attempt.lost))
+            log.warning(
+                "Window %s is loaded without %s offsets that Kafka no longer has: %s", self.ref.window, offsets, lost
+            )
+        return begun
+
+    def record(self, attempt: Attempt, failure: Exception) -> None:
+        """Record that an attempt has failed: then what its driver may have counted isn't published. Of a driver that is
+        gone nobody knows whether it had failed."""
+        if not isinstance(failure, DriverGoneError):
+            with suppress(Exception):  # stores raise errors of their own; the failure itself must be raised
+                self.files(attempt).record_failure(FailureNote(type(failure).__name__, _TASKS_LOG, now_ms()))
+
+    def counted(self, attempt: Attempt) -> Counted | None:
+        """What the attempt's driver has counted, the proved one if several drivers have; None when there is nothing."""
+        self.ledger.read()
+        found = loads.counted(self.ledger, self.window, attempt.number)
+        return max(found, key=lambda each: each.verdict.proved, default=None)
+
+    def publish(self, counted: Counted) -> Publication:
+        """Publish what was counted. Returns the publication that then counts."""
         with self.kafka.get_conn() as client:
-            pinned = readable(client, self.ledger, pinned, self.on_data_loss)
-        if pinned.manifest.lost_offsets:
-            lost = shorten(f"{each.topic}-{each.partition}: {each.lost_offsets}" for each in pinned.manifest.lost())
-            without = pinned.manifest.window, pinned.manifest.lost_offsets, lost
-            log.warning("Window %s is loaded without %s offsets that Kafka no longer has: %s", *without)
-        return pinned
+            return loads.publish(client, self.ledger, counted)
 
-    def record(self, pinned: PinnedManifest, attempt: str) -> None:
-        """Record an attempt of this try before it begins."""
-        fields = {"started_at": iso_instant(now_ms())} | self.tries.fields()
-        self.ledger.window_folders.of(pinned).record_attempt(attempt, fields)
+    def overtaken(self, attempt: Attempt) -> Publication | None:
+        """The publication of another attempt that satisfies this load meanwhile; None when there is none."""
+        self.ledger.read()
+        found = self.window.loaded
+        return found if found is not None and found.attempt != attempt.number else None
 
-    def explain(self, pinned: PinnedManifest, failure: Exception) -> Exception:
-        """Spark fails if records vanish while it reads them (S13). The ledger notes which ones.
+    def superseded(self, number: int) -> Publication | None:
+        """The publication of a later attempt, after which this one can't be published any more; None when there is
+        none."""
+        self.ledger.read()
+        found = self.window.loaded
+        return found if found is not None and found.attempt > number else None
+
+    def explain(self, attempt: Attempt, failure: Exception) -> Exception:
+        """Spark fails if records vanish while it reads them (S13).
 
         :returns: a DataLossError with partitions and exact counts, if that is what happened; or the error for another
             change to the window's topics, such as a re-created topic; otherwise the failure itself. If the next try is
@@ -173,79 +161,57 @@ class LoadTry:
         """
         try:
             with self.kafka.get_conn() as client:
-                readable(client, self.ledger, pinned)
-        except DataLossError as loss:
-            if self.on_data_loss != "load_rest":
-                return loss
-            log.warning("%s The next try loads what is left.", loss)
-            return SparkFailedError(str(failure)) if isinstance(failure, DataLossError) else failure
+                lost = lost_of(client, self.pinned.manifest, self.on_data_loss)
         except WindowError as changed:
             return changed
         except KafkaOffsetsError:
             log.warning("Kafka can't be asked whether records vanished while Spark read them.")
-        return failure
-
-    def publish(self, counted: CountedAttempt) -> Publication:
-        """Publish an attempt's counts. Returns the publication that then counts."""
-        with self.kafka.get_conn() as client:
-            return publish(client, self.ledger, counted)
-
-    def published_over(self, pinned: PinnedManifest, note: SparkApplication | None) -> Publication | None:
-        """The window's publication that counts, if a driver has found its rows and left them as they were.
-
-        :param note: the note of a driver that has no result; None if it never reached ``write()``. A driver that was to
-            write has ended too early: in a table, other rows may have replaced those that count.
-        """
-        if note is None or not note.recounted:
-            return None
-        found = self.ledger.window_folders.publication(self.ref.window)
-        return found if found is not None and counts_over(found, pinned.manifest) else None
+            return failure
+        if set(lost) == set(attempt.lost):
+            return failure
+        log.warning("Kafka has lost more of the window since this attempt began. The next try loads what is left.")
+        return SparkFailedError(str(failure)) if isinstance(failure, DataLossError) else failure
 
 
-def load_report(
-    folder: WindowFolder, manifest: Manifest, published: Publication, attempt: str, own: RunResult | None
-) -> dict[str, Any]:
-    """The XCom of ``KafkaSparkSubmitOperator``. If the window was published before, the rows read and written are those
-    of the attempt that published it: a later attempt reads nothing from Kafka, so it has no read time.
+def load_report(ledger: Ledger, window: Window, published: Publication, own: int | None) -> dict[str, Any]:
+    """The XCom of ``KafkaSparkSubmitOperator``: what is published, whoever has loaded it.
 
-    :param folder: the published revision, with its manifest.
-    :param attempt: the attempt that has just ended.
-    :param own: what that attempt read and wrote of this revision; None if nothing.
+    :param own: number of the attempt that this task has run; None when there was nothing to do.
     :raises LedgerCorruptError: when the ledger lacks the published counts.
     """
-    result = own or folder.published_result(published)
-    rate = round(own.read.count / own.seconds, 3) if own is not None and own.seconds else None
+    result, attempt = ledger.published_result(window.name, published), window.attempt(published.attempt)
+    lost = 0 if attempt is None else span_of(attempt.lost)
+    seconds = result.seconds if own == published.attempt else None
     return {
-        "window": folder.id,
-        "attempt": attempt,
-        "published_attempt": published.attempt,
+        "window": window.name,
+        "attempt": published.attempt,
         "rows": published.rows,
-        "revision": folder.revision,
-        "lost": manifest.lost_offsets,
-        "output": published.output,
-        "outside": published.outside,
-        "further": [asdict(output) for output in published.further],
-        "offsets": manifest.span,
+        "output": published.outputs[0].output,
+        "outputs": [output._asdict() for output in published.outputs],
+        "offsets": window.offsets,
+        "lost": lost,
         "read": result.read.count,
         "written": result.rows_written,
-        "gaps": max(0, manifest.span - result.read.count),
-        "seconds": None if own is None else own.seconds,
-        "records_a_second": rate,
+        "gaps": max(0, window.offsets - lost - result.read.count),
+        "seconds": seconds,
+        "records_a_second": round(result.read.count / seconds, 3) if seconds else None,
         "application_id": result.application_id,
     }
 
 
-def report_line(report: Mapping[str, Any]) -> str:
-    """For the log: how many rows are where, and what this attempt did."""
+def report_line(report: Mapping[str, Any], own: int | None) -> str:
+    """For the log: how many rows are where, and what this task did.
+
+    :param own: as for :func:`load_report`.
+    """
     if not report["offsets"]:
         how = "the window has no offsets"
-    elif report["seconds"] is None:
-        how = f"attempt {report['published_attempt']} published them before; this one counted them again"
-    elif report["attempt"] == report["published_attempt"]:
-        rate = rate_text(report["read"], report["seconds"])
-        how = f"read, written and counted in {report['seconds']} s, {rate}"
+    elif own is None:
+        how = f"attempt {report['attempt']} has loaded them, so Spark isn't started"
+    elif own == report["attempt"]:
+        how = f"read, written and counted in {report['seconds']} s, {rate_text(report['read'], report['seconds'])}"
     else:
-        how = f"attempt {report['published_attempt']} came first, and what this one wrote doesn't count"
+        how = f"attempt {report['attempt']} came first, and what attempt {own} wrote doesn't count"
     output = report["output"] or "no file (empty window)"
-    further = "".join(f", {each['rows']} of {each['name']} in {each['output']}" for each in report["further"])
+    further = "".join(f", {each['rows']} of {each['name']} in {each['output']}" for each in report["outputs"][1:])
     return f"Window {report['window']}: {report['rows']} rows in {output}{further}; {how}"

@@ -5,15 +5,17 @@ Which window it is, and what is waited for before, each group says itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import TaskGroup
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
+from airflow_kafka_offsets.sensors.wait_sensor import KafkaPipelineSensor
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
@@ -39,7 +41,7 @@ class KafkaLoadGroup(TaskGroup):
 
     def load_what_is_pinned(
         self,
-        sensor: KafkaWaitSensor | None,
+        sensor: KafkaPipelineSensor | None,
         resolve: KafkaResolvingOperator,
         load: dict[str, Any],
         verify: dict[str, Any],
@@ -64,13 +66,28 @@ def given(**arguments: Any) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
 
 
-def refuse_pattern(wait: bool, topic_pattern: str | None) -> None:
+def refuse_of_pipeline(load: Mapping[str, Any]) -> None:
+    """
+    Refuse arguments that the pipeline has.
+
+    :param load: the arguments that the group doesn't know itself.
+    :raises ConfigurationError: when there is one.
+    """
+    found = next((name for name in KafkaPipeline.template_fields if name in load), None)
+    if found is not None:
+        raise ConfigurationError(
+            f'{found}= is the pipeline\'s: pipeline=KafkaPipeline("orders_hourly", "orders", {found}=...).'
+        )
+
+
+def refuse_pattern(wait: bool, pipeline: KafkaPipeline) -> None:
     """
     Refuse to wait for topics that a pattern names.
 
-    :raises ConfigurationError: when ``topic_pattern`` is given and the group waits.
+    :raises ConfigurationError: when the pipeline has a ``topic_pattern`` and the group waits.
     """
-    if wait and topic_pattern is not None:
+    if wait and pipeline.topic_pattern is not None:
         raise ConfigurationError(
-            "The group's sensor takes topics by name: give topics= instead of topic_pattern=, or set wait=False."
+            "The group's sensor takes topics by name: give the pipeline topics= instead of topic_pattern=, or set "
+            "wait=False."
         )

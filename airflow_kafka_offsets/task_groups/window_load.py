@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, as_pipeline
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
-from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup, given, refuse_pattern
+from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup, given, refuse_of_pipeline, refuse_pattern
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.conditions.window_complete import IdlePolicy
-    from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, HolePolicy, OverlapPolicy
+    from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy, HolePolicy
 
 
 class KafkaWindowLoad(KafkaLoadGroup):
@@ -27,9 +28,8 @@ class KafkaWindowLoad(KafkaLoadGroup):
 
 def kafka_window_load(
     *,
-    pipeline: str,
-    topics: str | list[str] | None = None,
-    topic_pattern: str | None = None,
+    pipeline: KafkaPipeline | str,
+    topics: str | Collection[str] | None = None,
     group_id: str = "window_load",
     start: str | datetime | None = None,
     end: str | datetime | None = None,
@@ -37,14 +37,9 @@ def kafka_window_load(
     allowed_lateness: timedelta | float | None = None,
     idle: IdlePolicy | None = None,
     idle_after: timedelta | float | None = None,
-    isolation_level: str | None = None,
-    on_data_loss: DataLossPolicy | None = None,
     on_future_record: FuturePolicy | None = None,
-    on_overlap: OverlapPolicy | None = None,
     explain_gaps: bool | None = None,
     on_hole: HolePolicy | None = None,
-    ledger_root: str | None = None,
-    kafka_conn_id: str | None = None,
     outlets: Sequence[Any] | None = None,
     default_args: Mapping[str, Any] | None = None,
     **load: Any,
@@ -60,10 +55,9 @@ def kafka_window_load(
 
     An argument that isn't given comes from ``default_args`` (the group's, else the Dag's), else from the operator.
 
-    :param pipeline: names the ledger's folder. (templated)
-    :param topics: one or more topics. (templated)
-    :param topic_pattern: instead of ``topics``, with ``wait=False``: a regular expression that a topic's whole name
-        must match. (templated)
+    :param pipeline: the :class:`~airflow_kafka_offsets.kafka_pipeline.KafkaPipeline`; or only its name, which names the
+        ledger's folder. (templated)
+    :param topics: with a name: one or more topics. (templated)
     :param group_id: the task group's id.
     :param start: explicit start, inclusive, ISO-8601 with a zone; use with ``end``, instead of the run's own interval.
         (templated)
@@ -71,25 +65,21 @@ def kafka_window_load(
     :param wait: wait, deferred, until the window's end has passed on every partition.
     :param allowed_lateness: see :class:`~airflow_kafka_offsets.sensors.window_complete.KafkaWindowCompleteSensor`, also
         for ``idle`` and ``idle_after``. By default the sensor waits for idle partitions.
-    :param isolation_level: which records count: ``read_committed`` by default. (templated)
-    :param on_data_loss: see :class:`~airflow_kafka_offsets.operators.resolve_window.KafkaResolveWindowOperator`, also
-        for ``on_future_record`` and ``on_overlap``. By default each fails the task.
+    :param on_future_record: see :class:`~airflow_kafka_offsets.operators.resolve_window.KafkaResolveWindowOperator`. By
+        default such a record fails the task.
     :param explain_gaps: see :class:`~airflow_kafka_offsets.operators.verify_window.KafkaVerifyWindowOperator`, also for
-        ``on_hole``. By default gaps aren't explained, and a hole that nobody loads fails the task.
-    :param ledger_root: folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by default. (templated)
-    :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
+        ``on_hole``. By default gaps aren't explained, and a hole fails the task.
     :param outlets: assets whose events the task ``verify`` emits, so that Dags that they start find the window proved.
     :param default_args: arguments of all four tasks, such as ``retries``, ``retry_delay`` and ``pool``.
     :param load: all other arguments of :class:`~airflow_kafka_offsets.operators.spark_submit.KafkaSparkSubmitOperator`.
-    :raises ConfigurationError: when ``topic_pattern`` is given and the group waits.
+    :raises ConfigurationError: when the pipeline has a ``topic_pattern`` and the group waits.
     """
-    refuse_pattern(wait, topic_pattern)
-    cluster, policy = given(kafka_conn_id=kafka_conn_id), given(on_data_loss=on_data_loss)
-    window = cluster | given(topics=topics, start=start, end=end, isolation_level=isolation_level)
-    resolving = policy | given(
-        topic_pattern=topic_pattern, ledger_root=ledger_root, on_future_record=on_future_record, on_overlap=on_overlap
-    )
+    refuse_of_pipeline(load)
+    loaded = as_pipeline(pipeline, topics)
+    refuse_pattern(wait, loaded)
+    window = {"pipeline": loaded} | given(start=start, end=end)
     waiting = given(allowed_lateness=allowed_lateness, idle=idle, idle_after=idle_after)
+    resolving = given(on_future_record=on_future_record)
     proving = given(explain_gaps=explain_gaps, on_hole=on_hole, outlets=outlets)
     of_all: Any = dict(default_args or {})
     group = KafkaWindowLoad(group_id=group_id, default_args=of_all)
@@ -97,6 +87,6 @@ def kafka_window_load(
         group.complete = (
             KafkaWindowCompleteSensor(task_id="complete", deferrable=True, **window, **waiting) if wait else None
         )
-        resolve = KafkaResolveWindowOperator(task_id="resolve", pipeline=pipeline, **window, **resolving)
-        group.load_what_is_pinned(group.complete, resolve, cluster | policy | load, cluster | proving)
+        resolve = KafkaResolveWindowOperator(task_id="resolve", **window, **resolving)
+        group.load_what_is_pinned(group.complete, resolve, load, proving)
     return group

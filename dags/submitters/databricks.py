@@ -11,7 +11,8 @@ from airflow.providers.databricks.operators.databricks import DatabricksSubmitRu
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator, SparkCluster
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
@@ -25,13 +26,13 @@ with DAG(
     render_template_as_native_obj=True,
     tags=["kafka-offsets"],
 ):
-    complete = KafkaWindowCompleteSensor(task_id="complete", topics="orders", deferrable=True)
-    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="orders_databricks", topics="orders")
+    orders = KafkaPipeline("orders_databricks", "orders")
+    complete = KafkaWindowCompleteSensor(task_id="complete", pipeline=orders, deferrable=True)
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline=orders)
     prepare = KafkaPrepareLoadOperator(
         task_id="prepare",
         window=window.output,
-        files="s3://lake/drivers",
-        driver_has_credentials=True,
+        cluster=SparkCluster(files="s3://lake/drivers", gives_credentials=True),
         application_args=["--output", "s3://lake/orders"],
     )
     submit = DatabricksSubmitRunOperator(

@@ -11,6 +11,7 @@ from airflow.providers.amazon.aws.operators.glue import GlueJobOperator
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -24,8 +25,9 @@ with DAG(
     default_args={"retries": 2},
     tags=["kafka-offsets"],
 ):
-    complete = KafkaWindowCompleteSensor(task_id="complete", topics="orders", deferrable=True)
-    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="orders_glue", topics="orders")
+    orders = KafkaPipeline("orders_glue", "orders")
+    complete = KafkaWindowCompleteSensor(task_id="complete", pipeline=orders, deferrable=True)
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline=orders)
     prepare = KafkaPrepareLoadOperator(
         task_id="prepare",
         window=window.output,

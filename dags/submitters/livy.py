@@ -11,7 +11,8 @@ from airflow.providers.apache.livy.operators.livy import LivyOperator
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator, SparkCluster
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
@@ -25,12 +26,13 @@ with DAG(
     render_template_as_native_obj=True,
     tags=["kafka-offsets"],
 ):
-    complete = KafkaWindowCompleteSensor(task_id="complete", topics="orders", deferrable=True)
-    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="orders_livy", topics="orders")
+    orders = KafkaPipeline("orders_livy", "orders")
+    complete = KafkaWindowCompleteSensor(task_id="complete", pipeline=orders, deferrable=True)
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline=orders)
     prepare = KafkaPrepareLoadOperator(
         task_id="prepare",
         window=window.output,
-        spark_version="3.5.6",
+        cluster=SparkCluster(spark_version="3.5.6"),
         application_args=["--output", "s3://lake/orders"],
     )
     submit = LivyOperator(

@@ -11,7 +11,8 @@ from airflow.providers.cncf.kubernetes.operators.spark_kubernetes import SparkKu
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator, SparkCluster
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
@@ -25,14 +26,13 @@ with DAG(
     render_template_as_native_obj=True,
     tags=["kafka-offsets"],
 ):
-    complete = KafkaWindowCompleteSensor(task_id="complete", topics="orders", deferrable=True)
-    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="orders_spark_kubernetes", topics="orders")
+    orders = KafkaPipeline("orders_spark_kubernetes", "orders")
+    complete = KafkaWindowCompleteSensor(task_id="complete", pipeline=orders, deferrable=True)
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline=orders)
     prepare = KafkaPrepareLoadOperator(
         task_id="prepare",
         window=window.output,
-        spark_version="3.5.6",
-        s3_scheme="s3a",
-        driver_has_credentials=True,
+        cluster=SparkCluster(spark_version="3.5.6", files="s3a://lake/drivers", gives_credentials=True),
         application_args=["--output", "s3a://lake/orders"],
     )
     secret = {"name": "kafka-loader", "key": "options"}

@@ -1,8 +1,8 @@
 """A sink of your own: a table of PostgreSQL, in which one transaction replaces a window's rows.
 
 Spark writes a stage table through JDBC, from many tasks. Then the driver, in one transaction, looks into a control
-table at who wrote the window last, and takes those rows away, unless that attempt began later; it moves the staged ones
-in and notes it. Spark loads PostgreSQL's JDBC driver anyway (``packages="org.postgresql:postgresql:42.7.8"``), and that
+table for the number of the attempt whose rows are there, and puts the staged ones in their place, unless that number is
+higher. Spark loads PostgreSQL's JDBC driver anyway (``packages="org.postgresql:postgresql:42.7.8"``), and that
 transaction goes through the same one.
 
 User and password are read from ``PGUSER`` and ``PGPASSWORD`` in the driver's environment: they are in no argument.
@@ -10,10 +10,8 @@ User and password are read from ``PGUSER`` and ``PGPASSWORD`` in the driver's en
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,22 +21,6 @@ from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
 from airflow_kafka_offsets.spark import Attempt, Sink, pinned_window
 
 DRIVER = "org.postgresql.Driver"
-CONTROL = "ledger_id text, pipeline text, attempt text, manifest_sha256 text, revision bigint, started_ms bigint"
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """A row of the control table: who wrote a window's rows last."""
-
-    ledger_id: str
-    pipeline: str
-    attempt: str
-    manifest_sha256: str
-    revision: int
-    started_ms: int
-
-    def is_newer(self, attempt: Attempt) -> bool:
-        return (self.revision, self.started_ms) > (attempt.revision, attempt.started_ms)
 
 
 class PostgresSink(Sink):
@@ -54,36 +36,45 @@ class PostgresSink(Sink):
     def __init__(self, url: str, table: str) -> None:
         self.url, self.table = url, table
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
-        stage = self.stage(attempt.name)
+    def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
+        stage = f"{self.table}_stage_{attempt.number}_{attempt.run}"
         # Spark runs a task again when its executor dies, also when its rows are in already: hence DISTINCT below.
         staged = rows.withColumn("window", F.lit(attempt.window))
         staged.write.jdbc(self.url, stage, mode="overwrite", properties=properties())
+        columns = ", ".join(f'"{name}"' for name in staged.columns)
         with Transaction(rows.sparkSession, self.url) as transaction:
             transaction.run("SELECT pg_advisory_xact_lock(hashtext(?))", self.table)
             transaction.run(f"CREATE TABLE IF NOT EXISTS {self.table} (LIKE {stage})")
-            transaction.run(f'CREATE TABLE IF NOT EXISTS {self.table}_windows ("window" text PRIMARY KEY, {CONTROL})')
-            self.refuse_older(transaction, attempt)
-            self.replace(transaction, attempt, staged.columns)
+            transaction.run(
+                f"CREATE TABLE IF NOT EXISTS {self.table}_windows "
+                '("window" text PRIMARY KEY, attempt bigint, run text, ledger_id text, pipeline text)'
+            )
+            self.require_ours(transaction, attempt)
+            if self.number_there(transaction, attempt) < attempt.number:
+                transaction.run(f'DELETE FROM {self.table} WHERE "window" = ?', attempt.window)
+                transaction.run(
+                    f"INSERT INTO {self.table} ({columns}) "
+                    f'SELECT DISTINCT ON (topic, partition, "offset") {columns} FROM {stage}'
+                )
+                transaction.run(f'DELETE FROM {self.table}_windows WHERE "window" = ?', attempt.window)
+                ours = (attempt.window, attempt.number, attempt.run, attempt.ledger_id, attempt.pipeline)
+                transaction.run(f"INSERT INTO {self.table}_windows VALUES (?, ?, ?, ?, ?)", *ours)
             transaction.run(f"DROP TABLE {stage}")
         return self.table
 
-    def refuse_older(self, transaction: Transaction, attempt: Attempt) -> None:
-        """Never replace the rows of an attempt that began later.
+    def number_there(self, transaction: Transaction, attempt: Attempt) -> int:
+        """The number of the attempt whose rows are there; 0 if there are none. It may be this attempt's: another driver
+        of it was faster.
 
-        :raises CommitConflictError: it loads the same manifest.
-        :raises LedgerConflictError: it loads a newer one, or is another ledger's.
+        :raises CommitConflictError: it began later than this one.
         """
-        self.require_ours(transaction, attempt)
-        columns = "ledger_id, pipeline, attempt, manifest_sha256, revision, started_ms"
-        found = transaction.rows(f'SELECT {columns} FROM {self.table}_windows WHERE "window" = ?', attempt.window)
-        before = Load(*found[0]) if found else None
-        if before and before.is_newer(attempt):
-            same = before.manifest_sha256 == attempt.manifest_sha256
-            raise (CommitConflictError if same else LedgerConflictError)(
-                f"{self.table} holds window {attempt.window} in revision {before.revision}, by attempt "
-                f"{before.attempt}, which began later: this is revision {attempt.revision}. Load the newest one."
+        query = f'SELECT attempt FROM {self.table}_windows WHERE "window" = ?'
+        number = max((number for (number,) in transaction.rows(query, attempt.window)), default=0)
+        if number > attempt.number:
+            raise CommitConflictError(
+                f"{self.table} holds window {attempt.window} by attempt {number}, which began after {attempt.number}."
             )
+        return number
 
     def require_ours(self, transaction: Transaction, attempt: Attempt) -> None:
         """Refuse a table of another ledger. Its pipeline's name tells nothing: it may be the same."""
@@ -92,32 +83,13 @@ class PostgresSink(Sink):
             raise LedgerConflictError(
                 f"{self.table} is a table of ledger {ledger_id} (pipeline {pipeline}), and this is ledger "
                 f"{attempt.ledger_id} (pipeline {attempt.pipeline}): load into another table. If the other ledger "
-                f"is lost for good: UPDATE {self.table}_windows SET ledger_id = '{attempt.ledger_id}'."
+                f"is lost for good: UPDATE {self.table}_windows SET ledger_id = '{attempt.ledger_id}', attempt = 0."
             )
 
-    def replace(self, transaction: Transaction, attempt: Attempt, names: list[str]) -> None:
-        """Put the staged rows in the old ones' place."""
-        columns = ", ".join(f'"{name}"' for name in names)
-        transaction.run(f'DELETE FROM {self.table} WHERE "window" = ?', attempt.window)
-        transaction.run(
-            f'INSERT INTO {self.table} ({columns}) SELECT DISTINCT ON (topic, partition, "offset") {columns} '
-            f"FROM {self.stage(attempt.name)}"
-        )
-        transaction.run(f'DELETE FROM {self.table}_windows WHERE "window" = ?', attempt.window)
-        transaction.run(
-            f"INSERT INTO {self.table}_windows VALUES (?, ?, ?, ?, ?, ?, ?)",
-            *(attempt.window, attempt.ledger_id, attempt.pipeline, attempt.name, attempt.manifest_sha256),
-            *(attempt.revision, attempt.started_ms),
-        )
-
-    def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+    def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
         with Transaction(spark, self.url) as transaction:
             self.require_ours(transaction, attempt)
         return spark.read.jdbc(self.url, self.table, properties=properties()).where(F.col("window") == attempt.window)
-
-    def stage(self, attempt: str) -> str:
-        """Each attempt's own table; attempts' names may be longer than PostgreSQL's may be."""
-        return f"{self.table}_stage_{hashlib.sha256(attempt.encode()).hexdigest()[:16]}"
 
 
 class Transaction:

@@ -20,8 +20,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
-from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from dev import raw_client
 from tests.benchmarks import requests
 from tests.benchmarks.clusters import (
@@ -88,12 +87,11 @@ def backfill(clusters: Clusters) -> Iterator[Row]:
 
 
 def _resolved(ours: OffsetsClient) -> int:
-    """Resolve windows into a new ledger. Returns their number."""
+    """Resolve windows into a new ledger, by one commit. Returns their number."""
     with tempfile.TemporaryDirectory() as folder:
-        maker = SnapshotMaker(
-            ours, Ledger(ObjectStoragePath(Path(folder).as_uri()), "hours"), [HOURS.name], IsolationLevel.READ_COMMITTED
-        )
-        return len([WindowPinner(maker).pin_between(*each) for each in pairwise(maker.snapshots(INSTANTS))])
+        ledger = Ledger(ObjectStoragePath(Path(folder).as_uri()), "hours")
+        resolver = Resolver(ours, ledger, [HOURS.name], IsolationLevel.READ_COMMITTED)
+        return len(resolver.windows(list(pairwise(INSTANTS))))
 
 
 def matched(ours: OffsetsClient, topic: Topic, instants: Sequence[int]) -> list[int]:

@@ -10,9 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from upath import UPath
-
-from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.reader import FAST, OLDER_SOURCES, exactly
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
@@ -23,7 +21,7 @@ from tests.benchmarks.records import RECORD_BYTES
 from tests.benchmarks.report import Row
 from tests.benchmarks.spark_session import EVEN, even, session, stock
 from tests.benchmarks.timing import medians
-from tests.unit.spark.manifests import make_ledger
+from tests.unit.spark import ledgers
 
 _TABLE = "table"
 
@@ -78,7 +76,7 @@ def expert(folder: Path, manifest: Manifest, address: str) -> None:
     older = session().conf.get(OLDER_SOURCES)
     session().conf.set(OLDER_SOURCES, ",".join(each for each in str(older).split(",") if each != "kafka"))
     try:
-        named = {"kafka.bootstrap.servers": address, "failOnDataLoss": "true", **FAST, **exactly(manifest.non_empty())}
+        named = {"kafka.bootstrap.servers": address, "failOnDataLoss": "true", **FAST, **exactly(left_of(manifest))}
         rows = session().read.format("kafka").options(**named).load()
         rows.write.option("parquet.column.statistics.enabled#value", "false").parquet(_table(folder))
     finally:
@@ -94,10 +92,10 @@ def available_now(folder: Path, address: str, **options: str) -> None:
 
 
 def _ours(folder: Path, manifest: Manifest, address: str) -> None:
-    make_ledger(folder / "ledger")
-    pinned = WindowFolders(UPath(folder / "ledger")).pin_again(manifest)
-    kafka = {"kafka.bootstrap.servers": address}
-    told = RunConf(pinned.uri, pinned.sha256, "try-1", kafka, bytes_per_record=RECORD_BYTES)
+    ledger, kafka = ledgers.ledger_in(folder / "ledger"), {"kafka.bootstrap.servers": address}
+    window = ledgers.pin(ledger, manifest)
+    pinned, attempt = ledger.pinned(window), ledgers.begin(ledger, window)
+    told = RunConf(pinned.uri, pinned.sha256, attempt, kafka, bytes_per_record=RECORD_BYTES)
     load(PinnedWindow.open(session(), told), folder)
 
 

@@ -16,11 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from upath import UPath
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.reader import FAST, exactly, reader_options
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
@@ -31,7 +30,8 @@ from dev.spark_packages import jars_of
 from tests.benchmarks.clusters import Clusters, Topic, create, wait_for_leaders
 from tests.benchmarks.records import write_records
 from tests.benchmarks.report import Row
-from tests.unit.spark.manifests import make_ledger, manifest_of
+from tests.unit.spark import ledgers
+from tests.unit.spark.manifests import manifest_of
 
 _PARTITIONS = 12
 _RECORD_BYTES = 1_200
@@ -96,11 +96,11 @@ def measure(who: str, address: str, topic: str, partitions: int, records: int, l
         manifest_of([(topic, partition, 0, records) for partition in range(partitions)]), cluster_id=cluster_id
     )
     stock = {name: each for name, each in reader_options(manifest, kafka, {}).items() if name not in FAST}
-    stock |= exactly(manifest.non_empty())
-    for number in range(loads):
+    stock |= exactly(left_of(manifest))
+    for _ in range(loads):
         with tempfile.TemporaryDirectory() as folder:
             if who == "ours":
-                _load(spark, manifest, f"try-{number}", kafka, Path(folder))
+                _load(spark, manifest, kafka, Path(folder))
             else:
                 spark.read.format("kafka").options(**stock).load().write.parquet(f"file://{folder}/table")
     jvm = spark._jvm
@@ -110,10 +110,11 @@ def measure(who: str, address: str, topic: str, partitions: int, records: int, l
     return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
 
 
-def _load(spark: SparkSession, manifest: Manifest, attempt: str, kafka: dict[str, str], folder: Path) -> None:
-    make_ledger(folder / "flights")
-    pinned = WindowFolders(UPath(folder / "flights")).pin_again(manifest)
-    window = PinnedWindow.open(spark, RunConf(pinned.uri, pinned.sha256, attempt, kafka))
+def _load(spark: SparkSession, manifest: Manifest, kafka: dict[str, str], folder: Path) -> None:
+    ledger = ledgers.ledger_in(folder / "flights")
+    pinned = ledgers.pin(ledger, manifest)
+    found, attempt = ledger.pinned(pinned), ledgers.begin(ledger, pinned)
+    window = PinnedWindow.open(spark, RunConf(found.uri, found.sha256, attempt, kafka))
     result = window.write(window.read(), FileSink((folder / "table").as_uri()))
     assert result.rows_written == manifest.span
 

@@ -9,14 +9,13 @@ from pathlib import Path
 
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.split_plan import split_plan
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
-from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
-from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, client, create, wait_for_leaders
@@ -27,6 +26,7 @@ from tests.benchmarks.spark_load import load
 from tests.benchmarks.spark_session import session
 from tests.benchmarks.timing import timed
 from tests.unit.offsets.builders import snapshot
+from tests.unit.spark import ledgers
 
 _WIDTHS = (1_000, 10_000, 100_000)
 _CORES = 200
@@ -64,7 +64,7 @@ def _manifest(width: int) -> tuple[float, str]:
     content, bytes_s = timed(built.to_bytes)
     sha256, hash_s = timed(lambda: built.sha256)
     read, read_s = timed(lambda: Manifest.from_bytes(content, sha256))
-    plan, plan_s = timed(lambda: split_plan(read.non_empty(), bytes_per_record=RECORD_BYTES, cores=_CORES))
+    plan, plan_s = timed(lambda: split_plan(left_of(read), bytes_per_record=RECORD_BYTES, cores=_CORES))
     if read != built or len(plan.tasks) != width:
         raise AssertionError(f"{len(plan.tasks)} tasks for {width} partitions")
     steps = {"build": build_s, "write": bytes_s, "hash": hash_s, "read": read_s, "plan": plan_s}
@@ -85,31 +85,32 @@ def _end_to_end(clusters: Clusters) -> Iterator[Row]:
         write_records(address, each.name, dict.fromkeys(range(_PARTITIONS), _RECORDS))
     folder = Path(tempfile.mkdtemp())
     try:
-        pinned, resolve_s = timed(lambda: _resolved(address, folder, topics))
-        told = RunConf(
-            pinned.uri, pinned.sha256, "try-1", {"kafka.bootstrap.servers": address}, bytes_per_record=RECORD_BYTES
+        (ledger, pinned), resolve_s = timed(lambda: _resolved(address, folder, topics))
+        attempt, kafka = (
+            ledgers.begin(ledger, ledger.window(pinned.manifest.window)),
+            {"kafka.bootstrap.servers": address},
         )
+        told = RunConf(pinned.uri, pinned.sha256, attempt, kafka, bytes_per_record=RECORD_BYTES)
         window = PinnedWindow.open(session(), told)
         clusters.say("loading them")
         rows, load_s = timed(lambda: load(window, folder, _FILES))
-        source, source_s = timed(lambda: window.source_check().after())
+        _, source_s = timed(lambda: window.source_check().after())
     finally:
         shutil.rmtree(folder)
     if rows != partitions * _RECORDS:
         raise AssertionError(f"{rows} rows were written")
-    if source.intact != partitions:
-        raise AssertionError(f"{source.intact} logs were found intact")
     work = f"resolve {partitions:,} partitions, pin and load"
     steps = f"resolve and pin {resolve_s:.1f} s, load as {_FILES} files {load_s:.1f} s"
     yield Row.absolute(work, resolve_s + load_s, "s", limit=_END_TO_END_S, requests=steps)
-    yield Row.absolute("… of it asking whether these were the logs", source_s, "s", limit=_SOURCE_S)
+    yield Row.absolute("… of it asking whether these were the topics", source_s, "s", limit=_SOURCE_S)
     java = session().sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     yield Row.noted("… Spark's driver and executor", f"{resident_mib('VmHWM', java):.0f} MiB")
 
 
-def _resolved(address: str, folder: Path, topics: Sequence[Topic]) -> PinnedManifest:
+def _resolved(address: str, folder: Path, topics: Sequence[Topic]) -> tuple[Ledger, PinnedManifest]:
     """Resolve and pin the window between two instants that contains all records."""
     with client(address) as ours:
         ledger = Ledger(ObjectStoragePath((folder / "ledger").as_uri()), "wide")
-        maker = SnapshotMaker(ours, ledger, [each.name for each in topics], IsolationLevel.READ_COMMITTED)
-        return WindowPinner(maker).pin(INSTANT_MS, INSTANT_MS + HOUR_MS).pinned
+        resolver = Resolver(ours, ledger, [each.name for each in topics], IsolationLevel.READ_COMMITTED)
+        (resolved,) = resolver.windows([(INSTANT_MS, INSTANT_MS + HOUR_MS)])
+        return ledger, resolved.pinned

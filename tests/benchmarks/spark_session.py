@@ -61,7 +61,7 @@ def opened(clusters: Clusters, manifest: Manifest, *, allow_gaps: bool = False) 
     :param allow_gaps: if true, the read is counted, as the proof of the output needs it.
     """
     kafka = {"kafka.bootstrap.servers": clusters.records.bootstrap_servers}
-    conf = RunConf("", "", "bench", kafka, allow_gaps=allow_gaps, bytes_per_record=RECORD_BYTES)
+    conf = RunConf("", "", None, kafka, allow_gaps=allow_gaps, bytes_per_record=RECORD_BYTES)
     return PinnedWindow(session(), manifest, conf)
 
 

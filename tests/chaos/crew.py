@@ -5,15 +5,16 @@ from __future__ import annotations
 import multiprocessing
 import random
 import signal
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import Any, NoReturn, Self
 
 from tests.chaos.diary import Diary
-from tests.chaos.plan import WINDOW, Task, Times
-from tests.chaos.worker import Said, Settings, work
+from tests.chaos.plan import Kind, Task
+from tests.chaos.settings import Order, Ref, Said, Settings
+from tests.chaos.worker import work
 
 SILENCE_S = 300.0
 """How long all workers may be silent, seconds."""
@@ -28,14 +29,10 @@ class ChaosError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a task ended.
-
-    :param before: the pipeline's planned windows that were pinned before the task was handed out.
-    """
+    """How a task ended."""
 
     task: Task
     said: Said
-    before: frozenset[Times]
 
 
 @dataclass(slots=True)
@@ -47,7 +44,6 @@ class _Seat:
     connection: Any
     task: Task | None = None
     tries: int = 0
-    before: frozenset[Times] = frozenset()
 
 
 class Crew:
@@ -66,8 +62,8 @@ class Crew:
         self._diary = diary
         self._rng = random.Random(settings.seed)
         self._waiting: deque[tuple[Task, int]] = deque()
-        self._pinned: dict[tuple[str, int, int], int | None] = {}
-        self._standing: defaultdict[str, set[Times]] = defaultdict(set)
+        self._pinned: dict[tuple[str, int, int], Ref] = {}
+        self._begun: dict[tuple[str, int, int], int] = {}
         self._lives = 0
         self._seats: list[_Seat] = []
 
@@ -112,11 +108,10 @@ class Crew:
     def _hand_out(self) -> None:
         for each in self._seats:
             if each.task is None and self._waiting:
-                task, each.tries = self._waiting.popleft()
-                each.task = replace(task, resolved=self._pinned.get(task.window))
-                each.before = frozenset(self._standing[task.store])
+                each.task, each.tries = self._waiting.popleft()
+                known = self._pinned.get(each.task.window), self._begun.get(each.task.window)
                 with suppress(ConnectionError):  # it has died, which the next look at its connection shows
-                    each.connection.send(each.task)
+                    each.connection.send(Order(each.task, *known))
 
     def _listen(self) -> None:
         ready = wait([each.connection for each in self._seats if each.task], SILENCE_S)
@@ -140,20 +135,21 @@ class Crew:
             self.seen[f"died {said.words}"] += 1
             return  # the end of its connection follows
         self.seen[f"{seat.task.store} {said.verdict}: {_kind(said)}"] += 1
+        if said.cleared:
+            self._pinned.pop(seat.task.window, None)
         if said.verdict == "again":
             self._again(seat)
         else:
-            self._note(seat.task, said, seat.before)
+            self._note(seat.task, said)
         seat.task = None
 
-    def _note(self, task: Task, said: Said, before: frozenset[Times]) -> None:
-        """Record the outcome of a task."""
-        if task.kind != WINDOW:
-            self.answers.append(Answer(task, said, before))
-            return
-        self._standing[task.store].add((task.start_ms, task.end_ms))
-        if not task.load:
-            self._pinned[task.window] = said.revision
+    def _note(self, task: Task, said: Said) -> None:
+        """Record the outcome of a task, and what others are given of it."""
+        self.answers.append(Answer(task, said))
+        if task.kind is Kind.PIN and said.ref is not None:
+            self._pinned[task.window] = said.ref
+        if said.attempt is not None:
+            self._begun[task.window] = said.attempt
 
     def _replace(self, seat: _Seat) -> None:
         """Start another worker in a dead one's place."""

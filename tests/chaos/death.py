@@ -1,7 +1,7 @@
 """Deaths: a process now and then kills itself around the creation of a ledger's file, as drawn from a seed.
 
-Airflow's side creates all files of a ledger in one function, and a Spark driver writes its own in another. Both are
-wrapped here from the outside.
+Airflow's side creates all files of a ledger in one function and replaces those that can be derived in another; a Spark
+driver writes its own in a third. They are wrapped here from the outside.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from pathlib import PurePosixPath
 from threading import Timer
 from typing import Any, NoReturn
 
-from airflow_kafka_offsets.ledger import file_lists, storage
+from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.storage import StoragePath
 
 CHANCE = 0.008
 """Probability of each kind of death, at each creation."""
 DRIVERS_CHANCE = 0.0045
 """The same for a Spark driver. It is lower, because Java and the executor must then be started again."""
-_LISTS_TIMES = 3
-"""How much higher the probability is for a window's list of files. There is one per window, so with the usual
-probability, a thousand windows may see none of these deaths."""
-_NUMEROUS = ("snapshots", "instants", "attempts", "losses", "results", "publications")
-_DRIVERS = ("applications", "results", "failures")
+_REPLACED_TIMES = 3
+"""How much higher the probability is for files that are replaced. There are few of them, so with the usual probability,
+a thousand windows may see none of these deaths."""
+_FOLDERS = {"log": "commit", "snapshots": "snapshot", "checkpoints": "checkpoint", "files": "list"}
 KINDS = ("before", "halfway through", "right after")
 
 
@@ -35,7 +34,7 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
     :param last_words: called with the cause of death.
     :param chance: probability of each kind of death, at each creation.
     """
-    create, replace_file = storage._create, file_lists.replace_file
+    create, replace_file = storage._create, storage.replace_file
 
     def create_or_die(path: StoragePath, content: bytes) -> None:
         number = int(rng.random() / chance)
@@ -44,7 +43,7 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
             fate = "before"
 
         def die(*_: object) -> NoReturn:
-            last_words(f"{fate} {kind_of(path)}")
+            last_words(f"{fate} {kind_of(path.path)}")
             os.kill(os.getpid(), signal.SIGKILL)
             raise AssertionError("a killed process goes on")
 
@@ -57,17 +56,17 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
             die()
 
     def replace_or_die(path: StoragePath, content: bytes) -> None:
-        number = int(rng.random() / (_LISTS_TIMES * chance))
+        number = int(rng.random() / (_REPLACED_TIMES * chance))
         if number == 0:
-            last_words(f"before {path.name}")
+            last_words(f"before {kind_of(path.path)}")
             os.kill(os.getpid(), signal.SIGKILL)
         replace_file(path, content)
         if number == 1:
-            last_words(f"right after {path.name}")
+            last_words(f"right after {kind_of(path.path)}")
             os.kill(os.getpid(), signal.SIGKILL)
 
     storage._create = create_or_die
-    file_lists.replace_file = replace_or_die
+    storage.replace_file = replace_or_die
 
 
 def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) -> None:
@@ -76,7 +75,7 @@ def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) 
     from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 
     driver = _Driver(rng, last_words)
-    write_rows, write = FileSink.write, HadoopFiles.write
+    write_rows, write = FileSink.replace, HadoopFiles.write
     half_of: list[str] = []
 
     def write_half(files: HadoopFiles, uri: str, content: bytes) -> None:
@@ -88,9 +87,11 @@ def make_driver_mortal(rng: random.Random, last_words: Callable[[str], object]) 
             driver.die(half_of[0])
         write(files, uri, content)
 
-    FileSink.write = driver.mortal(write_rows, lambda *_: "Spark's rows", driver.die_soon)  # type: ignore[method-assign]
+    FileSink.replace = driver.mortal(  # type: ignore[method-assign]
+        write_rows, lambda *_: "Spark's rows", driver.die_soon
+    )
     HadoopFiles.write = driver.mortal(  # type: ignore[method-assign]
-        write_half, lambda _, uri, *__: f"Spark's {_kind_of_uri(uri)}", half_of.append
+        write_half, lambda _, uri, *__: f"Spark's {kind_of(uri)}", half_of.append
     )
 
 
@@ -135,12 +136,14 @@ class _Driver:
         return step_or_die
 
 
-def _kind_of_uri(uri: str) -> str:
-    folder, name = uri.split("/")[-2:]
-    return folder if folder in _DRIVERS else name.lstrip("_")
-
-
-def kind_of(path: StoragePath) -> str:
-    """A file's name without its unique part, or its folder's name if that has many files."""
-    parts = PurePosixPath(path.path).parts
-    return next((each for each in _NUMEROUS if each in parts), parts[-1].partition("-")[0])
+def kind_of(path: str) -> str:
+    """What a ledger's file is: a ``commit``, ``snapshot``, ``manifest``, ``checkpoint`` or ``list``, or the ``note``,
+    ``result``, ``failure`` or ``ended`` of an attempt."""
+    parts = PurePosixPath(path).parts
+    known = next((kind for folder, kind in _FOLDERS.items() if folder in parts), None)
+    if known is not None:
+        return known
+    name, _, kind = parts[-1].removesuffix(".json").rpartition(".")
+    if name:
+        return kind
+    return kind if kind == "ended" else "probe" if kind.startswith("probe") else "manifest"

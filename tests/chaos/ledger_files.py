@@ -4,42 +4,57 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterator
-from datetime import datetime
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from upath import UPath
 
 from tests.chaos.judge import Times
-from tests.chaos.publications import Counted, Shelf
+from tests.chaos.replay import Replay, times_of
 
-_FILE = re.compile(r"\d{6}/(\w+)(?:\.r(\d+))?/(?:(publications|results)/([^/]+)\.json|manifest\.json)")
-"""Window, revision, folder and name."""
-_FORGOTTEN = re.compile(r"\d{6}/(\w+)\.r(\d+)\.forgotten")
+_COMMIT = re.compile(r"\d{5}/(\d{8})\.json")
 _LIST = re.compile(r"window=(\w+)/files\.txt")
 
 
-def shelves(pipeline: UPath) -> dict[Times, Shelf]:
-    """The files of each window.
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The file in which a driver says what it has counted.
+
+    :param sha256: of its bytes.
+    :param rows: how many rows it has written, over all partitions.
+    :param output: where it has written them.
+    :param manifest: hash of the manifest that it has read.
+    """
+
+    sha256: str
+    rows: int
+    output: str | None
+    manifest: str
+
+
+def replay(pipeline: UPath) -> Replay:
+    """The log.
 
     :param pipeline: the pipeline's folder.
     """
-    found: dict[Times, dict[str, Any]] = defaultdict(lambda: defaultdict(dict))
-    for match, content in _files(pipeline / "windows", _FORGOTTEN):
-        found[_times(match[1])]["forgotten"][int(match[2])] = content
-    for match, content in _files(pipeline / "windows", _FILE):
-        shelf, revision, folder = found[_times(match[1])], int(match[2] or 1), match[3]
-        if folder == "publications":
-            shelf["publications"][int(match[4])] = json.loads(content)
-        elif folder == "results":
-            counted = _counted(content)
-            if counted is not None:
-                shelf["results"][revision, match[4]] = counted
-        else:
-            shelf["manifests"][revision] = sha256(content).hexdigest()
-    return {window: Shelf(**shelf) for window, shelf in sorted(found.items())}
+    found = Replay()
+    for match, content in sorted(_files(pipeline / "log", _COMMIT), key=lambda each: each[0][1]):
+        found.add(int(match[1]), json.loads(content)["entries"])
+    return found
+
+
+def counted(pipeline: UPath, publication: Any) -> Counted | None:
+    """What the driver of a publication has counted; None if there is no such file."""
+    place = pipeline / "windows" / publication["window"] / str(publication["attempt"])
+    try:
+        content = pipeline.fs.cat_file((place / f"{publication['run']}.result.json").path)
+    except FileNotFoundError:
+        return None
+    says = json.loads(content)
+    rows = sum(each["count"] for each in says["written"])
+    return Counted(sha256(content).hexdigest(), rows, says["output"], says["manifest_sha256"])
 
 
 def lists(pipeline: UPath) -> dict[Times, list[str]]:
@@ -48,7 +63,7 @@ def lists(pipeline: UPath) -> dict[Times, list[str]]:
     :param pipeline: the pipeline's folder.
     """
     found = _files(pipeline / "files", _LIST)
-    return {_times(match[1]): content.decode().splitlines() for match, content in found}
+    return {times_of(match[1]): content.decode().splitlines() for match, content in found}
 
 
 def _files(folder: UPath, named: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:
@@ -59,18 +74,3 @@ def _files(folder: UPath, named: re.Pattern[str]) -> Iterator[tuple[re.Match[str
         match = named.fullmatch(str(each).removeprefix(start))
         if match:
             yield match, folder.fs.cat_file(each)
-
-
-def _counted(content: bytes) -> Counted | None:
-    """None if its writer died halfway through."""
-    try:
-        says = json.loads(content)
-    except ValueError:
-        return None
-    rows = sum(each["count"] for each in says["written"])
-    return Counted(sha256(content).hexdigest(), rows, says["output"], says["manifest_sha256"])
-
-
-def _times(window: str) -> Times:
-    start, end = (datetime.strptime(f"{each[:-1]}+0000", "%Y%m%dT%H%M%S%f%z") for each in window.split("_"))
-    return round(start.timestamp() * 1000), round(end.timestamp() * 1000)

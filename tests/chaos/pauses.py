@@ -1,5 +1,5 @@
-"""Pauses: a publisher now and then sleeps between its last check and its creation of a file, so that others can come in
-between. When it does is drawn from a seed.
+"""Pauses: a worker now and then sleeps between a decision and its commit, or before it writes a list, so that others
+can come in between. When it does is drawn from a seed.
 """
 
 from __future__ import annotations
@@ -7,37 +7,28 @@ from __future__ import annotations
 import random
 import time
 
-from airflow_kafka_offsets.ledger import file_lists
-from airflow_kafka_offsets.ledger.publications import Publications
-from airflow_kafka_offsets.ledger.storage import StoragePath
-from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.ledger.files import LOG
+from airflow_kafka_offsets.ledger.storage import StoredFiles
 
-CHANCE = 0.3
-LONGEST_S = 1.0
+CHANCE = 0.2
+LONGEST_S = 0.6
 
 
-class Pauses:
-    """Makes this process's publishers pause.
+def make_hesitant(rng: random.Random) -> None:
+    """From now on, this process pauses now and then."""
+    create, replace = StoredFiles.create, StoredFiles.replace
 
-    :ivar overtaken: how often somebody else had already created the number that a publisher was about to create.
-    """
-
-    def __init__(self, rng: random.Random) -> None:
-        self.overtaken = 0
-        create, replace_file = Publications.create, file_lists.replace_file
-
-        def create_late(publications: Publications, publication: Publication) -> bool:
+    def create_late(files: StoredFiles, name: str, content: bytes) -> bool:
+        if name.startswith(f"{LOG}/"):
             _pause(rng)
-            created = create(publications, publication)
-            self.overtaken += not created
-            return created
+        return create(files, name, content)
 
-        def replace_late(path: StoragePath, content: bytes) -> None:
-            _pause(rng)
-            replace_file(path, content)
+    def replace_late(files: StoredFiles, name: str, content: bytes) -> None:
+        _pause(rng)
+        replace(files, name, content)
 
-        Publications.create = create_late  # type: ignore[method-assign]
-        file_lists.replace_file = replace_late
+    StoredFiles.create = create_late  # type: ignore[method-assign]
+    StoredFiles.replace = replace_late  # type: ignore[method-assign]
 
 
 def _pause(rng: random.Random) -> None:

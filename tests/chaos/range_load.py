@@ -1,23 +1,26 @@
-"""Loads by librdkafka: reads offsets as Spark's reader would, writes them to a file, and counts them there."""
+"""Loads by librdkafka: reads offsets as Spark's reader would, writes them to a file or into a table, and counts them
+there."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from urllib.parse import urlsplit
 
-from confluent_kafka import KafkaError, KafkaException
-
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.ledger.load_decisions import attempt_of
+from airflow_kafka_offsets.ledger.state import Attempt
+from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, total_of
 from airflow_kafka_offsets.pipelines.log_changes import source_now
+from tests.chaos import tables
+from tests.chaos.plan import TABLES
 from tests.chaos.ranges import Key, Offsets, RangeReader
 
 _FILE = "rows.json"
@@ -27,81 +30,86 @@ class RangeLoader:
     """Loads windows with one consumer.
 
     :param client: checks after the read that these were the window's own topics, as a Spark driver does.
-    :param ledgers: by store.
     :param output: the folder for the output.
     """
 
-    def __init__(
-        self, bootstrap_servers: str, client: OffsetsClient, ledgers: Mapping[str, Ledger], output: Path
-    ) -> None:
+    def __init__(self, bootstrap_servers: str, client: OffsetsClient, output: Path) -> None:
         self._reader = RangeReader(bootstrap_servers)
         self._client = client
-        self._ledgers = ledgers
         self._output = output
 
     def close(self) -> None:
         self._reader.close()
 
-    def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> None:
-        """Read and write a window, and write the counts to the ledger."""
+    def load(
+        self, store: str, ledger: Ledger, pinned: PinnedManifest, attempt: Attempt, meanwhile: Callable[[], None]
+    ) -> None:
+        """Read and write what an attempt has of a window, and write the counts to the ledger."""
+        manifest, apart, run = pinned.manifest, store not in TABLES, token_hex(4)
+        _refuse_needless(ledger, manifest.window, attempt.number, apart=apart)
         meanwhile()
-        started, ledger, manifest = time.monotonic(), self._ledgers[store], pinned.manifest
-        offsets = self._reader.read(manifest)
-        folder = self._output / store / manifest.window / attempt
-        output = folder.as_uri() if manifest.span else None
-        if output is not None:
-            folder.mkdir(parents=True)
-            (folder / _FILE).write_text(json.dumps(_to_json(offsets)))
-        read, written = _tallies(offsets), _tallies(published_offsets(output))
+        started = time.monotonic()
+        offsets = self._reader.read(left_of(manifest, attempt.lost), str(manifest.isolation_level))
+        folder = self._output / store / manifest.window
+        if apart:
+            output = folder / f"{attempt.number}-{run}"
+            output.mkdir(parents=True)
+            (output / _FILE).write_text(json.dumps(_to_json(offsets)))
+        else:
+            output = folder.with_suffix(".json")
+            tables.replace(output, attempt.number, _to_json(offsets))
+        read, written = _tallies(offsets), _tallies(published_offsets(output.as_uri()))
         whole = total_of(read)
         result = RunResult(
-            attempt=attempt,
+            attempt=attempt.number,
+            run=run,
             manifest_sha256=pinned.sha256,
             application_id=None,
-            output=output,
-            sink="chaos",
-            apart=True,
-            read=Tally(whole.count, whole.checksum, outside_window=None, starts=_starts(read)),
+            output=output.as_uri(),
+            sink="files" if apart else "table",
+            apart=apart,
+            read=Tally(whole.count, whole.checksum, starts=_starts(read)),
             written=written,
             seconds=round(time.monotonic() - started, 3),
-            started_ms=now_ms(),
             allow_gaps=True,  # transactions leave them
-            files=(_FILE,) if output else (),
-            source=source_now(self._client, ledger, pinned) if manifest.span else None,
+            files=(_FILE,) if apart else (),
+            source=source_now(self._client, manifest),
             task_starts=_starts(written),
             unread=(),  # the reader goes on up to the end of each range, or of the log
         )
-        ledger.window_folders.of(pinned).record_result(result)
+        ledger.attempt(manifest.window, attempt.number).record_result(result)
 
-    def again(self, _store: str, pinned: PinnedManifest, publication: Publication) -> str:
-        """Read a published window again, if its records still exist."""
-        try:
-            again = self._reader.read(pinned.manifest)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError._AUTO_OFFSET_RESET or not self._reader.has_lost(pinned.manifest):
-                raise
-            return "stands, and can't be read again"
-        assert again == published_offsets(publication.output), "another run, other records"
-        return "stands, and reads the same again"
+
+def _refuse_needless(ledger: Ledger, name: str, number: int, *, apart: bool) -> None:
+    """Refuse an attempt that can't be published any more, as a driver does when it starts."""
+    window = ledger.read().windows.get(name)
+    if window is None or window.loaded is not None or number <= window.reloaded:
+        raise LedgerConflictError(f"Attempt {number} at window {name} reads and writes nothing.")
+    attempt_of(window, number)
+    if not apart and window.attempts[-1].number > number:
+        raise CommitConflictError(f"Attempt {number} at window {name} replaces no rows: a later one has begun.")
 
 
 def published_offsets(output: str | None) -> Offsets:
-    """The offsets that an attempt has written to its folder."""
-    return offsets_in([] if output is None else [f"{output}/{_FILE}"])
+    """The offsets in an output."""
+    if output is None:
+        return {}
+    place = Path(urlsplit(output).path)
+    return offsets_in(str(place / _FILE)) if place.suffix != ".json" else _from_json(tables.rows_in(place))
 
 
-def offsets_in(files: Sequence[str]) -> Offsets:
-    """The offsets in some files."""
-    rows: dict[Key, list[int]] = {}
-    for each in files:
-        for name, offsets in json.loads(Path(urlsplit(each).path).read_text()).items():
-            topic, partition = name.rsplit(":", 1)
-            rows.setdefault((topic, int(partition)), []).extend(offsets)
-    return rows
+def offsets_in(file: str) -> Offsets:
+    """The offsets in a file."""
+    return _from_json(json.loads(Path(urlsplit(file).path).read_text()))
 
 
 def _to_json(offsets: Offsets) -> dict[str, list[int]]:
     return {f"{topic}:{partition}": each for (topic, partition), each in offsets.items()}
+
+
+def _from_json(rows: Mapping[str, list[int]]) -> dict[Key, list[int]]:
+    parts = {name: name.rsplit(":", 1) for name in rows}
+    return {(topic, int(partition)): rows[name] for name, (topic, partition) in parts.items()}
 
 
 def _tallies(offsets: Offsets) -> tuple[PartitionTally, ...]:

@@ -1,14 +1,14 @@
-"""Reads exactly the records of a manifest's ranges with librdkafka, as Spark's reader would."""
+"""Reads exactly the records of some ranges with librdkafka, as Spark's reader would."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.partitions import LogRange
 
 Key = tuple[str, int]
 Offsets = Mapping[Key, list[int]]
@@ -36,32 +36,24 @@ class RangeReader:
         for each in self._consumers.values():
             each.close()
 
-    def read(self, manifest: Manifest) -> Offsets:
-        """The offsets of all records in the manifest's ranges.
+    def read(self, ranges: Sequence[LogRange], level: str) -> Offsets:
+        """The offsets of all records in the ranges, of which no partition has two.
 
+        :param level: the isolation level.
         :raises KafkaException: a range starts before its log.
         :raises TimeoutError: the ranges couldn't be read in time.
         """
-        ends = {(each.topic, each.partition): each.end_offset for each in manifest.non_empty()}
+        ends = {(each.topic, each.partition): each.end_offset for each in ranges}
         if not ends:
             return {}
-        consumer = self._consumer(str(manifest.isolation_level))
-        for topic in manifest.topics:  # by itself, it would notice new partitions only later
+        consumer = self._consumer(level)
+        for topic in {each.topic for each in ranges}:  # by itself, it would notice new partitions only later
             consumer.list_topics(topic, PATIENCE_S)
-        starts = [TopicPartition(each.topic, each.partition, each.start_offset) for each in manifest.non_empty()]
-        consumer.assign(starts)
+        consumer.assign([TopicPartition(each.topic, each.partition, each.start_offset) for each in ranges])
         try:
             return _read(consumer, ends)
         finally:
             consumer.unassign()
-
-    def has_lost(self, manifest: Manifest) -> bool:
-        """Whether a log starts after the start of its range in the manifest."""
-        consumer = self._consumer(str(manifest.isolation_level))
-        ranges = manifest.non_empty()
-        partitions = [TopicPartition(each.topic, each.partition) for each in ranges]
-        starts = [consumer.get_watermark_offsets(each, PATIENCE_S, cached=False)[0] for each in partitions]
-        return any(start > each.start_offset for start, each in zip(starts, ranges, strict=True))
 
     def _consumer(self, level: str) -> Any:
         if level not in self._consumers:

@@ -13,13 +13,15 @@ from uuid import uuid4
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.chaos.judge import Key
 from tests.chaos.plan import WINDOW_MS
 from tests.integration.fuzz.history import INSTANT_MS
+from tests.integration.fuzz.oracle import Oracle
 from tests.patience import PATIENCE_S
 
 PARTITIONS = 2
 RECORDS = 6
-"""How many records each partition has."""
+"""How many records each partition has: half of them in the window, and half after it."""
 _GONE, _THERE = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_ALREADY_EXISTS
 
 
@@ -50,6 +52,19 @@ def remake(bootstrap_servers: str, topic: str) -> None:
             producer.commit_transaction(PATIENCE_S)
 
 
+def make_sure(bootstrap_servers: str, topic: str) -> None:
+    """Create a topic if it isn't there: whoever deleted it may have died before."""
+    with _passing(_THERE):
+        _create(AdminClient(_config(bootstrap_servers)), [topic])
+
+
+def visible(bootstrap_servers: str, topic: str, level: str) -> dict[Key, list[int]]:
+    """The offsets of all records that a reader of an isolation level gets, by topic and partition."""
+    with contextlib.closing(Oracle(bootstrap_servers)) as oracle:
+        logs = oracle.logs(topic, PARTITIONS)
+    return {(topic, partition): [each.offset for each in log.visible(level)] for partition, log in logs.items()}
+
+
 def _config(bootstrap_servers: str) -> dict[str, str | int]:
     return {"bootstrap.servers": bootstrap_servers, "log_level": 0}
 
@@ -60,7 +75,7 @@ def _create(admin: AdminClient, topics: Collection[str]) -> None:
 
 
 def _send(producer: Producer, topic: str, number: int) -> None:
-    stamp = INSTANT_MS + number * WINDOW_MS // RECORDS
+    stamp = INSTANT_MS + number * 2 * WINDOW_MS // RECORDS
     for partition in range(PARTITIONS):
         producer.produce(topic, b"value", partition=partition, timestamp=stamp)
 

@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import boto3
 
-from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from dev.spark_cluster import SparkCluster
 from tests.chaos import remade
 from tests.chaos.crew import Answer, Crew
 from tests.chaos.diary import Diary
 from tests.chaos.executors import ExecutorKiller
-from tests.chaos.judge import (
-    Cut,
-    Piece,
-    Problem,
-    Seen,
-    Times,
-    Trial,
-    holes,
-    judge,
-    judge_cuts,
-    judge_runs,
-    judge_trials,
-    judge_windows,
-)
-from tests.chaos.ledger_files import shelves
-from tests.chaos.plan import CUT, INCREMENTS, REVISION, S3, TWINS, Event, Pipeline, Plan, Task
+from tests.chaos.judge import Key, Piece, Problem, Seen, judge
+from tests.chaos.judge_windows import Remade, holes, judge_remade, judge_runs, judge_windows
+from tests.chaos.plan import INCREMENTS, S3, TWINS, Event, Kind, Pipeline, Plan, Task
 from tests.chaos.publications import judge_apart, judge_kept
 from tests.chaos.s3 import CREDENTIALS, FaultyS3
+from tests.chaos.settings import Place, Settings
 from tests.chaos.spark_load import Cluster, connector_jars
-from tests.chaos.standing import Standing, judge_told
-from tests.chaos.topics import Key, Topics
-from tests.chaos.worker import Place, Settings
+from tests.chaos.standing import Standing
+from tests.chaos.topics import Topics
 
 BUCKET = "ledgers"
 ON_S3 = (S3, INCREMENTS[S3])
@@ -65,7 +50,7 @@ class Report:
     """The result of a run.
 
     :param outcomes: by pipeline.
-    :param complaints: about second ledgers, and about what must not be published.
+    :param complaints: about second ledgers, and about topics that were re-created.
     :param tally: how often each kind of event happened.
     """
 
@@ -94,7 +79,7 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
     :param spark: the cluster that loads; its executors are killed now and then. None for librdkafka.
     :raises ChaosError: a worker found something that must not happen.
     """
-    diary = Diary()
+    diary, everyone = Diary(), (*plan.pipelines, *plan.twins, *plan.remade)
     with ExitStack() as stack:
         on_s3 = [each.store for each in plan.pipelines if each.store in ON_S3]
         servers = {store: stack.enter_context(FaultyS3(f"{plan.seed} {store}")) for store in on_s3}
@@ -103,42 +88,30 @@ def run(plan: Plan, bootstrap_servers: str, folder: Path, spark: SparkCluster | 
         for each in servers.values():
             _create_bucket(each)
         remade.make(bootstrap_servers, [topic for each in plan.remade for topic in each.topics])
-        places = {each.store: _place(each, folder, servers) for each in (*plan.pipelines, *plan.twins, *plan.remade)}
+        places = {each.store: _place(each, folder, servers) for each in everyone}
         cluster = Cluster(spark.master_url, connector_jars()) if spark else None
-        settings = Settings(
-            bootstrap_servers,
-            places,
-            {each.store: each.cuts for each in plan.pipelines},
-            folder / "output",
-            str(plan.seed),
-            patient=True,
-            spark=cluster,
-        )
+        planned = {each.store: frozenset(each.windows) for each in everyone}
+        settings = Settings(bootstrap_servers, places, planned, folder / "output", str(plan.seed), True, cluster)
         with Crew(settings, diary, size=2 if spark else 3) as crew:
             with _storm(servers.values()):
                 _do(plan.steps, topics, crew)
-            meanwhile = {each.store: Standing.of(each, places[each.store]) for each in (*plan.pipelines, *plan.twins)}
-            told_early = {
-                each.store: judge_told(places[each.store], meanwhile[each.store].pieces) for each in plan.pipelines
-            }
+            early = {each.store: Standing.of(places[each.store]) for each in (*plan.pipelines, *plan.twins)}
             with _storm(servers.values()):
                 _do(plan.late, topics, crew)
         topics.finish()
+        last = {each.store: Standing.of(places[each.store]) for each in everyone}
         outcomes = tuple(
-            _outcome(each, places[each.store], topics, crew.answers, meanwhile[each.store], told_early[each.store])
-            for each in plan.pipelines
-        )
-        twins = (
-            f"{each.store}: {words}"
-            for each in plan.twins
-            for words in _twin(each, places, topics, crew.answers, meanwhile[each.store])
+            _outcome(each, early[each.store], last[each.store], topics, crew.answers) for each in plan.pipelines
         )
         faults = Counter({"executor killed": killer.killed} if killer else {})
         for server in servers.values():
             faults += Counter(server.counts)
-        left_out = {each.store: holes(meanwhile[each.store].pieces) for each in plan.pipelines}
+        left_out = {each.store: holes(early[each.store].pieces) for each in plan.pipelines}
         told_of = Counter({f"{store} holes told": len(each) for store, each in left_out.items()})
-        complaints = (*_trials(plan, places, crew.answers), *twins)
+        complaints = (
+            *(words for each in plan.remade for words in _remade(each, last[each.store], bootstrap_servers, crew)),
+            *(words for each in plan.twins for words in _twin(each, early, last, topics, crew.answers)),
+        )
         return Report(outcomes, complaints, diary, crew.seen + topics.seen + faults + told_of)
 
 
@@ -172,70 +145,55 @@ def _place(pipeline: Pipeline, folder: Path, servers: Mapping[str, FaultyS3]) ->
     return Place(f"s3://{BUCKET}/{pipeline.store}", options, pipeline.isolation_level, pipeline.topics)
 
 
-def _outcome(
-    pipeline: Pipeline,
-    place: Place,
-    topics: Topics,
-    answers: Sequence[Answer],
-    early: Standing,
-    told_early: Sequence[str],
-) -> Outcome:
+def _outcome(pipeline: Pipeline, early: Standing, last: Standing, topics: Topics, answers: Sequence[Answer]) -> Outcome:
     """The outcome of a pipeline.
 
     :param early: what was published while windows were left out.
-    :param told_early: what was wrong at that time with what the ledger reported.
     """
-    last = Standing.of(pipeline, place)
-    ours = [each for each in answers if each.task.store == pipeline.store]
-    complaints = [f"with windows left out: {each}" for each in (*early.complaints, *told_early)]
-    complaints += [*last.complaints, *judge_kept(early.holding, last.holding), *judge_told(place, last.pieces)]
+    complaints = [f"with windows left out: {each}" for each in early.complaints]
+    complaints += [*last.complaints, *judge_kept(early.holding, last.holding)]
     complaints += [f"a hole is left: {each}" for each in holes(last.pieces)]
     if pipeline.windows:
-        complaints += judge_windows(early.windows, set(pipeline.windows) - set(pipeline.left_out))
+        requested = set(pipeline.windows) - set(pipeline.left_out)
+        complaints += judge_windows(early.windows, requested, pipeline.shaken)
         complaints += judge_windows(last.windows, pipeline.windows)
-        revised = {each.task.window[1:] for each in ours if each.task.kind == REVISION}
-        cuts = [_cut(each, place.ledger(), revised) for each in ours if each.task.kind == CUT]
-        complaints += judge_cuts(last.pieces, cuts)
     else:
-        runs = [(each.task.start_ms, each.said.window) for each in ours if each.said.window]
-        complaints += judge_runs(last.windows, runs)
+        ours = (each for each in answers if each.task.store == pipeline.store)
+        complaints += judge_runs(
+            last.windows, [(each.task.start_ms, each.said.window) for each in ours if each.said.window]
+        )
     return Outcome(pipeline, last.pieces, topics.judged(pipeline.isolation_level), tuple(complaints))
 
 
 def _twin(
-    twin: Pipeline, places: Mapping[str, Place], topics: Topics, answers: Sequence[Answer], early: Standing
+    twin: Pipeline,
+    early: Mapping[str, Standing],
+    last: Mapping[str, Standing],
+    topics: Topics,
+    answers: Sequence[Answer],
 ) -> Iterator[str]:
     """What is wrong with a second ledger, and with the first one because of it."""
-    first = next(store for store, each in TWINS.items() if each == twin.store)
-    last, seen = Standing.of(twin, places[twin.store]), topics.judged(twin.isolation_level)
-    asked = {each.task.window[1:] for each in answers if each.task.store == twin.store}
-    yield from (*early.complaints, *last.complaints, *judge_kept(early.holding, last.holding))
-    yield from judge_windows(last.windows, asked)
-    yield from judge_apart(shelves(places[first].path(places[first].root) / "loads"), last.shelves)
-    for window in sorted(last.windows):  # they have holes between them
-        yield from map(str, judge([each for each in last.pieces if each.window == window], seen))
+    first = next(last[store] for store, each in TWINS.items() if each == twin.store)
+    before, after, seen = early[twin.store], last[twin.store], topics.judged(twin.isolation_level)
+    asked = {each.task.times for each in answers if each.task.store == twin.store}
+    words = [*before.complaints, *after.complaints, *judge_kept(before.holding, after.holding)]
+    words += [*judge_windows(after.windows, asked), *judge_apart(first.log.windows, after.log.windows)]
+    for window in sorted(after.windows):  # they have holes between them
+        words += map(str, judge([each for each in after.pieces if each.window == window], seen))
+    return (f"{twin.store}: {each}" for each in words)
 
 
-def _trials(plan: Plan, places: Mapping[str, Place], answers: Sequence[Answer]) -> Iterator[str]:
-    """What is wrong with the pipelines that must not publish."""
-    for each in plan.remade:
-        published = Standing.of(each, places[each.store]).windows
-        trials = [
-            Trial((answer.task.start_ms, answer.task.end_ms), "refused" in answer.said.words)
-            for answer in answers
-            if answer.task.store == each.store and answer.task.load
-        ]
-        complaints = judge_trials(published, trials, "though its topic was re-created")
-        yield from (f"{each.store}: {words}" for words in complaints)
-
-
-def _cut(answer: Answer, ledger: Ledger, revised: Set[Times]) -> Cut:
-    """A cut that was requested.
-
-    :param revised: windows whose offsets changed during the run.
-    """
-    task, said = answer.task, answer.said
-    stands = any(each.is_settled for each in ledger.window_folders.live(window_id(task.start_ms, task.end_ms)))
-    ranges = () if said.window in revised else said.ranges
-    offsets = {(topic, partition): range(start, end) for topic, partition, start, end in ranges}
-    return Cut((task.start_ms, task.end_ms), offsets, answer.before - revised, said.window, stands)
+def _remade(pipeline: Pipeline, last: Standing, bootstrap_servers: str, crew: Crew) -> Iterator[str]:
+    """What is wrong with a pipeline whose topic was re-created."""
+    (topic,), level = pipeline.topics, pipeline.isolation_level
+    tried = (each for each in crew.answers if each.task.store == pipeline.store and each.task.kind is Kind.REMADE)
+    left = [tuple(each) for restart in last.log.restarts for each in restart["left"]]
+    found = Remade(
+        refused=["refused" in each.said.words for each in tried],
+        pieces=last.pieces,
+        first=pipeline.windows[0],
+        visible=remade.visible(bootstrap_servers, topic, level),
+        left={(name, partition): range(start, end) for name, partition, start, end in left},
+        records=remade.RECORDS,
+    )
+    return (f"{pipeline.store}: {words}" for words in (*last.complaints, *judge_remade(found)))

@@ -5,22 +5,20 @@ The driver is this process, so it dies with the worker. Executors are killed by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.offsets.proof.publication import Publication
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.ledger.state import Attempt
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
+from airflow_kafka_offsets.spark.sinks import sink
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
-from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from dev.spark_packages import jars_of
 from tests.chaos.plan import TWINS
 from tests.chaos.ranges import Offsets
@@ -78,9 +76,9 @@ class _Sink(FileSink):
         super().__init__((output / first).as_uri())
         self._meanwhile = meanwhile
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
+    def replace(self, rows: DataFrame, attempt: sink.Attempt) -> str | None:
         self._meanwhile()
-        return super().write(rows, attempt)
+        return super().replace(rows, attempt)
 
 
 class SparkLoader:
@@ -99,35 +97,30 @@ class SparkLoader:
         if self._session is not None:
             self._session.stop()
 
-    def load(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> None:
-        """Read and write a window, and write the counts to the ledger, unless it is already published."""
-        self._write(store, pinned, attempt, meanwhile)
-
-    def again(self, store: str, pinned: PinnedManifest, _publication: Publication) -> str:
-        """Load a published window again."""
-        attempt = uuid4().hex[:8]
-        recorded = self._write(store, pinned, attempt, lambda: None)
-        assert recorded.attempt != attempt, "loaded twice"
-        return "stands, and counts the same again"
-
-    def _write(self, store: str, pinned: PinnedManifest, attempt: str, meanwhile: Callable[[], None]) -> RunResult:
+    def load(
+        self, store: str, ledger: Ledger, pinned: PinnedManifest, attempt: Attempt, meanwhile: Callable[[], None]
+    ) -> None:
+        """Read and write what an attempt has of a window, and write the counts to the ledger."""
         self._session = self._session or self._cluster.session()
         # Transactions leave gaps.
-        conf = RunConf(pinned.uri, pinned.sha256, attempt, self._kafka, allow_gaps=True)
+        conf = RunConf(pinned.uri, pinned.sha256, attempt.number, self._kafka, ledger.state.number, allow_gaps=True)
         window = PinnedWindow.open(self._session, conf)
-        return window.write(window.read(), _Sink(self._output, store, meanwhile))
+        window.write(window.read(), _Sink(self._output, store, meanwhile))
 
 
 def published_offsets(output: str | None) -> Offsets:
-    """The offsets that an attempt has written to its folder."""
-    return offsets_in([] if output is None else [*map(str, Path(urlsplit(output).path).glob("*.parquet"))])
-
-
-def offsets_in(files: Sequence[str]) -> Offsets:
-    """The offsets in some files, read without Spark."""
+    """The offsets that a driver has written to its folder."""
     found: dict[tuple[str, int], list[int]] = {}
-    for each in files:
-        table = pyarrow.parquet.ParquetFile(urlsplit(each).path).read(["topic", "partition", "offset"])
-        for topic, partition, offset in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            found.setdefault((topic, partition), []).append(offset)
+    for file in [] if output is None else Path(urlsplit(output).path).glob("*.parquet"):
+        for key, offsets in offsets_in(str(file)).items():
+            found.setdefault(key, []).extend(offsets)
+    return found
+
+
+def offsets_in(file: str) -> Offsets:
+    """The offsets in a file, read without Spark."""
+    found: dict[tuple[str, int], list[int]] = {}
+    table = pyarrow.parquet.ParquetFile(urlsplit(file).path).read(["topic", "partition", "offset"])
+    for topic, partition, offset in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        found.setdefault((topic, partition), []).append(offset)
     return found

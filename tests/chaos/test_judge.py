@@ -8,23 +8,19 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.judge import (
-    LOG_END,
-    MATCHED,
-    Cut,
+from tests.chaos.judge import LOG_END, MATCHED, Piece, Seen, judge
+from tests.chaos.judge_windows import (
     Hole,
-    Piece,
-    Seen,
-    Trial,
+    Remade,
     holes,
-    judge,
-    judge_cuts,
     judge_holes,
+    judge_remade,
     judge_runs,
-    judge_trials,
     judge_windows,
 )
-from tests.chaos.publications import Counted, Holding, Shelf, judge_apart, judge_kept, judge_lists, judge_publications
+from tests.chaos.ledger_files import Counted
+from tests.chaos.publications import Holding, judge_apart, judge_kept, judge_lists, judge_publication
+from tests.chaos.replay import Kept, Replay
 
 KEY = ("orders", 0)
 
@@ -106,50 +102,15 @@ class TestJudge:
         assert problems(early) == ["orders-0 offset 9: has timestamp 9, and was matched as the window's end"]
 
 
-def times(window: int, other: int | None = None) -> tuple[int, int]:
-    """Where a window of ten milliseconds starts, and where it or another one ends."""
-    return 10 * window, 10 * (window if other is None else other) + 10
+def times(window: int) -> tuple[int, int]:
+    """Where a window of ten milliseconds starts and ends."""
+    return 10 * window, 10 * window + 10
 
 
-CUT = Cut((15, 25), {KEY: range(15, 25)}, {times(0), times(1)}, refused_by=times(1))
-"""A cut that shares five offsets with the second window, and five lost ones with the third."""
-
-
-class TestCuts:
-    @pytest.mark.parametrize(
-        "cut",
-        [
-            CUT,
-            replace(CUT, refused_by=times(2)),
-            replace(CUT, refused_by=None, before={times(0)}),
-            replace(CUT, refused_by=None, offsets={KEY: range(15, 15)}, stands=True),
-            replace(CUT, refused_by=(12, 22), offsets={}),
-            replace(CUT, refused_by=None, offsets={("orders", 1): range(40)}),
-        ],
-    )
-    def test_a_refused_one_and_one_that_came_first_and_one_without_offsets_are_in_order(self, cut: Cut) -> None:
-        assert judge_cuts(WHOLE, [cut]) == []
-
-    def test_notices_one_that_was_pinned_beside_a_window_with_some_of_its_offsets(self) -> None:
-        words = "cut (15, 25) was pinned, though (10, 20) had some of its offsets before"
-        assert judge_cuts(WHOLE, [replace(CUT, refused_by=None)]) == [words]
-        lost = replace(CUT, refused_by=None, offsets={KEY: range(21, 23)}, before={times(2)})
-        assert judge_cuts(WHOLE, [lost]) == ["cut (15, 25) was pinned, though (20, 30) had some of its offsets before"]
-
-    def test_notices_one_that_was_pinned_at_the_same_time_and_still_stands(self) -> None:
-        cut = replace(CUT, refused_by=None, before=(), stands=True)
-        words = "cut (15, 25) stands beside (10, 20), which is published with its offsets"
-        assert judge_cuts(WHOLE, [cut]) == [words]
-
-    def test_notices_one_that_was_refused_for_nothing(self) -> None:
-        words = "cut (15, 25) was refused for (30, 40), which has none of its offsets"
-        assert judge_cuts(WHOLE, [replace(CUT, refused_by=times(3))]) == [words]
-
-    def test_notices_one_that_is_published(self) -> None:
-        published = replace(WHOLE[1], start_ms=15, end_ms=25)
-        assert judge_cuts([*WHOLE, published], [CUT]) == ["cut (15, 25) is published"]
-        words = ["window (10, 20) isn't published", "window (15, 25) is published, and isn't planned"]
-        assert judge_windows([(0, 10), (15, 25)], [(0, 10), (10, 20)]) == words
+def test_windows_that_are_not_published_or_not_planned_are_noticed() -> None:
+    words = ["window (10, 20) isn't published", "window (15, 25) is published, and isn't planned"]
+    assert judge_windows([(0, 10), (15, 25)], [(0, 10), (10, 20)]) == words
+    assert judge_windows([(0, 10)], [(0, 10), (10, 20)], shaken=[(10, 20)]) == []
 
 
 class TestHoles:
@@ -166,23 +127,20 @@ class TestHoles:
         assert holes([*self.SOME, later])[0].offsets == {KEY: range(10, 30), ("orders", 1): range(30)}
         assert holes([*self.SOME, replace(later, lost_offsets=30)]) == [self.HOLE]
 
-    def test_holes_that_are_listed_and_told_as_they_are_are_in_order(self) -> None:
-        assert judge_holes(self.SOME, [self.HOLE.times], [self.HOLE]) == []
-        assert judge_holes(WHOLE, [], []) == []
+    def test_holes_that_are_told_as_they_are_are_in_order(self) -> None:
+        assert judge_holes(self.SOME, [self.HOLE]) == []
+        assert judge_holes(WHOLE, []) == []
 
     def test_notices_one_that_is_not_told(self) -> None:
-        (missing,) = judge_holes(self.SOME, [], [self.HOLE])
-        assert "isn't listed" in missing
-        (missing,) = judge_holes(self.SOME, [self.HOLE.times], [])
+        (missing,) = judge_holes(self.SOME, [])
         assert "isn't told as it is: None" in missing
 
     def test_notices_one_that_is_told_with_other_offsets(self) -> None:
-        (wrong,) = judge_holes(self.SOME, [self.HOLE.times], [replace(self.HOLE, offsets={KEY: range(10, 29)})])
+        (wrong,) = judge_holes(self.SOME, [replace(self.HOLE, offsets={KEY: range(10, 29)})])
         assert "isn't told as it is" in wrong
 
     def test_notices_one_that_is_told_and_not_there(self) -> None:
-        assert judge_holes(WHOLE, [(10, 30)], []) == ["a hole (10, 30) is listed, and isn't there"]
-        assert judge_holes(WHOLE, [], [self.HOLE]) == ["a hole (10, 30) is told, and isn't there"]
+        assert judge_holes(WHOLE, [self.HOLE]) == ["a hole (10, 30) is told, and isn't there"]
 
 
 class TestRuns:
@@ -204,176 +162,181 @@ class TestRuns:
         assert judge_runs([(0, 5), (5, 9)], answers) == [complaint]
 
 
-class TestTrials:
-    """Loads of topics that were re-created."""
+class TestRemade:
+    """Topics that were re-created, and whose ledger was told."""
 
-    WHY = "though its topic was re-created"
+    AFTER = replace(piece(1, 0, 8), published=(0, 1, 3, 4))
+    RIGHT = Remade([True, True], [AFTER], (0, 10), {KEY: [0, 1, 3, 4]}, {KEY: range(3, 6)}, records=6)
 
-    def test_loads_that_were_refused_and_left_nothing_are_in_order(self) -> None:
-        assert judge_trials([], [Trial(times(0), refused=True)], self.WHY) == []
+    def test_loads_that_were_refused_and_a_window_with_all_of_the_new_topic_are_in_order(self) -> None:
+        assert list(judge_remade(self.RIGHT)) == []
 
-    def test_notices_one_that_went_through(self) -> None:
-        trials = [Trial(times(0), refused=False), Trial(times(0), refused=True)]
-        assert judge_trials([], trials, self.WHY) == ["window (0, 10) was loaded, though its topic was re-created"]
-
-    def test_notices_one_that_was_refused_and_published_all_the_same(self) -> None:
-        complaints = judge_trials([times(0)], [Trial(times(0), refused=True)], self.WHY)
-        assert complaints == ["window (0, 10) is published, though its topic was re-created"]
-
-    def test_notices_that_nobody_tried(self) -> None:
-        assert judge_trials([], [], self.WHY) == ["no load was tried, though its topic was re-created"]
-
-
-def says(number: int, revision: int, **fields: object) -> dict[str, Any]:
-    """The contents of a publication of five rows that replaces the one before it."""
-    return {
-        "number": number,
-        "revision": revision,
-        "attempt": f"a-{revision}",
-        "result_sha256": f"result {revision}",
-        "manifest_sha256": f"manifest {revision}",
-        "replaces": number - 1 or None,
-        "rows": 5,
-        "output": f"/out/a-{revision}",
-        "start_snapshot": 1,
-        "end_snapshot": 1 + revision,
-    } | fields
+    @pytest.mark.parametrize(
+        ("found", "complaint"),
+        [
+            (replace(RIGHT, refused=[]), "no load was tried after the topic was re-created"),
+            (replace(RIGHT, refused=[True, False]), "a window was loaded, though its topic was re-created"),
+            (
+                replace(RIGHT, pieces=[piece(0, 0, 3), AFTER]),
+                "the first window is published, though its topic was re-created",
+            ),
+            (
+                replace(RIGHT, pieces=[replace(AFTER, published=(0, 1, 3))]),
+                "after the restart ('orders', 0) has [0, 1, 3, 4], and [0, 1, 3] are published",
+            ),
+            (
+                replace(RIGHT, left={}),
+                "the restart says that range(0, 0) of ('orders', 0) was left, which had 6 records",
+            ),
+        ],
+    )
+    def test_notices_what_is_wrong(self, found: Remade, complaint: str) -> None:
+        assert list(judge_remade(found)) == [complaint]
 
 
-def shelf(*publications: dict[str, Any], **fields: Any) -> Shelf:
-    """A window whose revisions 1 to 3 have been loaded, each from its own snapshots."""
-    counted = {
-        (each, f"a-{each}"): Counted(f"result {each}", 5, f"/out/a-{each}", f"manifest {each}") for each in (1, 2, 3)
-    }
+NAMES = [f"20250101T00{minute:02d}00000Z_20250101T00{minute + 10:02d}00000Z" for minute in (0, 10, 5)]
+"""Two windows in a row, and one that crosses both."""
+T0 = 1_735_689_600_000
+TIMES = [(T0 + minute * 60_000, T0 + (minute + 10) * 60_000) for minute in (0, 10, 5)]
+
+
+def at(minute: int, offsets: str = "a") -> dict[str, Any]:
+    return {"entry": "snapshot", "at_ms": T0 + minute * 60_000, "offsets": offsets}
+
+
+def entry(kind: str, which: int = 0, **fields: Any) -> dict[str, Any]:
+    """An entry about a window."""
     usual = {
-        "publications": {each["number"]: each for each in publications},
-        "results": counted,
-        "manifests": {each: f"manifest {each}" for each in (1, 2, 3)},
+        "window": {"manifest": f"m{which}"},
+        "attempt": {"lost": []},
+        "published": {"apart": True, "run": "r", "result": "res", "outputs": [["", "files", "/out", 5]]},
     }
-    return Shelf(**usual | fields)
+    return {"entry": kind, "window": NAMES[which]} | usual.get(kind, {}) | fields
 
 
-def complaints(window: Shelf, told: int | None = None, held: int = 5) -> list[str]:
-    """What is wrong with a window. By default, the ledger reports the publication that counts."""
-    return judge_publications(window, told or window.counts, dict.fromkeys(window.publications, held))
+PINNED = [[{"entry": "created"}], [*map(at, (0, 5, 10, 15, 20)), entry("window", 0), entry("window", 1)]]
+"""Two commits: the ledger, and two windows."""
+ATTEMPT, PUBLISHED = [entry("attempt")], [entry("published", attempt=3)]
+
+
+def replayed(*commits: list[dict[str, Any]]) -> Replay:
+    """The two commits, and others after them, from number 3 on."""
+    found = Replay()
+    for number, entries in enumerate([*PINNED, *commits], start=1):
+        found.add(number, entries)
+    return found
+
+
+class TestReplay:
+    """A ledger's log."""
+
+    def test_a_window_that_is_loaded_again_and_one_that_is_taken_away_are_in_order(self) -> None:
+        again = [[entry("reload")], [entry("attempt", lost=[["orders", 0, 3, 5]])], [entry("published", attempt=6)]]
+        found = replayed(ATTEMPT, PUBLISHED, *again, [entry("verified", attempt=6)], [entry("void", 1)])
+        assert found.complaints == []
+        assert list(found.windows) == [TIMES[0]]
+        assert (found.windows[TIMES[0]].by, found.windows[TIMES[0]].lost) == (7, {KEY: range(3, 5)})
+
+    def test_what_is_after_an_instant_may_be_resolved_again_after_a_rewind(self) -> None:
+        rewound = [[{"entry": "rewind", "to_ms": T0 + 600_000}], [at(20, "b"), entry("window", 1)]]
+        found = replayed(ATTEMPT, PUBLISHED, *rewound)
+        assert found.complaints == []
+        assert {times: kept.is_loaded for times, kept in found.windows.items()} == {TIMES[0]: True, TIMES[1]: False}
+
+    @pytest.mark.parametrize(
+        ("commits", "complaint"),
+        [
+            ([[at(20, "b")]], f"the snapshot at {T0 + 1_200_000} is resolved again"),
+            ([[entry("window", 2)]], f"window {TIMES[2]} crosses {TIMES[:2]}"),
+            (
+                [[{"entry": "rewind", "to_ms": T0}], [at(10), entry("window", 1)]],
+                f"window {TIMES[1]} is between snapshots that don't count",
+            ),
+            ([[entry("void")], ATTEMPT], f"attempt is about {NAMES[0]}, which doesn't count"),
+            ([ATTEMPT, PUBLISHED, ATTEMPT], f"an attempt begins at {NAMES[0]}, which is loaded"),
+            ([ATTEMPT, ATTEMPT, PUBLISHED, PUBLISHED], f"{NAMES[0]} is published, and is loaded already"),
+            (
+                [ATTEMPT, [entry("reload")], PUBLISHED],
+                f"attempt 3 at {NAMES[0]} is published, and isn't one of [3]",
+            ),
+            (
+                [ATTEMPT, ATTEMPT, [entry("published", attempt=3, apart=False)]],
+                f"attempt 3 at {NAMES[0]} is published, and a later one may have its place",
+            ),
+            ([ATTEMPT, [entry("verified", attempt=3)]], f"attempt 3 at {NAMES[0]} is verified, and isn't published"),
+            ([[{"entry": "created"}]], "the ledger is created again"),
+        ],
+    )
+    def test_notices_what_must_not_have_been_committed(
+        self, commits: list[list[dict[str, Any]]], complaint: str
+    ) -> None:
+        found = replayed(*commits).complaints
+        assert [each.partition(": ")[2] for each in found] == [complaint]
+
+    def test_notices_that_a_commit_is_missing(self) -> None:
+        found = replayed()
+        found.add(4, [])
+        assert found.complaints == ["commit 4: it follows 2"]
 
 
 class TestPublications:
-    """A window's publications, which follow one another."""
+    """What a publication says, and what is there."""
+
+    KEPT = Kept("m0", {3: ATTEMPT[0]}, published=PUBLISHED[0], by=4)
+    COUNTED = Counted("res", 5, "/out", "m0")
+
+    def test_one_that_says_what_was_counted_is_in_order(self) -> None:
+        assert list(judge_publication(self.KEPT, self.COUNTED, 5)) == []
+        assert list(judge_publication(self.KEPT, self.COUNTED, 5, held_by=3)) == []
 
     @pytest.mark.parametrize(
-        "publications",
+        ("counted", "held", "held_by", "complaint"),
         [
-            (),
-            (says(1, 1),),
-            (says(1, 2),),
-            (says(1, 1), says(2, 2), says(3, 3)),
-            (says(1, 1), says(2, 3)),
-            (says(1, 1, started_ms=1), says(2, 1, apart=False, started_ms=2)),
+            (None, 5, None, "is published, and has counted nothing"),
+            (replace(COUNTED, sha256="0"), 5, None, "is published with another result than there is"),
+            (replace(COUNTED, manifest="m1"), 5, None, "has read another manifest than the window's"),
+            (replace(COUNTED, output="/else"), 5, None, "is published in /out, and has written to /else"),
+            (replace(COUNTED, rows=4), 5, None, "is published with 5 rows, of which it has counted 4, and there are 5"),
+            (COUNTED, 10, None, "is published with 5 rows, of which it has counted 5, and there are 10"),
+            (COUNTED, 5, 9, "is published, and the table has the rows of attempt 9"),
         ],
     )
-    def test_newer_revisions_that_replace_the_one_before_are_in_order(
-        self, publications: Sequence[dict[str, Any]]
-    ) -> None:
-        assert complaints(shelf(*publications)) == []
+    def test_notices_a_wrong_one(self, counted: Counted | None, held: int, held_by: int | None, complaint: str) -> None:
+        assert list(judge_publication(self.KEPT, counted, held, held_by)) == [f"attempt 3-r {complaint}"]
 
-    @pytest.mark.parametrize(
-        ("publications", "complaint"),
-        [
-            ((says(2, 1, replaces=None),), "publications [2] aren't numbered from 1 on without a hole"),
-            (
-                (says(1, 1), says(3, 2, replaces=1)),
-                "publications [1, 3] aren't numbered from 1 on without a hole",
-            ),
-            ((says(1, 2), says(2, 1)), "publication 2 is of revision 1, and the one before it of revision 2"),
-            ((says(1, 1), says(2, 1, end_snapshot=9)), "publications 1 and 2 are both of revision 1"),
-            ((says(1, 1), says(2, 2, replaces=None)), "publication 2 replaces None, and 1 counted before"),
-            ((says(1, 1), says(2, 2), says(3, 3, replaces=1)), "publication 3 replaces 1, and 2 counted before"),
-            ((says(1, 1, replaces=1),), "publication 1 replaces 1, and None counted before"),
-            (
-                (says(1, 1), says(2, 2, end_snapshot=2)),
-                "publication 2 has what was left of the window, and replaces the whole of it",
-            ),
-            ((says(1, 1, attempt="a-9"),), "publication 1 is of attempt a-9, which has counted nothing"),
-            ((says(1, 2, attempt="a-1"),), "publication 1 is of attempt a-1, which has counted nothing"),
-            ((says(1, 1, result_sha256="0"),), "publication 1 was made of another result of attempt a-1 than there is"),
-            (
-                (says(1, 1, manifest_sha256="0"),),
-                "publication 1 is of another manifest than revision 1 or its attempt",
-            ),
-            ((says(1, 1, output="/out"),), "publication 1 is in /out, and its attempt has written to /out/a-1"),
-            (
-                (says(1, 1, rows=4),),
-                "publication 1 says 4 rows, of which its attempt has counted 5, and there are 5",
-            ),
-        ],
-    )
-    def test_notices_a_wrong_one(self, publications: Sequence[dict[str, Any]], complaint: str) -> None:
-        assert complaint in complaints(shelf(*publications))
-
-    def test_notices_that_a_file_has_another_number_than_it_says(self) -> None:
-        assert complaints(shelf(publications={1: says(2, 1, replaces=None)})) == ["publication 1 says that it is 2"]
-
-    def test_notices_rows_that_are_missing_or_doubled_where_they_are_said_to_be(self) -> None:
-        (fewer,), (more,) = (complaints(shelf(says(1, 1)), held=each) for each in (4, 10))
-        assert (fewer[-11:], more[-12:]) == ("there are 4", "there are 10")
-
-    def test_notices_that_an_attempt_read_another_manifest_than_its_revision(self) -> None:
-        (words,) = complaints(shelf(says(1, 1), manifests={1: "another"}))
-        assert words == "publication 1 is of another manifest than revision 1 or its attempt"
-
-    def test_notices_that_the_ledger_tells_of_another_one_than_the_newest_that_was_not_forgotten(self) -> None:
-        twice = shelf(says(1, 1), says(2, 2))
-        assert complaints(twice, told=1) == ["publication 2 counts, and the ledger tells of 1"]
-        assert complaints(replace(twice, forgotten={2}), told=1) == []
-        words = "publication None counts, and the ledger tells of 2"
-        assert complaints(replace(twice, forgotten={1, 2}), told=2) == [words]
-
-    def test_one_that_follows_a_forgotten_one_replaces_nothing(self) -> None:
-        assert complaints(shelf(says(1, 1), says(2, 2, replaces=None), forgotten={1})) == []
+    def test_notices_that_two_ledgers_have_published_one_place(self) -> None:
+        elsewhere = replace(self.KEPT, published=entry("published", attempt=3, outputs=[["", "files", "/else", 5]]))
+        nowhere = replace(self.KEPT, published=entry("published", attempt=3, outputs=[["", "none", None, 0]]))
+        assert judge_apart({times(0): self.KEPT}, {times(0): elsewhere}) == []
+        assert judge_apart({times(0): nowhere}, {times(0): nowhere}) == []
+        assert judge_apart({times(0): self.KEPT}, {times(1): self.KEPT}) == ["both ledgers have published /out"]
 
 
 class TestWhatIsKept:
-    """Rows that were published, by one or two ledgers with the same output."""
+    """Rows that were published."""
 
-    BEFORE: Holding = {((0, 10), 1): {KEY: [1, 2]}}
+    BEFORE: Holding = {(0, 10): {KEY: [1, 2]}}
 
     def test_rows_that_are_the_same_are_in_order_whatever_comes_beside_them(self) -> None:
-        assert judge_kept(self.BEFORE, self.BEFORE | {((0, 10), 2): {KEY: [1, 2, 3]}}) == []
-        assert judge_kept(self.BEFORE, {((0, 10), 1): {KEY: [2, 1], ("orders", 1): []}}) == []
+        assert judge_kept(self.BEFORE, {**self.BEFORE, (10, 20): {KEY: [1, 2, 3]}}) == []
+        assert judge_kept(self.BEFORE, {(0, 10): {KEY: [2, 1], ("orders", 1): []}}) == []
 
     @pytest.mark.parametrize("offsets", [[1], [1, 2, 2], [1, 3]])
     def test_notices_that_they_changed_or_doubled(self, offsets: list[int]) -> None:
-        words = ["publication 1 of window (0, 10) has other rows by now"]
-        assert judge_kept(self.BEFORE, {((0, 10), 1): {KEY: offsets}}) == words
+        assert judge_kept(self.BEFORE, {(0, 10): {KEY: offsets}}) == ["window (0, 10) has other rows by now"]
 
-    def test_notices_that_a_publication_is_gone(self) -> None:
-        assert judge_kept(self.BEFORE, {}) == ["publication 1 of window (0, 10) is gone"]
+    def test_notices_that_a_window_is_gone(self) -> None:
+        assert judge_kept(self.BEFORE, {}) == ["window (0, 10) is gone"]
 
     def test_lists_that_name_the_files_of_what_counts_are_in_order(self) -> None:
-        shelves = {(0, 10): shelf(says(1, 1)), (10, 20): Shelf()}
-        assert judge_lists(shelves, self.BEFORE, self.BEFORE) == []
-        assert judge_lists(shelves, {((0, 10), 1): {}}, {}) == [], "a window without rows needs no list"
-        assert judge_lists(shelves, self.BEFORE, self.BEFORE | {((10, 20), None): {}}) == []
+        assert judge_lists(self.BEFORE, self.BEFORE) == []
+        assert judge_lists({(0, 10): {}}, {}) == [], "a window without rows needs no list"
+        assert judge_lists(self.BEFORE, {**self.BEFORE, (10, 20): {}}) == []
 
     @pytest.mark.parametrize(
-        ("listed", "complaint"),
-        [
-            ({}, "the list of window (0, 10) names other rows than publication 1 has"),
-            ({((0, 10), 1): {KEY: [1]}}, "the list of window (0, 10) names other rows than publication 1 has"),
-            (
-                BEFORE | {((10, 20), None): {KEY: [3]}},
-                "the list of window (10, 20) names other rows than publication None has",
-            ),
-        ],
+        ("listed", "window"),
+        [({}, (0, 10)), ({(0, 10): {KEY: [1]}}, (0, 10)), ({**BEFORE, (10, 20): {KEY: [3]}}, (10, 20))],
     )
-    def test_notices_a_list_that_names_others(self, listed: Holding, complaint: str) -> None:
-        shelves = {(0, 10): shelf(says(1, 1)), (10, 20): Shelf()}
-        assert judge_lists(shelves, self.BEFORE, listed) == [complaint]
-
-    def test_notices_that_two_ledgers_have_published_one_place(self) -> None:
-        first, second = shelf(says(1, 1)), shelf(says(1, 2))
-        assert judge_apart({times(0): first}, {times(0): second}) == []
-        assert judge_apart({times(0): first}, {times(1): first}) == ["both ledgers have published /out/a-1"]
-        empty = shelf(says(1, 1, output=None))
-        assert judge_apart({times(0): empty}, {times(0): empty}) == []
+    def test_notices_a_list_that_names_others(self, listed: Holding, window: tuple[int, int]) -> None:
+        words = f"the list of window {window} names other rows than are published"
+        assert judge_lists(self.BEFORE, listed) == [words]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets.submission.driver_bundle import application_bundle
+from airflow_kafka_offsets.submission.driver_bundle import BUNDLE_NAME, bundle
 from dev import ROOT
 from dev.matrix import COMBINATIONS, run
 from dev.matrix_environments import airflow_environment, build, python_of, tools_of_tests
 
 OLDEST = COMBINATIONS[0]
 ROOMS = ("cli", "conditions", "lineage", "operators", "pipelines", "submission")
-NEWER = ("driver_bundle", "earlier_driver", "spark_program")
+NEWER = ("driver_bundle", "kept_driver", "spark_program")
 """Tests of ``submission`` that need what the newest Spark provider or PySpark has."""
 
 
@@ -43,16 +43,20 @@ def test_the_oldest_airflow_passes_the_unit_tests_of_what_asks_for_its_version(t
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    ("version", "said"), [("3.10", "usage: "), ("3.9", "airflow-kafka-offsets needs 3.10 or newer")]
+    ("version", "said"), [("3.10", "imported"), ("3.9", "airflow-kafka-offsets needs 3.10 or newer")]
 )
 def test_an_older_python_on_the_driver(tmp_path: Path, version: str, said: str) -> None:
-    """Without PySpark: what is asked for is how it is started."""
-    (tmp_path / "app.py").write_text(
-        "import airflow_kafka_offsets.spark.session.conf\n"
-        "import airflow_kafka_offsets.offsets.windows.manifest\n"
-        "print('usage: ')"
-    )
-    bundle = tmp_path / "bundle.jar"
-    bundle.write_bytes(application_bundle(str(tmp_path / "app.py"), None))
-    answer = subprocess.run([python_of(version), "-I", "-S", str(bundle)], cwd="/", capture_output=True, text=True)
+    """Without PySpark: what a driver imports first."""
+    (tmp_path / BUNDLE_NAME).write_bytes(bundle())
+    code = """
+import sys
+
+sys.path.insert(0, sys.argv[1])
+import airflow_kafka_offsets.ledger.log
+import airflow_kafka_offsets.spark.session.conf
+
+print("imported")
+"""
+    command = [python_of(version), "-I", "-S", "-c", code, str(tmp_path / BUNDLE_NAME)]
+    answer = subprocess.run(command, cwd="/", capture_output=True, text=True)
     assert said in answer.stdout + answer.stderr

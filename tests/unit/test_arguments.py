@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.arguments import as_milliseconds, as_name, as_names
+from airflow_kafka_offsets.arguments import as_flag, as_milliseconds, as_name, as_names
 from airflow_kafka_offsets.errors import ConfigurationError
 
 
@@ -58,3 +58,19 @@ class TestDurations:
     def test_anything_else_is_refused(self, value: Any) -> None:
         with pytest.raises(ConfigurationError, match="max_age must be a timedelta or a number of seconds"):
             as_milliseconds(value, "max_age")
+
+
+class TestFlags:
+    @pytest.mark.parametrize("value", [True, 1, "true", "True", " yes ", "1"])
+    def test_yes(self, value: Any) -> None:
+        assert as_flag(value, "reload") is True
+
+    @pytest.mark.parametrize("value", [False, 0, None, "", " ", "false", "No", "0", "None"])
+    def test_no(self, value: Any) -> None:
+        """Also what a template leaves empty."""
+        assert as_flag(value, "reload") is False
+
+    @pytest.mark.parametrize("value", ["perhaps", 2, 1.0, [], {}])
+    def test_what_is_neither_is_refused(self, value: Any) -> None:
+        with pytest.raises(ConfigurationError, match="reload must be True or False"):
+            as_flag(value, "reload")

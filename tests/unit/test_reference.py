@@ -20,13 +20,17 @@ from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.cli.airflow_commands import get_cli_commands
-from airflow_kafka_offsets.cli.definition import COMMANDS, Command, Group
+from airflow_kafka_offsets.cli.commands import Command, Group
+from airflow_kafka_offsets.cli.definition import COMMANDS
 from airflow_kafka_offsets.client.connection.settings import USED_KEYS
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.get_provider_info import get_provider_info
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators import verify_window
-from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.operators.prepare_load import SparkCluster
+from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
 from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.submission.prepared_load import PreparedLoad
 from airflow_kafka_offsets.submission.tries import load_report
 from dev import ROOT
 from tests.unit.test_docs import prose
@@ -41,6 +45,8 @@ SAID_IN_WORDS = {"deferrable": "`[operators] default_deferrable`", "application"
 """Defaults that are a setting of Airflow's, and a path of this installation."""
 NO_SETTING = {"KafkaSparkSubmitOperator": {"deferrable": "`False`"}}
 """Those that Airflow's setting doesn't reach: what it asks for isn't possible for every load."""
+PROGRAM = {"application", "py_files", "packages", "arguments"}
+"""What prepare returns of a program, beside what the function that makes the XCom names."""
 INTERNAL = {"KafkaWaitTrigger", "KafkaWindowLoadedTrigger", "KafkaDriverEndedTrigger", "KafkaEdgeTrigger"}
 """Triggers that our own tasks defer to, and the base of the others."""
 
@@ -133,6 +139,18 @@ class TestArguments:
 
     def test_the_page_names_its_module(self, kind: type) -> None:
         assert sections(page_of(kind))[kind.__name__].startswith(f"\n\n`{kind.__module__}`: ")
+
+
+@pytest.mark.parametrize("kind", [KafkaPipeline, SparkCluster], ids=lambda kind: kind.__name__)
+def test_what_several_tasks_are_given_is_explained_like_their_arguments(kind: type) -> None:
+    said = {name: each.default for name, each in rows(sections("operators.md")[kind.__name__]).items()}
+    assert said == {name: shown(each) for name, each in inspect.signature(kind).parameters.items()}
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_no_class_takes_more_than_eight_arguments_of_its_own(kind: type) -> None:
+    own = inspect.signature(vars(kind)["__init__"]).parameters.values() if "__init__" in vars(kind) else ()
+    assert sum(each.kind is each.KEYWORD_ONLY for each in own) <= 8
 
 
 def test_no_other_page_explains_arguments() -> None:
@@ -262,7 +280,8 @@ def returned(function: Any) -> set[str]:
         ("KafkaResolveWindowOperator", {"version"} | {each.name for each in fields(WindowRef)}),
         ("KafkaSparkSubmitOperator", returned(load_report)),
         ("KafkaVerifyWindowOperator", returned(verify_window._report) | {"source", "tiling"}),
-        ("KafkaOffsetSnapshotOperator", returned(KafkaOffsetSnapshotOperator.execute)),
+        ("KafkaOffsetSnapshotOperator", {"version"} | {each.name for each in fields(SnapshotRef)}),
+        ("KafkaPrepareLoadOperator", returned(PreparedLoad.to_json) - {"version"} | PROGRAM),
     ],
 )
 def test_xcom_keys_are_those_that_an_operator_returns(operator: str, keys: set[str]) -> None:

@@ -1,9 +1,11 @@
 """The audit: counts of what a run read and wrote, and the verdict against the manifest, with causes and remedies.
 
 What was written is counted per partition, in one scan of three columns. If every offset has a record, that is enough:
-the output must hold each offset once. If offsets may lack a record, or with strict time, what is read is also summed up
-over the whole run, in the same pass (a Spark ``Observation`` can't group). Equal checksums mean that both are the same
-set of (topic, partition, offset), so what holds per partition for one holds for the other.
+the output must hold each offset once. If offsets may lack a record, what is read is also summed up over the whole run,
+in the same pass (a Spark ``Observation`` can't group). Equal checksums mean that both are the same set of (topic,
+partition, offset), so what holds per partition for one holds for the other.
+
+What Kafka had lost when the attempt began isn't asked of it: read + lost = window, and written = read.
 
 There are three reasons for fewer rows than offsets: a transform drops rows, which the count of rows read shows; a read
 is stopped early, which the count doesn't show but Kafka does; or the log has no record at some offsets. Only the last
@@ -14,18 +16,18 @@ compacted, it has the same records until retention removes them; on compacted on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContent, LogContents
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, by_partition
+from airflow_kafka_offsets.offsets.proof.checksum import offset_sum
 from airflow_kafka_offsets.offsets.proof.derived_audit import derived_problems, derived_words, may_be_repeated
-from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.offsets.proof.left import left_of, pieces, span_of
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, counted_twice, total_of
 from airflow_kafka_offsets.offsets.windows.kafka_source import source_problems, unknowable
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +36,13 @@ class Verdict:
 
     :param read_problems: how the rows read don't fit the manifest.
     :param written_problems: how the rows written differ from the rows read.
-    :param gaps: offsets in range without a record: transaction markers, aborted or compacted records. A plain topic
-        can't have any.
+    :param gaps: offsets that were read and have no record: transaction markers, aborted or compacted records. A plain
+        topic can't have any.
     :param explained: what the log says about them; None when nobody asked it.
     :param unknowable: what Kafka couldn't say about the source of the rows, in words; brokers from 2.8 on can.
     :param may_pass: the only problem is one that another attempt may not have: rows that were counted more than once.
     :param derived: what a job has made of the records, in words; empty when each record is a row.
+    :param lost: offsets of the window that Kafka no longer had when the attempt began.
     """
 
     read_problems: tuple[str, ...]
@@ -49,6 +52,7 @@ class Verdict:
     unknowable: tuple[str, ...] = ()
     may_pass: bool = False
     derived: str = ""
+    lost: int = 0
 
     @property
     def proved(self) -> bool:
@@ -58,105 +62,80 @@ class Verdict:
     def __str__(self) -> str:
         if not self.proved:
             return shorten(self.read_problems + self.written_problems)
+        lost = f", {self.lost} offsets lost before" if self.lost else ""
         gaps = f", {self.gaps} offsets without a record" if self.gaps else ""
         causes = f" ({self.explained})" if self.gaps and self.explained else ""
         unknown = f", but Kafka doesn't tell {shorten(self.unknowable)}" if self.unknowable else ""
         equal = f"read = log ({self.derived})" if self.derived else "read = written = log"
-        return equal + gaps + causes + unknown
+        return equal + lost + gaps + causes + unknown
 
 
-def judge(manifest: Manifest, result: RunResult, publication: Publication | None = None) -> Verdict:
-    """Compare a run with its manifest, and with its publication. Offsets without a record are accepted if the run or
-    the topic allows them."""
-    ranges = by_partition(manifest.ranges)
-    written = by_partition(result.written)
-    strays = [f"{topic}-{partition} isn't in the window" for topic, partition in sorted(written.keys() - ranges.keys())]
+def judge(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()) -> Verdict:
+    """Compare a run with its manifest. Offsets without a record are accepted if the run or the topic allows them.
+
+    :param lost: what Kafka no longer had of the window when the attempt began: its rows must be those of the rest.
+    """
+    left = left_of(manifest, lost)
+    span = span_of(left)
+    ranges, written = pieces(left), by_partition(result.written)
+    problems = [f"no offset of {each} is to be read" for each in sorted(written.keys() - ranges.keys())]
     if len(written) < len(result.written):
-        strays.append("a partition's rows are counted twice")
-    judged = [_judge_partition(pinned, written.get(key)) for key, pinned in ranges.items()]
-    problems = strays + [problem for problem in judged if problem]
+        problems.append("a partition's rows are counted twice")
+    judged = [_judge_partition(parts, written[key]) for key, parts in ranges.items() if key in written]
+    problems.extend(problem for problem in judged if problem)
     if manifest.sha256 != result.manifest_sha256:
         problems.append(f"the run used another manifest ({result.manifest_sha256})")
-    problems.extend(source_problems(manifest, result.source))
+    if left:
+        problems.extend(source_problems(manifest, result.source))
     written_rows, unread = total_of(result.written), bool(result.unread)
     if result.derived:
-        different, unsure = list(derived_problems(result, manifest.span)), may_be_repeated(result)
+        different, unsure = list(derived_problems(result, span)), may_be_repeated(result)
     else:
-        different = list(difference(result.read, written_rows, manifest.span, result.task_starts, unread=unread))
-        unsure = counted_twice(result.read, result.task_starts) or _sides_unknown(result)
+        different = list(difference(result.read, written_rows, span, result.task_starts, unread=unread))
+        unsure = counted_twice(result.read, result.task_starts)
     may_pass = not problems and not unread and unsure
-    problems.extend(_misplaced(result))
     if not different:
-        problems.extend(shortfall(manifest, result))
-    gaps = max(0, manifest.span - result.read.count)
-    written_problems = (*different, *_misstated(publication, result))
-    unknown = tuple(unknowable(manifest, result.source))
+        problems.extend(_shortfall(manifest, left, result))
     return Verdict(
-        tuple(problems), written_problems, gaps, unknowable=unknown, may_pass=may_pass, derived=derived_words(result)
+        tuple(problems),
+        tuple(different),
+        gaps=max(0, span - result.read.count),
+        unknowable=tuple(unknowable(manifest)),
+        may_pass=may_pass,
+        derived=derived_words(result),
+        lost=manifest.span - span,
     )
 
 
-def every_offset_once(manifest: Manifest, written: Iterable[PartitionTally]) -> bool:
-    """Whether there are as many rows as offsets, and their sums don't show that an offset occurs twice."""
-    rows = by_partition(written)
-    ranges = by_partition(manifest.non_empty())
+def every_offset_once(left: Collection[LogRange], written: Iterable[PartitionTally]) -> bool:
+    """Whether there are as many rows as offsets are left of a window, and their sums don't show that an offset occurs
+    twice."""
+    rows, ranges = by_partition(written), pieces(left)
     return rows.keys() == ranges.keys() and all(
-        rows[key].count == each.span and _judge_partition(each, rows[key]) is None for key, each in ranges.items()
+        rows[key].count == span_of(parts) and _judge_partition(parts, rows[key]) is None
+        for key, parts in ranges.items()
     )
 
 
-def _judge_partition(offset_range: OffsetRange, tally: PartitionTally | None) -> str | None:
-    """What is wrong with one partition's rows, if anything: they are outside the range, or there are too many."""
-    name = f"{offset_range.topic}-{offset_range.partition}"
-    if tally is None:
-        return None
-    if tally.min_offset < offset_range.start_offset or tally.max_offset >= offset_range.end_offset:
-        return (
-            f"{name} holds offsets {tally.min_offset} to {tally.max_offset}, "
-            f"outside [{offset_range.start_offset}, {offset_range.end_offset})"
-        )
-    between = tally.max_offset - tally.min_offset + 1
-    if tally.count > between:
-        return f"{name} holds {tally.count} rows for {between} offsets"
-    if tally.count == between and 2 * tally.offset_sum != (tally.min_offset + tally.max_offset) * between:
+def _judge_partition(parts: Sequence[LogRange], tally: PartitionTally) -> str | None:
+    """What is wrong with one partition's rows, if anything: they are outside its ranges, or there are too many."""
+    name, start, end = TopicPartition.of(tally), parts[0].start_offset, parts[-1].end_offset
+    if tally.min_offset < start or tally.max_offset >= end:
+        return f"{name} holds offsets {tally.min_offset} to {tally.max_offset}, outside [{start}, {end})"
+    between = list(_between(parts, tally.min_offset, tally.max_offset + 1))
+    if tally.count > span_of(between):
+        return f"{name} holds {tally.count} rows for {span_of(between)} offsets"
+    if tally.count == span_of(between) and tally.offset_sum != sum(map(offset_sum, between)):
         return f"{name} holds the right number of rows, but not each offset once"
     return None
 
 
-def _misstated(publication: Publication | None, result: RunResult) -> Iterable[str]:
-    if publication is None:
-        return
-    counted = {
-        "attempt": result.attempt,
-        "further": result.further,
-        "manifest_sha256": result.manifest_sha256,
-        "output": result.output,
-        "outside": result.outside_written,
-        "rows": result.rows_written,
-        "sink": result.sink,
-    }
-    for name, value in counted.items():
-        if getattr(publication, name) != value:
-            yield f"its publication says {name} {getattr(publication, name)}, but the run's result says {value}"
-
-
-def _sides_unknown(result: RunResult) -> bool:
-    return result.strict_time and result.read.outside_window is None
-
-
-def _misplaced(result: RunResult) -> Iterable[str]:
-    """What is wrong with rows inside and outside the window, with strict time: their column may have been changed."""
-    if _sides_unknown(result):
-        yield (
-            "Spark has read some records more than once, so nobody knows how many lie outside the window's "
-            "time, which strict time has to prove: sort within partitions (sortWithinPartitions) instead "
-            "of sorting all rows, or run the task again if an executor was lost"
-        )
-    elif result.strict_time and result.outside_written != result.read.outside_window:
-        yield (
-            f"{result.read.outside_window} of {result.read.count} rows lie outside its time, but the output keeps "
-            f"{result.outside_written} apart: leave the column outside_window as read() made it"
-        )
+def _between(parts: Iterable[LogRange], start: int, end: int) -> Iterator[LogRange]:
+    """What ranges have between two offsets."""
+    for each in parts:
+        found = each._replace(start_offset=max(start, each.start_offset), end_offset=min(end, each.end_offset))
+        if found.span > 0:
+            yield found
 
 
 KEEP_EVERY_RECORD = (
@@ -175,7 +154,7 @@ _MAY_LACK = (
 def difference(read: Tally, written: Tally, span: int, task_starts: int | None, *, unread: bool) -> Iterator[str]:
     """Why the rows written aren't the rows read; empty when they are.
 
-    :param span: offsets in the window.
+    :param span: offsets that are left of the window.
     :param task_starts: as in :class:`~airflow_kafka_offsets.offsets.proof.run_result.RunResult`.
     :param unread: whether Kafka has records that aren't in the output: if so, they were dropped, whatever was counted.
     """
@@ -229,13 +208,14 @@ def _or_read_anew(read: Tally, task_starts: int | None) -> str:
     return lost if counted_twice(read, task_starts) else ""
 
 
-def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
+def _shortfall(manifest: Manifest, left: Sequence[LogRange], result: RunResult) -> Iterator[str]:
     """Why there aren't as many rows as offsets, although the rows read were written, or weren't counted. Empty when
     that is allowed and Kafka was asked."""
+    span = span_of(left)
     if not result.read.counted:
-        yield from _not_once(manifest, result)
+        yield from _not_once(left, result)
         return
-    if result.records >= manifest.span:
+    if result.records >= span:
         return
     if result.unread:
         yield (
@@ -244,14 +224,14 @@ def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
             f"between read() and write(). {KEEP_EVERY_RECORD}"
         )
         return
-    forbidden = list(_gaps_not_allowed(manifest, result))
+    forbidden = list(_gaps_not_allowed(manifest, left, result))
     yield from forbidden
     if forbidden:
         return
     if result.unread is None:
         yield (
-            f"{result.records} rows for {manifest.span} offsets, and Kafka wasn't asked whether the others have "
-            "records that were not read. Load the window again"
+            f"{result.records} rows for {span} offsets, and Kafka wasn't asked whether the others have records that "
+            "were not read. Load the window again"
         )
     elif result.task_starts != result.read.starts:
         yield (
@@ -262,13 +242,10 @@ def shortfall(manifest: Manifest, result: RunResult) -> Iterator[str]:
         )
 
 
-def _not_once(manifest: Manifest, result: RunResult) -> Iterator[str]:
+def _not_once(left: Iterable[LogRange], result: RunResult) -> Iterator[str]:
     """Partitions with too few or too many rows, when every offset must have one."""
     rows = {TopicPartition.of(tally): tally.count for tally in result.written}
-    more = {
-        f"{each.topic}-{each.partition}": (rows.get(TopicPartition.of(each), 0) - each.span, each.span)
-        for each in manifest.ranges
-    }
+    more = {key: (rows.get(key, 0) - span_of(parts), span_of(parts)) for key, parts in pieces(left).items()}
     lacking = [f"{name} lacks {-count} of {span} rows" for name, (count, span) in more.items() if count < 0]
     doubled = [f"{name} has {count} more rows than offsets" for name, (count, _) in more.items() if count > 0]
     if lacking:
@@ -296,15 +273,16 @@ def _why_lacking(result: RunResult) -> str:
     )
 
 
-def _gaps_not_allowed(manifest: Manifest, result: RunResult) -> Iterator[str]:
+def _gaps_not_allowed(manifest: Manifest, left: Iterable[LogRange], result: RunResult) -> Iterator[str]:
     """Topics with fewer rows than offsets that aren't compacted, when gaps weren't allowed."""
-    rows = Counter[str]()
+    rows, spans = Counter[str](), Counter[str]()
     for tally in result.written:
         rows[tally.topic] += tally.count
+    for each in left:
+        spans[each.topic] += each.span
     for topic, facts in manifest.topics.items():
-        span = sum(each.span for each in manifest.ranges if each.topic == topic)
-        if rows[topic] < span and not facts.compacted and not result.allow_gaps:
-            yield f"{rows[topic]} records for {span} offsets of {topic}, {_cause(result)}"
+        if rows[topic] < spans[topic] and not facts.compacted and not result.allow_gaps:
+            yield f"{rows[topic]} records for {spans[topic]} offsets of {topic}, {_cause(result)}"
 
 
 def _cause(result: RunResult) -> str:
@@ -321,10 +299,14 @@ def _cause(result: RunResult) -> str:
     )
 
 
-def ranges_with_gaps(manifest: Manifest, result: RunResult) -> list[LogRange]:
-    """The ranges with fewer rows than offsets: only these need an explanation."""
+def ranges_with_gaps(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()) -> list[LogRange]:
+    """The ranges with fewer rows than offsets, one for each partition: only these need an explanation."""
     rows = {TopicPartition.of(tally): tally.count for tally in result.written}
-    return [each.log_range for each in manifest.ranges if rows.get(TopicPartition.of(each), 0) < each.span]
+    return [
+        parts[0]._replace(end_offset=parts[-1].end_offset)
+        for key, parts in pieces(left_of(manifest, lost)).items()
+        if rows.get(key, 0) < span_of(parts)
+    ]
 
 
 def explain(result: RunResult, contents: LogContents, compacted: Collection[str]) -> tuple[GapCauses, tuple[str, ...]]:

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.compat.python_versions import Self
+from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.proof.left import pieces
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, total_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 
 _SPARK_SEED = 42
 """With which Spark hashes the first column; each later one has the hash before as its seed."""
@@ -42,7 +44,7 @@ class Checksum:
 
     @classmethod
     def of(cls, manifest: Manifest) -> Self:
-        """A window's checksum, the same for all its revisions."""
+        """A window's checksum."""
         salt = int(hashlib.sha256(f"{manifest.ledger_id}/{manifest.window}".encode()).hexdigest()[:15], 16)
         return cls(salt, len({each.topic for each in manifest.ranges}) > 1)
 
@@ -53,29 +55,38 @@ class Checksum:
         # The largest of all numbers has no next one, and Spark's usual sum would end the query.
         return f"bit_xor(xxhash64({place}, `offset`) ^ xxhash64({place}, try_add(`offset`, 1L)))"
 
-    def every_offset(self, offsets: OffsetRange) -> PartitionTally:
-        """What rows hold that have each offset of a range once; the range isn't empty."""
+    def every_offset(self, ranges: Sequence[LogRange]) -> PartitionTally:
+        """What rows hold that have each offset once of some ranges of one partition, in order and not empty."""
+        topic, partition = ranges[0].topic, ranges[0].partition
         seed = xxhash64(struct.pack("<q", self.salt), _SPARK_SEED)
         if self.with_topic:
-            seed = xxhash64(offsets.topic.encode(), seed)
-        seed = xxhash64(struct.pack("<i", offsets.partition), seed)
-        start, end = (xxhash64(struct.pack("<q", end), seed) for end in (offsets.start_offset, offsets.end_offset))
-        last = offsets.end_offset - 1
-        total = (offsets.start_offset + last) * offsets.span // 2
-        found = _signed(start ^ end)
-        return PartitionTally(offsets.topic, offsets.partition, offsets.span, offsets.start_offset, last, total, found)
+            seed = xxhash64(topic.encode(), seed)
+        seed = xxhash64(struct.pack("<i", partition), seed)
+        found = count = total = 0
+        for each in ranges:
+            for end in (each.start_offset, each.end_offset):
+                found ^= xxhash64(struct.pack("<q", end), seed)
+            count += each.span
+            total += offset_sum(each)
+        first, last = ranges[0].start_offset, ranges[-1].end_offset - 1
+        return PartitionTally(topic, partition, count, first, last, total, _signed(found))
 
 
-def every_offset(manifest: Manifest) -> tuple[PartitionTally, ...]:
-    """What a complete output holds: each offset of a window once."""
+def offset_sum(offsets: LogRange) -> int:
+    """The sum of a range's offsets."""
+    return (offsets.start_offset + offsets.end_offset - 1) * offsets.span // 2
+
+
+def every_offset(manifest: Manifest, left: Iterable[LogRange]) -> tuple[PartitionTally, ...]:
+    """What a complete output holds: each offset that is left of a window, once."""
     checksum = Checksum.of(manifest)
-    return tuple(map(checksum.every_offset, manifest.non_empty()))
+    return tuple(map(checksum.every_offset, pieces(left).values()))
 
 
-def complete(manifest: Manifest) -> Tally:
+def complete(manifest: Manifest, left: Iterable[LogRange]) -> Tally:
     """The tally of a complete output. What only a read can count is unknown."""
-    total = total_of(every_offset(manifest))
-    return Tally(total.count, total.checksum, outside_window=None, counted=False)
+    total = total_of(every_offset(manifest, left))
+    return Tally(total.count, total.checksum, counted=False)
 
 
 def xxhash64(content: bytes, seed: int) -> int:

@@ -11,7 +11,7 @@ def derived_words(result: RunResult) -> str:
     """What a job has written; empty when each record is a row."""
     if not result.derived:
         return ""
-    further = "".join(f", {output.rows} to {output.name}" for output in result.further)
+    further = "".join(f", {output.rows} to {output.name}" for output in result.derived[1:])
     return f"{result.rows_written} rows written by your job{further}"
 
 
@@ -24,7 +24,7 @@ def may_be_repeated(result: RunResult) -> bool:
 def derived_problems(result: RunResult, span: int) -> Iterator[str]:
     """Why a job's outputs weren't made of each record once, or don't hold the rows made; empty when all is well.
 
-    :param span: offsets in the window.
+    :param span: offsets that are left of the window.
     """
     records = total_of(result.written)
     for rows in result.derived:

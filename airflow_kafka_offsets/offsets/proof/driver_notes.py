@@ -1,4 +1,4 @@
-"""What Spark's driver notes about an attempt besides its counts: why it failed, and which Spark application it is.
+"""What one driver of an attempt notes besides its counts: why it failed, and which Spark application it is.
 
 A failure note is shown to people, and decides one thing: whether a retry makes sense, by the name of a class in
 ``errors.py``. The application's note is signed with a key that the operator creates for the attempt and passes to the
@@ -99,29 +99,29 @@ _ID = re.compile(r"[A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class SparkApplication:
-    """The Spark application of an attempt.
+    """The Spark application of one driver of an attempt.
 
     :param id: Spark's own id for it.
     :param ui: address of its UI while it runs; None when it has none, or the note isn't signed.
-    :param recounted: whether it has found the window published, counted the rows again, and left them as they were.
     """
 
     id: str
     ui: str | None
-    recounted: bool = False
 
-    def to_json(self, attempt: str, key: str | None) -> dict[str, Any]:
+    def to_json(self, attempt: int, run: str, key: str | None) -> dict[str, Any]:
         """The note as JSON.
 
+        :param run: the driver's own name.
         :param key: the key that signs it; None when no operator submitted the driver.
         """
-        signature = None if key is None else _signature(key, attempt, self.id, self.ui)
+        signature = None if key is None else _signature(key, attempt, run, self.id, self.ui)
         return {"application_id": self.id, "ui": self.ui, "signature": signature}
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any], attempt: str, key: str | None) -> SparkApplication:
+    def from_json(cls, fields: Mapping[str, Any], attempt: int, run: str, key: str | None) -> SparkApplication:
         """Read the note.
 
+        :param run: the driver's own name, which is that of the file.
         :param key: the key that the driver was given; None when that is no longer known.
         :raises LedgerCorruptError: when it isn't such a note.
         """
@@ -131,12 +131,12 @@ class SparkApplication:
             raise LedgerCorruptError(f"It doesn't name {error}.") from error
         if not _ID.fullmatch(found):
             raise LedgerCorruptError(f"{found!r} is not the id of a Spark application.")
-        signed = key is not None and hmac.compare_digest(_signature(key, attempt, found, ui), str(signature))
-        return cls(found, str(ui) if signed and _is_address(ui) else None, fields.get("recounted") is True)
+        signed = key is not None and hmac.compare_digest(_signature(key, attempt, run, found, ui), str(signature))
+        return cls(found, str(ui) if signed and _is_address(ui) else None)
 
 
-def _signature(key: str, attempt: str, application_id: str, ui: object) -> str:
-    text = "\n".join((attempt, application_id, str(ui)))
+def _signature(key: str, attempt: int, run: str, application_id: str, ui: object) -> str:
+    text = "\n".join((str(attempt), run, application_id, str(ui)))
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 

@@ -1,8 +1,9 @@
-"""The result of a run: counts of what one attempt read and wrote, kept in ``results/<attempt>.json``."""
+"""The result of a run: counts of what one driver of an attempt read and wrote, kept in ``<run>.result.json``."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import reduce
@@ -12,9 +13,12 @@ from typing import Any
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
-from airflow_kafka_offsets.offsets.proof.publication import ATTEMPT_NAME, FurtherOutput, Publication
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source
-from airflow_kafka_offsets.offsets.windows.manifest import digest
+
+NO_SINK = "none"
+"""The kind of sink of a window that was published without a job, as it has no offsets. It has no rows in any output."""
+RUN = re.compile(r"[0-9a-f]{8}", re.ASCII)
+"""A driver's own name: a submitter may start several of one attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +27,6 @@ class Tally:
 
     :param count: number of rows.
     :param checksum: a :class:`~airflow_kafka_offsets.offsets.proof.checksum.Checksum`; signed, as Spark returns it.
-    :param outside_window: rows whose timestamp lies outside the window's two instants (late or early records); None if
-        they weren't counted exactly once, for example because a sort read them twice.
     :param bytes_per_record: mean size of key and value in a sample; None when the sample is empty, or nobody needed it.
     :param starts: sum of a hash of each task's first record; None when every offset has a record, since nobody needs it
         then.
@@ -34,7 +36,6 @@ class Tally:
 
     count: int = 0
     checksum: int = 0
-    outside_window: int | None = 0
     bytes_per_record: float | None = None
     starts: int | None = None
     counted: bool = True
@@ -83,36 +84,36 @@ class DerivedRows:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one attempt read and wrote; ``results/<attempt>.json`` in the ledger.
+    """What one driver of an attempt read and wrote.
 
-    :param attempt: the attempt's name.
+    :param attempt: the attempt's number.
+    :param run: the driver's own name.
     :param manifest_sha256: the manifest that it was given.
-    :param application_id: Spark's own id of the application; None when unknown to a client of Spark Connect.
+    :param application_id: Spark's own id of the application; None when unknown to a client of Spark Connect, and for a
+        window without offsets, which needs no job.
     :param output: where the rows were written; None for an empty window, which writes none.
-    :param sink: the output's kind, as in :class:`.publication.Publication`.
-    :param apart: whether the attempt's rows have a place of their own, so that none replaces another's.
+    :param sink: the output's kind: ``parquet``, ``orc``, ``json``, ``delta``, ``iceberg``, or what a user's own sink
+        calls itself; or :data:`NO_SINK`.
+    :param apart: whether the run's rows have a place of their own, so that none replaces another's.
     :param read: what was read, over all partitions. If nothing counted it, what the output must hold. If it wasn't
         counted exactly once but the output holds every offset once, what that proves.
     :param written: what the output holds, per partition. For a job that derives other rows, the window's records,
         counted separately from the job.
     :param seconds: wall-clock time of the job within Spark.
     :param allow_gaps: whether the run was told to expect offsets without a record, as with transactions.
-    :param strict_time: whether rows whose timestamp lies outside the window are kept apart.
-    :param outside_written: with strict time, how many rows the output keeps apart; otherwise None.
     :param files: the files that hold the rows, as paths within ``output``; none for a table.
     :param source: what Kafka said after the read about the cluster and topics; None when nobody asked: a window without
         offsets reads nothing, and a client of Spark Connect can't ask.
-    :param started_ms: when the attempt began, Unix milliseconds. If two attempts write to one place, the rows there are
-        those of the one that began later.
     :param task_starts: what ``read.starts`` must be if each task was read once, computed from what was written; None
         when every offset has a row.
     :param unread: records that Kafka has at the ends of tasks' ranges, before the first or after the last row written,
         at most one for each partition; asked after the write. None when nobody asked, because every offset has a row or
-        something else is wrong. Empty if ``read`` comes from another read of the whole window.
+        something else is wrong.
     :param derived: outputs of a job that writes rows other than the records; empty when each record is a row.
     """
 
-    attempt: str
+    attempt: int
+    run: str
     manifest_sha256: str
     application_id: str | None
     output: str | None
@@ -121,10 +122,7 @@ class RunResult:
     read: Tally
     written: tuple[PartitionTally, ...]
     seconds: float
-    started_ms: int
     allow_gaps: bool = False
-    strict_time: bool = False
-    outside_written: int | None = None
     files: tuple[str, ...] = ()
     source: Source | None = None
     task_starts: int | None = None
@@ -142,19 +140,20 @@ class RunResult:
         return self.derived[0].rows if self.derived else self.records
 
     @property
-    def further(self) -> tuple[FurtherOutput, ...]:
-        """A job's other outputs, as a publication lists them."""
-        return tuple(FurtherOutput(rows.name, rows.output, rows.sink, rows.rows) for rows in self.derived[1:])
-
-    def same_content(self, other: RunResult) -> bool:
-        """Whether both read and wrote the same: records are compared by checksum, derived rows by number."""
-        ours, theirs = ([(rows.name, rows.rows) for rows in result.derived] for result in (self, other))
-        return self.written == other.written and self.read.same_rows(other.read) and ours == theirs
+    def outputs(self) -> tuple[tuple[str, str, str | None, int], ...]:
+        """Name, sink, place and rows of each output, the first one first: what a publication says about them."""
+        if not self.derived:
+            return (("", self.sink, self.output, self.records),)
+        return tuple((rows.name, rows.sink, rows.output, rows.rows) for rows in self.derived)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, with lists instead of tuples, because XCom keeps the difference."""
         fields: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return {"format": 1} | fields
+
+    def to_bytes(self) -> bytes:
+        """What the ledger stores."""
+        return json.dumps(self.to_json(), separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
@@ -165,8 +164,8 @@ class RunResult:
         try:
             nested = ("read", "written", "files", "source", "unread", "derived")
             plain = {name: fields[name] for name in cls.__slots__ if name not in nested}
-            if not ATTEMPT_NAME.fullmatch(plain["attempt"]):
-                raise ValueError(f"attempt {plain['attempt']!r}")
+            if type(plain["attempt"]) is not int or not RUN.fullmatch(plain["run"]):
+                raise ValueError(f"attempt {plain['attempt']!r}, run {plain['run']!r}")
             written = tuple(PartitionTally(**tally) for tally in fields["written"])
             source = None if fields["source"] is None else Source(**fields["source"])
             unread = None if fields["unread"] is None else tuple(ReadPosition(*record) for record in fields["unread"])
@@ -176,25 +175,6 @@ class RunResult:
             return cls(**plain, read=read, written=written, files=files, source=source, unread=unread, derived=derived)
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
-
-
-def published_result(publication: Publication, content: bytes | None, uri: str) -> RunResult:
-    """The counts of a published attempt.
-
-    :param content: content of its result file at ``uri``; None when there is no such file.
-    :raises LedgerCorruptError: when the file is missing, or was changed since.
-    """
-    attempt, recorded = publication.attempt, publication.result_sha256
-    if content is None:
-        raise LedgerCorruptError(
-            f"Attempt {attempt} is published, but its counts are missing: {uri}. Restore the file."
-        )
-    if digest(content) != recorded:
-        raise LedgerCorruptError(
-            f"{uri} was changed after it was published: its sha256 is {digest(content)}, expected {recorded}. Restore "
-            "the file."
-        )
-    return RunResult.from_json(json.loads(content))
 
 
 def counted_twice(read: Tally, task_starts: int | None) -> bool:

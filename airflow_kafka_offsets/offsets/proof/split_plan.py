@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 
 MIN_PARTITIONS, MAX_RECORDS = "minPartitions", "maxRecordsPerPartition"
 DEFAULT_BYTES_PER_RECORD = 1024.0
@@ -82,7 +81,7 @@ class SplitPlan:
 
 
 def split_plan(
-    ranges: Iterable[OffsetRange],
+    ranges: Iterable[LogRange],
     *,
     bytes_per_record: float | None = None,
     cores: int | None = None,
@@ -94,7 +93,7 @@ def split_plan(
     A run is split when a partition holds it up, or is larger than :data:`LARGEST_TASK_BYTES`; never when the number of
     cores is unknown.
 
-    :param ranges: the window's ranges; empty ones make no tasks.
+    :param ranges: what is read of the window; empty ranges make no tasks.
     :param bytes_per_record: average over all topics; None for :data:`DEFAULT_BYTES_PER_RECORD`.
     :param cores: how many tasks run at the same time; None when unknown.
     :param options: options of Spark's Kafka reader; ``minPartitions="1"`` turns splitting off.
@@ -103,13 +102,13 @@ def split_plan(
     :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0, or
         this Spark doesn't know the latter.
     """
-    whole = [each.log_range for each in ranges if each.span]
+    whole = [each for each in ranges if each.span]
     size = bytes_per_record or DEFAULT_BYTES_PER_RECORD
     chosen = _given(options or {}) or _chosen([task.span for task in whole], size, cores, by_records)
     if MAX_RECORDS in chosen and not by_records:
         raise ConfigurationError(f"{MAX_RECORDS} needs Spark 4.0, and would be ignored: use {MIN_PARTITIONS}.")
     tasks = _spark_tasks(whole, {name: int(value) for name, value in chosen.items()})
-    return SplitPlan(tuple(tasks), len(whole), chosen, size, cores)
+    return SplitPlan(tuple(tasks), len(set(map(TopicPartition.of, whole))), chosen, size, cores)
 
 
 def is_small(span: int, bytes_per_record: float | None) -> bool:

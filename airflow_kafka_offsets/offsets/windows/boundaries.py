@@ -9,7 +9,7 @@ neighbours (S2).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -160,7 +160,7 @@ def clamp(
                 refuse_changed_topics(neighbour, snapshot)
     if before is not None:
         with _proved_by(before, newest_known):
-            _refuse_dropped_topics(before, snapshot)
+            refuse_dropped_topics(before, snapshot.topics)
             refuse_shorter_logs(before, snapshot)
     lowest, highest = ({} if each is None else each.boundaries for each in (before, after))
     boundaries = {
@@ -175,42 +175,6 @@ def clamp(
         if counts[topic]
     }
     return replace(snapshot, topics=topics, boundaries=boundaries)
-
-
-def fits(stored: OffsetSnapshot, before: OffsetSnapshot | None, after: OffsetSnapshot | None) -> bool:
-    """Whether a stored snapshot fits between two others as it is: no offset crosses one of theirs, it has no partition
-    that the later one lacks, and it lacks none that the earlier one has."""
-    return all(
-        earlier is None or later is None or _in_order(earlier, later)
-        for earlier, later in ((before, stored), (stored, after))
-    )
-
-
-def _in_order(earlier: OffsetSnapshot, later: OffsetSnapshot) -> bool:
-    ends = later.boundaries
-    return all(key in ends and boundary.offset <= ends[key].offset for key, boundary in earlier.boundaries.items())
-
-
-def keep_deleted(
-    snapshot: OffsetSnapshot, forgotten: OffsetSnapshot, newest_known: int | None = None
-) -> OffsetSnapshot:
-    """Keep an instant that is resolved again at its old offsets wherever the records there have been deleted since. The
-    look-up finds only what is left; the old offsets make the loss show.
-
-    :param newest_known: see :func:`clamp`.
-    :raises: as :func:`clamp`, about the forgotten snapshot.
-    """
-
-    def kept(key: TopicPartition, fresh: Boundary) -> Boundary:
-        old = forgotten.boundaries.get(key)
-        if old is None or old.offset >= min(fresh.offset, fresh.log_start_offset):
-            return fresh
-        return _moved_to(old, fresh)
-
-    with _proved_by(forgotten, newest_known):
-        _refuse_outdated(forgotten, snapshot)
-        refuse_changed_topics(forgotten, snapshot)
-    return replace(snapshot, boundaries={key: kept(key, boundary) for key, boundary in snapshot.boundaries.items()})
 
 
 @contextmanager
@@ -239,8 +203,12 @@ def _refuse_outdated(stored: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
             )
 
 
-def _refuse_dropped_topics(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
-    dropped = sorted(before.topics.keys() - fresh.topics.keys())
+def refuse_dropped_topics(before: OffsetSnapshot, topics: Collection[str]) -> None:
+    """Refuse to go on with fewer topics than a snapshot has.
+
+    :raises ConfigurationError: naming those that are missing.
+    """
+    dropped = sorted(before.topics.keys() - set(topics))
     if dropped:
         raise ConfigurationError(
             f"The pipeline has covered {', '.join(dropped)} since {before.title}: name all "

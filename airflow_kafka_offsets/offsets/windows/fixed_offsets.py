@@ -15,25 +15,20 @@ from typing import Any
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogExtents
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import is_another
-from airflow_kafka_offsets.offsets.windows.truncation import (
-    SeenOffset,
-    refuse_later_epochs,
-    seen_in,
-    truncated_below,
-    untold,
-)
+from airflow_kafka_offsets.offsets.windows.truncation import refuse_later_epochs, seen_in, truncated_below, untold
 
 
 @dataclass(frozen=True, slots=True)
 class FixedOffsets:
     """Fixed offsets on some topics; compared by value.
 
-    :param source: where they come from, in words that fit into a sentence: ``snapshot 42 as of
+    :param source: where they come from, in words that fit into a sentence: ``the snapshot as of
         2026-11-21T06:00:00.000Z``, ``the end of window ...``.
     :param seen: the offsets, one for each partition, in order.
     :param topic_ids: topic ids by name, in order (KIP-516); None when unknown.
@@ -65,7 +60,8 @@ class FixedOffsets:
     @classmethod
     def of_snapshot(cls, snapshot: OffsetSnapshot, ledger: str | None = None) -> Self:
         """A snapshot's offsets."""
-        source = f"snapshot {snapshot.number} as of {snapshot.as_of}"
+        when = "" if snapshot.as_of.timestamp_ms is not None else f" at {iso_instant(snapshot.resolved_at_ms)}"
+        source = f"{snapshot.title}{when}"
         topic_ids = {topic: facts.topic_id for topic, facts in snapshot.topics.items()}
         return cls.of(source, seen_in(snapshot), topic_ids, ledger, cluster_id=snapshot.cluster_id)
 

@@ -1,8 +1,9 @@
 """The source of a window: the cluster and topics that its offsets belong to, and the proof that those were read.
 
-Offsets are only numbers: in a re-created topic, on another cluster behind the same address, or in a log that was
-truncated and has grown again, the same offsets hold other records. So the driver asks again once everything is read and
-written. Topic ids are never reused, so a topic that has its id then had it during the read. No I/O here.
+Offsets are only numbers: in a re-created topic, or on another cluster behind the same address, the same offsets hold
+other records. So the driver asks again once everything is read and written. Topic ids are never reused, so a topic that
+has its id then had it during the read. Whether a log was truncated is asked before the result is published. No I/O
+here.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.topic_identity import identity_problems
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +22,11 @@ class Source:
 
     :param cluster_id: the cluster's id.
     :param topic_ids: topic ids by name (KIP-516); None from brokers before 2.8, which have none.
-    :param intact: how many partitions' logs weren't truncated below the window's start or end, according to their
-        leader epochs (KIP-320); None when it isn't known whether the brokers were asked.
     :param asked_ms: when the cluster was asked, Unix milliseconds.
     """
 
     cluster_id: str
     topic_ids: Mapping[str, str | None]
-    intact: int | None
     asked_ms: int
 
 
@@ -38,30 +35,22 @@ def topics_read(manifest: Manifest) -> list[str]:
     return sorted({each.topic for each in manifest.non_empty()})
 
 
-def known_ends(manifest: Manifest) -> list[SeenOffset]:
-    """Ends of the ranges that are read, if the leader epoch is known."""
+def ends_seen(manifest: Manifest) -> list[SeenOffset]:
+    """Ends of the ranges that are read."""
     return [
-        SeenOffset(each.topic, each.partition, each.end_offset, each.end_leader_epoch)
-        for each in manifest.non_empty()
-        if each.end_leader_epoch is not None
+        SeenOffset(each.topic, each.partition, each.end_offset, each.end_leader_epoch) for each in manifest.non_empty()
     ]
 
 
-def known_starts(manifest: Manifest) -> list[SeenOffset]:
-    """Starts of the ranges that are read, if the leader epoch is known and the range's end doesn't already cover it. A
-    log that is unchanged up to the end is unchanged up to the start; but if the end has a later epoch, the log may have
-    been truncated between the two."""
+def starts_seen(manifest: Manifest) -> list[SeenOffset]:
+    """Starts of the ranges that are read, if their end doesn't cover them already. A log that is unchanged up to the
+    end is unchanged up to the start; but if the end has a later epoch, the log may have been truncated between them."""
     return [
-        SeenOffset(each.topic, each.partition, each.window_start, each.start_leader_epoch)
+        SeenOffset(each.topic, each.partition, each.start_offset, each.start_leader_epoch)
         for each in manifest.non_empty()
         if (epoch := each.start_leader_epoch) is not None
         and (each.end_leader_epoch is None or epoch < each.end_leader_epoch)
     ]
-
-
-def with_epoch(manifest: Manifest) -> set[TopicPartition]:
-    """The partitions that are read and for which Kafka can tell whether their log was truncated."""
-    return {TopicPartition.of(seen) for seen in (*known_ends(manifest), *known_starts(manifest))}
 
 
 def source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]:
@@ -72,27 +61,13 @@ def source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]:
         yield "nobody asked Kafka after the read whether the topics were still the ones that had been resolved"
         return
     yield from identity_problems(manifest, topics_read(manifest), source.cluster_id, source.topic_ids)
-    known = len(with_epoch(manifest)) if tells_epochs(source.topic_ids) else 0
-    if (source.intact or 0) < known:
-        yield f"after the read, only {source.intact or 0} of {known} logs were confirmed as not truncated"
 
 
-def tells_epochs(topic_ids: Mapping[str, str | None]) -> bool:
-    """Whether all brokers can say where a leader epoch ends. When its broker can't (before 2.4), Kafka's consumer
-    silently takes its position for valid, and Kafka's clients don't expose the broker's version. But topics get ids
-    only once all brokers are 2.8 or later (KIP-516).
-    """
-    return None not in topic_ids.values()
-
-
-def unknowable(manifest: Manifest, source: Source | None) -> list[str]:
+def unknowable(manifest: Manifest) -> list[str]:
     """What nobody can tell about a window's source, in words; empty when the brokers are Kafka 2.8 or later."""
     found = [f"the id of {topic}" for topic in topics_read(manifest) if manifest.topics[topic].topic_id is None]
     without = sum(  # below offset 0 there is nothing to truncate
-        each.end_leader_epoch is None or (each.window_start > 0 and each.start_leader_epoch is None)
+        each.end_leader_epoch is None or (each.start_offset > 0 and each.start_leader_epoch is None)
         for each in manifest.non_empty()
     )
-    found += [f"the leader epochs of {without} partitions"] if without else []
-    asked = len(with_epoch(manifest))
-    unsaid = asked and source is not None and source.intact is None
-    return found + ([f"whether logs of {asked} partitions were truncated"] if unsaid else [])
+    return found + ([f"the leader epochs of {without} partitions"] if without else [])

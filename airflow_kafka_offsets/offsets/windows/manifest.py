@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self
@@ -20,10 +20,10 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import LEDGER_ID, PIPELI
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, Window
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Evidence
 
-FORMAT = 2
+FORMAT = 3
 
 _COLUMNS = tuple(name for name in OffsetRange.__slots__ if name != "topic")
-_USUAL = {"lost_offsets": 0, "start_leader_epoch": None, "end_leader_epoch": None}
+_USUAL = {"start_leader_epoch": None, "end_leader_epoch": None}
 """Columns that are left out when every row has this value."""
 
 
@@ -32,17 +32,14 @@ class Manifest:
     """A window's exact ranges.
 
     :param pipeline: its pipeline's name, for people: other ledgers may have pipelines of the same name.
-    :param ledger_id: the ledger that it was pinned in, as identified by its ``pipeline.json``.
+    :param ledger_id: identity of the ledger that it was pinned in.
     :param window: the window's name, from its two instants.
     :param start_ms: start instant, Unix milliseconds, inclusive.
     :param end_ms: end instant, Unix milliseconds, exclusive.
-    :param start_snapshot: number of the snapshot at the start.
-    :param end_snapshot: number of the snapshot at the end.
     :param cluster_id: the cluster that the offsets belong to.
     :param isolation_level: which records counted as visible; the reader must use the same (S9).
     :param topics: facts by topic name, as of the end snapshot.
     :param ranges: one for each partition, in order, empty ones included.
-    :param revision: how many times the window has been pinned; a later revision replaces an earlier one.
     :param timed: whether both snapshots are as of instants, so that a record's timestamp lies inside or outside.
     """
 
@@ -51,13 +48,10 @@ class Manifest:
     window: str
     start_ms: int
     end_ms: int
-    start_snapshot: int
-    end_snapshot: int
     cluster_id: str
     isolation_level: IsolationLevel
     topics: Mapping[str, TopicFacts]
     ranges: tuple[OffsetRange, ...]
-    revision: int = 1
     timed: bool = True
 
     @property
@@ -65,26 +59,9 @@ class Manifest:
         return f"window {self.window}"
 
     @property
-    def snapshots(self) -> tuple[int, int]:
-        """Numbers of the start and end snapshots."""
-        return self.start_snapshot, self.end_snapshot
-
-    @property
-    def lost_offsets(self) -> int:
-        """Offsets of the window that were gone when it was pinned, if the user chose not to fail."""
-        return sum(each.lost_offsets for each in self.ranges)
-
-    @property
     def span(self) -> int:
         """Offsets in all ranges: exactly the number of records on plain topics, an upper bound otherwise."""
         return sum(each.span for each in self.ranges)
-
-    def lost(self) -> tuple[OffsetRange, ...]:
-        """The ranges that have lost offsets."""
-        return tuple(each for each in self.ranges if each.lost_offsets)
-
-    def revised(self, revision: int) -> Self:
-        return replace(self, revision=revision)
 
     def non_empty(self) -> tuple[OffsetRange, ...]:
         """The ranges with at least one offset: what Spark is asked to read (S6)."""
@@ -94,15 +71,12 @@ class Manifest:
     def of(cls, pipeline: str, ledger_id: str, window: Window) -> Self:
         """The manifest of a window between two stored snapshots."""
         start, end = window.start, window.end
-        assert start.number is not None and end.number is not None, "a window is made of stored snapshots"
         return cls(
             pipeline=pipeline,
             ledger_id=ledger_id,
             window=window.id,
             start_ms=start.timestamp_ms,
             end_ms=end.timestamp_ms,
-            start_snapshot=start.number,
-            end_snapshot=end.number,
             cluster_id=end.cluster_id,
             isolation_level=end.isolation_level,
             topics=end.topics,
@@ -113,9 +87,8 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """Canonical JSON: the bytes that are hashed."""
         fields = {name: getattr(self, name) for name in self.__slots__ if name not in ("topics", "ranges")}
-        for name, usual in (("revision", 1), ("timed", True)):
-            if fields[name] == usual:
-                del fields[name]
+        if fields["timed"]:
+            del fields["timed"]
         topics = {topic: facts.to_json() | self._columns(topic) for topic, facts in self.topics.items()}
         return json.dumps({"format": FORMAT, "topics": topics} | fields, sort_keys=True, separators=(",", ":")).encode()
 

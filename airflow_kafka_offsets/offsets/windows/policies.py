@@ -8,8 +8,6 @@ DataLossPolicy: TypeAlias = Literal["fail", "load_rest"]
 """``on_data_loss``: Kafka no longer has records of the window. ``load_rest`` loads the others, and records the loss."""
 FuturePolicy: TypeAlias = Literal["fail", "warn"]
 """``on_future_record``: a boundary is at a record from the future, so that windows up to its time will be empty."""
-OverlapPolicy: TypeAlias = Literal["fail", "allow"]
-"""``on_overlap``: another window has some of the window's offsets. ``allow`` pins it anyway."""
 HolePolicy: TypeAlias = Literal["fail", "warn"]
 """``on_hole``: offsets before the window are in no published window, and nobody loads them."""
 UnknownPolicy: TypeAlias = Literal["fail", "warn"]

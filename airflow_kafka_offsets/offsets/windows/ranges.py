@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, IntervalError, TopicChangedError, shorten
+from airflow_kafka_offsets.errors import ConfigurationError, IntervalError, TopicChangedError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import Producers, holder_text
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot, snapshot_warnings
 from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_changed_topics
 
@@ -22,8 +21,7 @@ class OffsetRange:
     :param end_offset: end of the window, exclusive; equal to ``start_offset`` when the window has no offsets here.
     :param start_evidence: why the start is believed.
     :param end_evidence: why the end is believed.
-    :param lost_offsets: offsets of the window directly before ``start_offset`` that were gone when it was pinned.
-    :param start_leader_epoch: leader epoch of the log at :attr:`window_start`, or of the record there (KIP-320), by
+    :param start_leader_epoch: leader epoch of the log at ``start_offset``, or of the record there (KIP-320), by
         which Kafka can tell whether the log was truncated below it since; None when unknown, for example at the
         beginning of a new partition.
     :param end_leader_epoch: the same for the end.
@@ -35,25 +33,12 @@ class OffsetRange:
     end_offset: int
     start_evidence: Evidence
     end_evidence: Evidence
-    lost_offsets: int = 0
     start_leader_epoch: int | None = None
     end_leader_epoch: int | None = None
 
     @property
-    def window_start(self) -> int:
-        """Where the window starts on this partition, lost offsets included: where the previous window ends."""
-        return self.start_offset - self.lost_offsets
-
-    @property
     def log_range(self) -> LogRange:
         return LogRange(self.topic, self.partition, self.start_offset, self.end_offset)
-
-    def from_log_start(self, log_start_offset: int) -> OffsetRange:
-        """The range from the log start on, with the offsets before it counted as lost."""
-        lost = min(log_start_offset, self.end_offset) - self.start_offset
-        if lost <= 0:
-            return self
-        return replace(self, start_offset=self.start_offset + lost, lost_offsets=self.lost_offsets + lost)
 
     @property
     def span(self) -> int:
@@ -74,25 +59,15 @@ class Window:
         return window_id(self.start.timestamp_ms, self.end.timestamp_ms)
 
 
-def window_between(
-    start: OffsetSnapshot,
-    end: OffsetSnapshot,
-    *,
-    on_data_loss: DataLossPolicy = "fail",
-    added: Mapping[TopicPartition, int] | None = None,
-) -> Window:
+def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> Window:
     """The window from one snapshot to a later one.
 
-    A partition that the start snapshot lacks begins at the log start recorded in the end snapshot (S17, E23). If its
-    topic isn't new, all its records came after the start, and those before the log start are noted as lost.
+    A partition that the start snapshot lacks begins at offset 0 if its topic isn't new, as all its records came after
+    the start; or else at the log start recorded in the end snapshot (S17, E23).
 
-    :param on_data_loss: what to do when records between the two were gone when the end was resolved (E9): ``fail``, or
-        ``load_rest``, which starts at the log start and notes the loss.
-    :param added: where partitions that the start snapshot lacks begin, if the user chose.
     :raises IntervalError: when the end isn't after the start.
     :raises ConfigurationError: when the snapshots differ in isolation level.
     :raises TopicChangedError: when a topic or partition of the start is missing at the end, or isn't the same one.
-    :raises DataLossError: when records are gone and ``on_data_loss`` is ``fail``; gives exact counts.
     """
     window_id(start.timestamp_ms, end.timestamp_ms)
     if start.isolation_level is not end.isolation_level:
@@ -104,64 +79,37 @@ def window_between(
     if gone:
         raise TopicChangedError(f"{gone[0]} is in {start.title}, but not in the one as of {end.as_of}.")
     ranges = tuple(
-        _range(start.boundaries.get(key), boundary, _beginning(key, start, boundary, added or {}))
+        _range(start.boundaries.get(key), boundary, 0 if key.topic in start.topics else boundary.log_start_offset)
         for key, boundary in sorted(end.boundaries.items())
     )
-    lost = [each for each in ranges if each.lost_offsets and each.start_evidence is not Evidence.NEW_PARTITION]
-    if lost and on_data_loss != "load_rest":
-        number, where = _lost_words(lost)
-        raise DataLossError(
-            f"{number} offsets between {start.title} and the one as of {end.as_of} "
-            f"were gone when the end was resolved: {where}. "
-            "on_data_loss='load_rest' loads the remaining records and notes the loss."
-        )
     return Window(start, end, ranges)
 
 
-def _beginning(
-    key: TopicPartition, start: OffsetSnapshot, end: Boundary, added: Mapping[TopicPartition, int]
-) -> tuple[int, Evidence]:
-    if key in added:
-        return min(added[key], end.offset), Evidence.CHOSEN
-    first = 0 if key.topic in start.topics else end.log_start_offset
-    return min(first, end.offset), Evidence.NEW_PARTITION
-
-
-def _range(start: Boundary | None, end: Boundary, beginning: tuple[int, Evidence]) -> OffsetRange:
-    offset, evidence = beginning if start is None else (start.offset, start.evidence)
+def _range(start: Boundary | None, end: Boundary, beginning: int) -> OffsetRange:
+    first = min(beginning, end.offset)
+    offset, evidence = (first, Evidence.NEW_PARTITION) if start is None else (start.offset, start.evidence)
     if offset > end.offset:
         raise IntervalError(
             f"{end.topic}-{end.partition} would start at offset {offset} and end at {end.offset}: these snapshots are "
             "not from one chain."
         )
-    pinned = OffsetRange(
+    return OffsetRange(
         *(end.topic, end.partition, offset, end.offset, evidence, end.evidence),
         start_leader_epoch=None if start is None else start.leader_epoch,
         end_leader_epoch=end.leader_epoch,
     )
-    return pinned.from_log_start(end.log_start_offset)
 
 
 def window_warnings(end: OffsetSnapshot, ranges: Sequence[OffsetRange]) -> Iterator[str]:
     """Anything unexpected about a window."""
     yield from snapshot_warnings(end)
-    added = [each for each in ranges if each.start_evidence is Evidence.NEW_PARTITION and each.start_offset]
-    lost = [each for each in ranges if each.lost_offsets and each not in added]
-    if lost:
-        gone, where = _lost_words(lost)
-        yield f"{gone} offsets of the window are lost: {where}."
     first = [each for each in ranges if each.start_evidence is Evidence.LOG_START and each.start_offset]
     if first:
         where = _start_words(first)
         yield f"The log starts within the window on {where}: the window's earlier records, if there were any, are gone."
+    added = [each for each in ranges if each.start_evidence is Evidence.NEW_PARTITION and each.start_offset]
     if added:
         yield f"New partitions start at their log start on {_start_words(added)}: records before it are gone."
-
-
-def _lost_words(ranges: Sequence[OffsetRange]) -> tuple[int, str]:
-    """How many offsets are lost, and where."""
-    places = (f"{each.topic}-{each.partition}: {each.lost_offsets} from {each.window_start} on" for each in ranges)
-    return sum(each.lost_offsets for each in ranges), shorten(places)
 
 
 def _start_words(ranges: Iterable[OffsetRange]) -> str:

@@ -5,21 +5,19 @@ A snapshot's file is JSON, columnar per topic, and the ledger compresses it, so 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self, StrEnum
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, shorten
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import is_from_future, iso_instant
-from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 FORMAT = 1
-_RUN = re.compile(r"[0-9a-z]+")
 
 
 class Evidence(StrEnum):
@@ -40,8 +38,6 @@ class Evidence(StrEnum):
     after it may be older than the instant."""
     COMMITTED = "committed"
     """A group's committed offset."""
-    CHOSEN = "chosen"
-    """The first record at or after the instant that the user named for added topics."""
 
 
 class AsOfKind(StrEnum):
@@ -51,45 +47,25 @@ class AsOfKind(StrEnum):
     LATEST = "latest"
     EARLIEST = "earliest"
     GROUP = "group"
-    INCREMENT = "increment"
-    """As of latest, at the end of one run's increment."""
-
-    @property
-    def chained(self) -> bool:
-        return self not in (AsOfKind.EARLIEST, AsOfKind.GROUP)
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
     """What a snapshot is as of.
 
-    :param kind: instant, latest, earliest, a group's commits, or a run's increment.
+    :param kind: instant, latest, earliest, or a group's commits.
     :param timestamp_ms: Unix milliseconds; for an instant only.
     :param group: group id; for a group's commits only.
-    :param run: a name in lower-case letters and digits, which only one snapshot of a ledger has: the run whose
-        increment it ends; or one for the start of a run's first increment, as of latest or earliest.
-    :param follows: number of the snapshot where that increment starts.
     """
 
     kind: AsOfKind
     timestamp_ms: int | None = None
     group: str | None = None
-    run: str | None = None
-    follows: int | None = None
 
     def __post_init__(self) -> None:
-        if self.run is not None and not _RUN.fullmatch(self.run):
-            raise ConfigurationError(f"A run's name must have lower-case letters and digits only, not {self.run!r}.")
-        of = {AsOfKind.INSTANT: self.timestamp_ms, AsOfKind.GROUP: self.group, AsOfKind.INCREMENT: self.run}
-        if self.kind in (AsOfKind.LATEST, AsOfKind.EARLIEST):
-            del of[AsOfKind.INCREMENT]  # these may have a name
-        for kind, value in of.items():
+        for kind, value in ((AsOfKind.INSTANT, self.timestamp_ms), (AsOfKind.GROUP, self.group)):
             if (self.kind is kind) != (value is not None):
                 raise ConfigurationError(f"A snapshot as of {self.kind} can't have {value!r} as its {kind}.")
-
-    @property
-    def chained(self) -> bool:
-        return self.kind.chained
 
     def __str__(self) -> str:
         if self.timestamp_ms is not None:
@@ -145,7 +121,7 @@ class OffsetSnapshot:
     :param resolved_at_ms: when it was resolved, Unix milliseconds by this machine's clock.
     :param topics: facts by topic name.
     :param boundaries: offsets by partition.
-    :param number: its number in the pipeline's log of snapshots; None until it is stored.
+    :param number: its number in the pipeline's log; None until it is stored.
     """
 
     as_of: AsOf
@@ -164,6 +140,29 @@ class OffsetSnapshot:
     @property
     def title(self) -> str:
         return f"the snapshot as of {self.as_of}"
+
+    def without(self, topics: Collection[str]) -> Self:
+        """The same offsets without those of some topics."""
+        if not topics:
+            return self
+        kept = {key: boundary for key, boundary in self.boundaries.items() if key.topic not in topics}
+        facts = {topic: facts for topic, facts in self.topics.items() if topic not in topics}
+        return replace(self, topics=facts, boundaries=kept)
+
+    def begun_anew(self, topics: Collection[str], truncated: Iterable[SeenOffset], cluster_id: str | None) -> Self:
+        """The same offsets after the logs of some topics have begun anew: cut where logs were truncated, and without
+        those of the other topics.
+
+        :param cluster_id: the cluster since then; None if it is the same.
+        """
+        places = {TopicPartition(each.topic, each.partition): each for each in truncated}
+        left = self.without(set(topics) - {key.topic for key in places})
+        cut = {
+            key: replace(boundary, offset=place.offset, leader_epoch=place.leader_epoch)
+            for key, boundary in left.boundaries.items()
+            if (place := places.get(key)) is not None and place.offset < boundary.offset
+        }
+        return replace(left, boundaries={**left.boundaries, **cut}, cluster_id=cluster_id or self.cluster_id)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, columnar per topic."""

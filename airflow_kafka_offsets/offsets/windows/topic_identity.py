@@ -58,26 +58,37 @@ def check_topics(pinned: Resolved, cluster_id: str, topics: Mapping[str, TopicFa
 
 
 def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
-    """Refuse topics that are no longer the ones that were stored (E24, S16).
+    """Refuse topics that are no longer the ones that were stored.
 
-    :raises TopicChangedError: when it is another cluster, a topic has another id, or partitions are gone.
+    :raises TopicChangedError: when it is another cluster; and as :func:`refuse_recreated`.
     """
     if known.cluster_id != fresh.cluster_id:
         raise TopicChangedError(
             f"The ledger belongs to cluster {known.cluster_id}, but the connection reaches {fresh.cluster_id}. "
-            "Use the right connection, or another pipeline name for this cluster."
+            "Use the right connection; or, if this cluster has taken the other one's place, run kafka-offsets ledger "
+            "restart for the pipeline."
         )
-    for topic in sorted(known.topics.keys() & fresh.topics.keys()):
-        old, new = known.topics[topic], fresh.topics[topic]
+    refuse_recreated(known.topics, fresh.topics)
+
+
+def refuse_recreated(known: Mapping[str, TopicFacts], fresh: Mapping[str, TopicFacts]) -> None:
+    """Refuse topics that were re-created since they were stored (E24, S16). A log of theirs may seem truncated.
+
+    :raises TopicChangedError: when a topic has another id, or partitions are gone.
+    """
+    for topic in sorted(known.keys() & fresh.keys()):
+        old, new = known[topic], fresh[topic]
         if is_another(old.topic_id, new.topic_id):
             raise TopicChangedError(
                 f"Topic {topic} was re-created: its id was {old.topic_id}, now it is {new.topic_id}. Offsets of the "
-                "old topic mean nothing in the new one.",
+                "old topic mean nothing in the new one. Run kafka-offsets ledger restart for the pipeline: its windows "
+                "stay as they are, and the next one begins the new topic.",
                 topic=topic,
             )
         if new.partition_count < old.partition_count:
             raise TopicChangedError(
-                f"Topic {topic} had {old.partition_count} partitions, now {new.partition_count}: it was re-created.",
+                f"Topic {topic} had {old.partition_count} partitions, now {new.partition_count}: it was re-created. "
+                "Run kafka-offsets ledger restart for the pipeline.",
                 topic=topic,
             )
 

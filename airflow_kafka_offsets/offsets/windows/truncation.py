@@ -8,37 +8,23 @@ module interprets where leader epochs end; it doesn't ask Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError, shorten
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnds
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
-FORGET_PAST = (
-    "Forget the windows between two instants that end past the truncated offset (kafka-offsets ledger forget), or "
-    "start another pipeline."
+RESTART = (
+    "Run kafka-offsets ledger restart for the pipeline: its windows stay as they are, and the next one begins with the "
+    "records that the log has in the place of the lost ones."
 )
-"""What to do when a log was truncated and assigns offsets again that windows already cover. Windows that aren't between
-two instants, such as increments, can't be resolved again."""
+"""What to do when a log was truncated and assigns offsets again that windows already cover."""
 _PIN_AGAIN = (
-    "what was pinned before can't be checked any more: forget those windows (kafka-offsets ledger forget) or start "
-    "another pipeline, and clear the tasks that wait for them"
+    "what was pinned before can't be checked any more: run kafka-offsets ledger restart for the pipeline, and clear "
+    "the tasks that wait for what was pinned"
 )
 """What to do when a log is at a lower epoch than a pinned offset for good."""
-
-
-class SeenOffset(NamedTuple):
-    """An offset that was seen in a log.
-
-    :param leader_epoch: the leader epoch that it was seen under (KIP-320); None when unknown.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int | None = None
 
 
 def seen_in(snapshot: OffsetSnapshot) -> list[SeenOffset]:
@@ -160,7 +146,7 @@ def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
         raise LogTruncatedError(
             f"Logs were truncated after {before.title}: {shorten(truncated)}. A replica that was "
             "behind leads now (unclean leader election), and assigns new records offsets that existing "
-            f"windows already cover. Nothing was stored. {FORGET_PAST}"
+            f"windows already cover. Nothing was stored. {RESTART}"
         )
 
 

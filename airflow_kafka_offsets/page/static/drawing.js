@@ -5,14 +5,12 @@ export const STATES = {
   pinned: { letter: "P", colour: "#b8c0c8", ink: "#000000" },
   loading: { letter: "…", colour: "#56b4e9", ink: "#000000" },
   failed: { letter: "F", colour: "#d55e00", ink: "#000000" },
-  counted: { letter: "C", colour: "#f0e442", ink: "#000000" },
+  proved: { letter: "R", colour: "#f0e442", ink: "#000000" },
   published: { letter: "U", colour: "#0072b2", ink: "#ffffff" },
   verified: { letter: "V", colour: "#009e73", ink: "#000000" },
   lost: { letter: "L", colour: "#8b0d1a", ink: "#ffffff" },
   hole: { letter: "H", colour: "#000000", ink: "#ffffff" },
   absent: { letter: "–", colour: "#e4e8ec", ink: "#000000" },
-  overlap: { letter: "X", colour: "#cc79a7", ink: "#000000" },
-  revised: { letter: "R", colour: "#e69f00", ink: "#000000" },
 };
 export const ROW_HEIGHT = 18;
 const SVG = "http://www.w3.org/2000/svg";
@@ -57,7 +55,7 @@ export function partitionsDrawing(from, count, cellState) {
     pen.fillStyle = state.ink;
     if (wide >= 14) pen.fillText(state.letter, each * wide + (wide - 1) / 2, 13);
     // If there is no room for letters, a bar across the middle marks the states that are problems.
-    else if ("FLHX".includes(state.letter)) pen.fillRect(each * wide, 7, wide - 1, 4);
+    else if ("FLH".includes(state.letter)) pen.fillRect(each * wide, 7, wide - 1, 4);
   }
   return canvas;
 }

@@ -101,7 +101,7 @@ export function runLink(run) {
 
 // What the states' letters and colours mean.
 export function legend() {
-  const marks = [["hole", "hole"], ["absent", "no window, nothing missing"], ["lost", "offsets lost"], ["overlap", "overlap"], ["revised", "pinned again"]];
+  const marks = [["hole", "hole"], ["absent", "no window, nothing missing"], ["lost", "offsets lost"]];
   return make("div", { className: "legend" }, ...Object.keys(STATES).filter((state) => !marks.some(([mark]) => mark === state))
     .map((state) => badge(state)), ...marks.map(([state, words]) => badge(state, words)));
 }

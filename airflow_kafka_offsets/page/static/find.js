@@ -1,54 +1,42 @@
-// Where a record is: by its partition or key, and its offset or time. The query is in the hash.
+// Where a record is, by its partition and offset. The query is in the hash.
 import { ask } from "./asking.js";
-import { badge, facts, hash, lostCell, make, note, number, runLink, table, time, timeOf, windowLink } from "./elements.js";
+import { badge, facts, hash, make, number, runLink, timeOf, windowLink } from "./elements.js";
 
-// Offsets and times can be pasted as this page shows them.
-const PASTED = {
-  offset: (text) => text.replace(/[\s,]/g, ""),
-  at: (text) => text.trim().replace(/^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(:\d\d(\.\d+)?)?)$/, "$1T$2Z"),
-};
+// An offset can be pasted as this page shows it.
+const pasted = (name, text) => (name === "offset" ? text.replace(/[\s,]/g, "") : text);
 
 export function findForm(pipeline, overview, question) {
-  const field = (name, words, properties = {}) => make("label", {}, words, make("input", {
-    name, value: question.get(name) ?? "", autocomplete: "off", ...properties }));
+  const field = (name, words, properties) => make("label", {}, words, make("input", {
+    name, value: question.get(name) ?? "", autocomplete: "off", required: true, ...properties }));
   const topics = make("select", { name: "topic" }, ...overview.topics.map((topic) =>
     make("option", { value: topic, selected: topic === question.get("topic") }, topic)));
-  const either = (one, other) => make("span", { className: "either" }, one, make("span", {}, "or"), other);
-  const form = make("form", { className: "find", onsubmit: (event) => {
+  return make("form", { className: "find", onsubmit: (event) => {
     event.preventDefault();
-    const given = [...new FormData(form)].map(([name, value]) => [name, (PASTED[name] ?? String)(value)]).filter(([, value]) => value !== "");
+    const given = [...new FormData(event.target)].map(([name, value]) => [name, pasted(name, value)]);
     location.hash = `${hash("p", pipeline, "find")}?${new URLSearchParams(given)}`;
-  } }, make("label", {}, "Topic", topics),
-  either(field("partition", "Partition", { type: "number", min: "0" }), field("key", "Key")),
-  either(field("offset", "Offset", { inputMode: "numeric", pattern: "\\s*[0-9][0-9,]*\\s*", title: "A whole number", className: "offset" }),
-    field("at", "Time (UTC)", { placeholder: "2026-11-21 06:00", className: "time" })),
+  } }, make("label", {}, "Topic", topics), field("partition", "Partition", { type: "number", min: "0" }),
+  field("offset", "Offset", { inputMode: "numeric", pattern: "\\s*[0-9][0-9,]*\\s*", title: "A whole number", className: "offset" }),
   make("button", {}, "Find the record"));
-  return form;
 }
 
-const placeFacts = (pipeline, place) => facts([["Window", place.window && windowLink(pipeline, place.window)], ["Revision", place.revision],
-  ["Loaded by", runLink(place)], ["Attempt", place.attempt], ["Output", place.output]]);
+const WHERE = {
+  window: (place) => `in the window ${timeOf(place.window)}`,
+  lost: (place) => `lost: Kafka no longer had it when the window ${timeOf(place.window)} was loaded`,
+  hole: (place) => `in no window: it is between ${timeOf(place.earlier)} and ${timeOf(place.later)}`,
+  before: (place) => `in no window: it is before the first one, ${timeOf(place.later)}`,
+  after: (place) => `in no window yet: it is after the last one, ${timeOf(place.earlier)}`,
+};
 
-function keyPart(key) {
-  if (!key) return [];
-  const counts = key.partitions.map((each) => `partition ${each.partition} of ${each.partition_count}`
-    + (key.partitions.length > 1 ? ` (since ${time(each.since)})` : ""));
-  return [facts([["Key", make("bdi", {}, JSON.stringify(key.key))], ["Belongs to", counts.join("; before, ")]]),
-    ...key.remarks.map((words) => note(words))];
-}
-
-function windowPart(pipeline, window) {
-  return [make("h3", {}, badge(window.state, `${timeOf(window.window)}: ${window.found}`)), placeFacts(pipeline, window),
-    ...window.remarks.map((remark) => note(remark)),
-    table(["Partition", "From", "Up to", "Offsets", "Lost"], window.ranges.map((range) => [String(range.partition),
-      number(range.start_offset), number(range.end_offset), number(range.offsets), lostCell(range.lost)]), [0, 1, 2, 3, 4])];
+function placePart(pipeline, place) {
+  const windows = [place.window, place.earlier, place.later].filter(Boolean);
+  return [make("p", {}, place.window ? badge(place.state, WHERE[place.where](place)) : WHERE[place.where](place)),
+    facts([["Window", make("span", {}, ...windows.flatMap((each, at) => [at ? ", " : "", windowLink(pipeline, each)]))],
+      ["Loaded by", runLink(place)], ["Attempt", place.attempt], ["Output", place.output]])];
 }
 
 export async function foundRecord(pipeline, question) {
-  const found = await ask(`pipelines/${encodeURIComponent(pipeline)}/records?${question}`);
-  const topic = question.get("topic"), offset = question.get("offset");
-  return make("section", { className: "panel", tabIndex: -1 }, ...keyPart(found.key),
-    ...found.places.flatMap((place) => [make("h3", {}, `${topic}-${place.partition}, offset ${offset}: ${place.found}`), placeFacts(pipeline, place)]),
-    ...found.windows.flatMap((window) => windowPart(pipeline, window)),
-    found.nowhere ? make("p", {}, `${time(found.at)}: ${found.nowhere}`) : null);
+  const { places } = await ask(`pipelines/${encodeURIComponent(pipeline)}/records?${question}`);
+  const record = `${question.get("topic")}-${question.get("partition")}, offset ${number(question.get("offset") || "0")}`;
+  return make("section", { className: "panel", tabIndex: -1 }, make("h3", {}, record), ...places.flatMap((place) => placePart(pipeline, place)),
+    places.length ? null : make("p", {}, "No window has this partition."));
 }

@@ -1,4 +1,4 @@
-// Two uPlot charts with one cursor, legend and zoom: a topic's offsets over time, and below them what wasn't loaded or read.
+// Two uPlot charts with one cursor, legend and zoom: a topic's offsets over time, and below them what wasn't loaded.
 // An offset is drawn as its distance from a round, lower offset: a JavaScript number holds that exactly.
 /* global uPlot */
 import { svg } from "./drawing.js";
@@ -15,7 +15,7 @@ const colourOf = (element) => getComputedStyle(element).color;
 class Heights {
   constructor(moments, windows) {
     const starts = moments.map((moment) => moment.start);
-    const marks = [...moments.flatMap((moment) => [moment.end, moment.loaded, moment.instant, ...Object.values(moment.groups).map((each) => each.offset)]),
+    const marks = [...moments.flatMap((moment) => [moment.end, moment.loaded, moment.instant]),
       ...windows.flatMap((each) => [each.start_offset, each.end_offset])].filter((offset) => typeof offset === "bigint");
     const lowest = marks.reduce(lower, marks[0] ?? 0n), span = marks.reduce(higher, lowest) - lowest;
     const low = starts.filter((start) => start !== null).reduce(lower, lowest), unit = 10n ** BigInt(String(lowest + span - low).length);
@@ -87,7 +87,7 @@ class OffsetsChart {
   // Show what was seen at a moment; without a cursor, at the last one.
   #tell(place, ms) {
     const at = place ?? this.moments.length - 1, moment = this.moments[at];
-    for (const line of this.lines.flat()) line.value.textContent = valueText(line, this.moments, at);
+    for (const line of this.lines.flat()) line.value.textContent = valueText(line, moment);
     const seen = this.inTime.length ? `${place === null ? "Last seen" : "Seen"} ${timeAt(moment.at)}` : "Resolved long after these windows";
     const under = ms === null ? [] : this.windows.filter((each) => each.start_ms <= ms && ms < each.end_ms).map(windowText);
     this.pointed.textContent = [`${seen}${moment.rate ? `; ${moment.rate} written since the previous snapshot` : ""}`,
@@ -126,8 +126,8 @@ class OffsetsChart {
   }
 
   #series(line) {
-    return { label: line.name, scale: line.scale ?? "y", show: line.box.checked, width: 2, dash: line.dash, spanGaps: Boolean(line.dots),
-      stroke: () => colourOf(line.swatch), points: { show: Boolean(line.dots) || this.moments.length < 3, size: 8 },
+    return { label: line.name, scale: line.scale ?? "y", show: line.box.checked, width: 2, dash: line.dash,
+      stroke: () => colourOf(line.swatch), points: { show: this.moments.length < 3, size: 8 },
       ...(line.stepped ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}) };
   }
 

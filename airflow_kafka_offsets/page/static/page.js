@@ -17,11 +17,10 @@ let asked = 0;
 
 // ---- all pipelines
 
-// The states of a pipeline's unpublished windows. Failed and lost ones stand out, because somebody must act.
+// The states of a pipeline's unpublished windows. Failed ones stand out, because somebody must act.
 function unpublished(row) {
-  const { failed = 0, lost = 0, pinned = 0, loading = 0, counted = 0 } = row.states, under = pinned + loading + counted;
-  const parts = [failed ? bad(`${number(failed)} failed`) : null, lost ? bad(`${number(lost)} lost`) : null,
-    under ? plural(under, failed || lost ? "other" : "window") : null].filter(Boolean);
+  const { failed = 0, pinned = 0, loading = 0, proved = 0 } = row.states, under = pinned + loading + proved;
+  const parts = [failed ? bad(`${number(failed)} failed`) : null, under ? plural(under, failed ? "other" : "window") : null].filter(Boolean);
   return parts.length ? make("div", { className: "note" }, "not published: ", ...parts.flatMap((part, place) => (place ? [", ", part] : [part]))) : null;
 }
 
@@ -29,7 +28,6 @@ function wrongs(row) {
   const told = [];
   if (row.lost_offsets) told.push([`${plural(row.lost_offsets, "offset")} lost`, row.losses]);
   if (row.gone_offsets) told.push([`${plural(row.gone_offsets, "unloaded offset")} gone`, []]);
-  if (row.problems.length) told.push([`${plural(row.problems.length, "overlap")} or bad seam${row.problems.length === 1 ? "" : "s"}`, row.problems]);
   if (row.holes.length) told.push([plural(row.holes.length, "hole"), row.holes]);
   if (row.states.failed) told.push([`${plural(row.states.failed, "failed load")}`, []]);
   return told.length ? told.map(([words, all]) => make("div", { className: "bad", title: all.map(readable).join("\n") }, words)) : ["nothing"];
@@ -46,12 +44,12 @@ function retentionCell(row, now) {
   return make("span", { className: left < Math.min(row.retention_ms / 4, 86400000) ? "bad" : "", title }, duration(left));
 }
 
-const isWrong = (row) => Boolean(row.error || row.lost_offsets || row.gone_offsets || row.problems.length || row.holes.length || row.states.failed);
+const isWrong = (row) => Boolean(row.error || row.lost_offsets || row.gone_offsets || row.holes.length || row.states.failed);
 const endOf = (window) => { const [start, end] = timeOf(window).split(" to "); return end.length > 12 ? end : `${start.slice(0, 10)} ${end}`; };
-const completeText = (row, now) => `${time(iso(row.unloaded_from_ms))}, ${duration(now - row.unloaded_from_ms)} ago`;
+const completeText = (row, now) => (row.unloaded_from_ms === null ? "unknown" : `${time(iso(row.unloaded_from_ms))}, ${duration(now - row.unloaded_from_ms)} ago`);
 
 function completeCell(row, now) {
-  if (row.published === null) return [];
+  if (row.published === null || row.unloaded_from_ms === null) return [];
   return [make("div", {}, moment(time(iso(row.unloaded_from_ms)))),
     make("div", { className: "note" }, `${duration(now - row.unloaded_from_ms)} ago`)];
 }
@@ -101,19 +99,15 @@ const within = (marks, topic) => Object.entries(marks)
 function cellState(entry, place) {
   if (entry.kind === "hole") return place in entry.gaps ? "hole" : null;
   if (entry.offsets[place] === null) return null;
-  if (place in entry.lost) return "lost";
-  if (place in entry.overlap) return "overlap";
-  return entry.state === "lost" ? "pinned" : entry.state;  // the losses are on other partitions
+  return place in entry.lost ? "lost" : entry.state;
 }
 
 function cellWords(entry, place, [topic, partition]) {
   const of = `${topic}-${partition}`;
   if (entry.kind === "hole") return `${of}: ${place in entry.gaps ? `${number(entry.gaps[place])} offsets in no window` : "nothing missing"}`;
   if (entry.offsets[place] === null) return `${of}: not in this window`;
-  const rows = entry.rows === null ? ", nothing published" : entry.partition_rows ? `, ${number(entry.partition_rows[place])} rows` : ", rows unknown";
-  const lost = place in entry.lost ? `, ${number(entry.lost[place])} offsets lost` : "";
-  const twice = place in entry.overlap ? `, ${number(entry.overlap[place])} offsets in another window too` : "";
-  return `${of}: ${entry.state}, ${number(entry.offsets[place])} offsets${rows}${lost}${twice}`;
+  const lost = place in entry.lost ? `, ${number(entry.lost[place])} of them lost` : "";
+  return `${of}: ${entry.state}, ${number(entry.offsets[place])} offsets${lost}`;
 }
 
 // If there are few partitions, each has a cell from the start, unless the user has folded them.
@@ -139,10 +133,8 @@ function windowsTableRow(entry, answer, topics, pipeline, opened, pointed) {
   const open = entry.window ? () => { location.hash = hash("p", pipeline, "w", entry.window); } : null;
   const label = between(entry.start, entry.end), isHole = entry.kind === "hole";
   const states = [badge(entry.state, isHole ? `no window for ${duration(Date.parse(entry.end) - Date.parse(entry.start))}` : entry.state)];
-  if (entry.revision > 1) states.push(" ", badge("revised", `revision ${entry.revision}`));
-  if (entry.kind === "window" && Object.keys(entry.overlap).length) states.push(" ", badge("overlap"));
   const lost = entry.kind === "window" ? Object.values(entry.lost).reduce((a, b) => a + b, 0) : 0;
-  if (lost && entry.state !== "lost") states.push(" ", badge("lost"));
+  if (lost) states.push(" ", badge("lost"));
   const missing = isHole ? Object.values(entry.gaps).reduce((a, b) => a + b, 0) : 0;
   const rows = Number.isInteger(entry.rows) ? [number(entry.rows)] : missing ? [bad(`${number(missing)} missing`)] : [], total = lost ? [...rows, bad(` ${number(lost)} lost`)] : rows;
   return make("tr", { className: entry.window && entry.window === opened ? "open" : "" },
@@ -187,10 +179,10 @@ async function showPipeline(pipeline, rest, question) {
     ["Offsets over time", make("span", {}, ...overview.topics.flatMap((topic, place) => [place ? ", " : null,
       make("a", { href: hash("p", pipeline, "t", topic) }, topic)].filter(Boolean)))]]));
   parts.push(...overview.losses.map((words) => make("p", { className: "bad", title: words }, "Lost before it was loaded: ", ...linked(pipeline, words))));
-  const failed = [...new Set(answer.entries.filter((entry) => entry.state === "failed").map((entry) => entry.window))];
+  const failed = answer.entries.filter((entry) => entry.state === "failed").map((entry) => entry.window);
   if (failed.length) parts.push(make("p", { className: "bad" }, "Every load failed; clear the run: ",
     ...failed.flatMap((each, place) => (place ? [", ", windowLink(pipeline, each)] : [windowLink(pipeline, each)]))));
-  for (const words of [...overview.problems, ...overview.holes]) parts.push(make("p", { className: "bad", title: words }, ...linked(pipeline, words)));
+  for (const words of [...overview.holes, ...overview.restarts]) parts.push(make("p", { className: "bad", title: words }, ...linked(pipeline, words)));
   if (answer.asks_kafka) parts.push(kafkaNow(pipeline));
   parts.push(make("h3", {}, "Where is this record?"), findForm(pipeline, overview, question));
   if (rest[0] === "find") parts.push(await foundRecord(pipeline, question).catch(failure));
@@ -206,56 +198,59 @@ async function showPipeline(pipeline, rest, question) {
 
 // ---- one window
 
-function attemptRow(attempt) {
-  if (attempt.problem) return [attempt.attempt, "", make("span", { className: "bad" }, attempt.problem), "", ""];
-  const came = attempt.failed ? `failed: ${attempt.failed}; the task's log says why`
-    : attempt.written === null ? "no result"
-    : `${number(attempt.read)} read, ${number(attempt.written)} written, ${Math.round(attempt.seconds)} s`;
-  return [attempt.attempt, attempt.started_at ? time(attempt.started_at) : "", came, attempt.application_id ?? "",
-    runLink(attempt) ?? "no run was recorded"];
+const loadedBy = (attempt) => [runLink(attempt) ?? (attempt.by_hand ? `${attempt.by_hand}, by hand` : "unknown"),
+  attempt.try_number ? `, try ${attempt.try_number}` : ""];
+
+// A row for each driver of an attempt, or one if none has said anything.
+function attemptRows(attempt, publication) {
+  const failed = attempt.failed ? `failed: ${attempt.failed}; the task's log says why` : null;
+  const runs = attempt.runs.length ? attempt.runs : [{ run: "", application_id: null, written: null }];
+  return runs.map((run) => {
+    const stands = publication?.attempt === attempt.attempt && publication.run === run.run;
+    const came = run.problem ?? (run.written === null || run.written === undefined ? failed ?? "no result"
+      : `${number(run.read)} read, ${number(run.written)} written, ${Math.round(run.seconds)} s${stands ? "; published" : ""}`);
+    return [String(attempt.attempt), run.run, run.problem ? bad(came) : came, lostCell(attempt.lost),
+      run.application_id ?? "", loadedBy(attempt)];
+  });
 }
 
 // If all ranges start, and end, for the same reason, that is said once.
-function rangesPart(ranges, written, words) {
+function rangesPart(ranges, published, words) {
   const reasons = (side) => [...new Set(ranges.map((range) => words.evidence[range[side]]))];
   const [starts, ends] = [reasons("start_evidence"), reasons("end_evidence")], one = starts.length === 1 && ends.length === 1;
   const heads = ["Topic", "Partition", "From", "Up to", "Offsets", "Lost", "Rows", ...(one ? [] : ["Why it starts there", "Why it ends there"])];
   const rows = ranges.map((range) => [range.topic, String(range.partition), number(range.start_offset), number(range.end_offset),
-    number(range.offsets), lostCell(range.lost), written === null ? "" : number(range.rows),
+    number(range.offsets), lostCell(range.lost), published ? number(range.rows) : "",
     ...(one ? [] : [words.evidence[range.start_evidence], words.evidence[range.end_evidence]])]);
   return [one ? note(starts[0] === ends[0] ? `At both ends of each range ${starts[0]}.` : `Where each range starts, ${starts[0]}. Where it ends, ${ends[0]}.`) : null,
     table(heads, rows, [1, 2, 3, 4, 5, 6])];
 }
 
-function revisionPart(revision, words) {
-  const shown = revision.ranges.slice(0, 200), left = revision.ranges.length - shown.length;
-  return [
-    make("h3", {}, badge(revision.state, `Revision ${revision.revision}, ${revision.state}${revision.counts ? ": the one that readers get" : ""}`)),
-    note(words.states[revision.state] ?? ""),
-    facts([["Proof", revision.verdict], ["Offsets", number(revision.offsets)],
-      ["Records read", revision.read === null ? null : number(revision.read)],
-      ["Rows written", revision.written === null ? null : number(revision.written)],
-      ["Lost when pinned", revision.lost ? `${number(revision.lost)} offsets` : null],
-      ["Lost later", revision.noted_losses.join("; ")], ["Output", revision.output],
-      ...revision.further.map((each) => [`Output ${each.name}`, `${plural(each.rows, "row")}${each.output ? ` in ${each.output}` : ""}`]),
-      ["Manifest", revision.manifest], ["Manifest's sha256", revision.sha256], ["Isolation level", revision.isolation_level]]),
-    revision.attempts.length
-      ? table(["Attempt", "Began", "Result", "Spark application", "Loaded by"], revision.attempts.map(attemptRow))
-      : note("No attempt to load it has been recorded yet."),
-    make("h3", {}, "Ranges"), ...rangesPart(shown, revision.written, words),
-    left > 0 ? note(`${plural(left, "more partition")}: kafka-offsets ledger show lists them all.`) : null,
-  ];
+const outputText = (each) => `${plural(each.rows, "row")}${each.output ? ` in ${each.output}` : ""}`;
+
+function publicationFacts(publication) {
+  if (!publication) return [];
+  return [["Published", `${time(publication.published_at)}, attempt ${publication.attempt}`], ["Proof", publication.verdict],
+    ["Records read", number(publication.read)], ["Rows written", number(publication.written)],
+    ...publication.outputs.map((each) => [each.name ? `Output ${each.name}` : "Output", outputText(each)])];
 }
 
 async function windowPanel(pipeline, window) {
   const answer = await ask(`pipelines/${encodeURIComponent(pipeline)}/windows/${encodeURIComponent(window)}`);
   const close = make("a", { href: hash("p", pipeline) }, "Close");
-  const published = answer.publications.map((each) => [String(each.number), time(each.published_at), String(each.revision),
-    each.attempt, number(each.rows), each.sink, each.counts ? "yes" : "no"]);
+  const shown = answer.ranges.slice(0, 200), left = answer.ranges.length - shown.length;
   return make("section", { className: "panel", tabIndex: -1 }, make("h2", {}, `Window ${timeOf(answer.window)}`), close,
-    ...answer.revisions.toReversed().flatMap((revision) => revisionPart(revision, answer)),
-    ...(published.length ? [make("h3", {}, "Publications"),
-      table(["Number", "At", "Revision", "Attempt", "Rows", "Sink", "Counts"], published)] : []));
+    make("h3", {}, badge(answer.state)), note(answer.states[answer.state]),
+    answer.reloads ? note("It is to be loaded again. Until then, readers get the rows that are published; a table refuses them while they may be replaced.") : null,
+    facts([["Offsets", number(answer.offsets)], ["Lost before it was loaded", answer.lost ? plural(answer.lost, "offset") : null],
+      ...publicationFacts(answer.publication),
+      ["Manifest", answer.manifest], ["Manifest's sha256", answer.sha256], ["Isolation level", answer.isolation_level]]),
+    answer.attempts.length
+      ? table(["Attempt", "Run", "Result", "Lost before", "Spark application", "Loaded by"],
+        answer.attempts.flatMap((each) => attemptRows(each, answer.publication)), [0, 3])
+      : note("No attempt to load it has been recorded yet."),
+    make("h3", {}, "Ranges"), ...rangesPart(shown, answer.publication, answer),
+    left > 0 ? note(`${plural(left, "more partition")}: kafka-offsets ledger show lists them all.`) : null);
 }
 
 // ---- what the hash asks for

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from typing import Any
 
 from py4j.java_gateway import get_field  # type: ignore[import-untyped]  # comes with pyspark
@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from airflow_kafka_offsets.compat.spark_versions import kept_on_disk
 from airflow_kafka_offsets.errors import ConfigurationError, ExtremeTimestampError, shorten
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
+from airflow_kafka_offsets.offsets.proof.left import pieces, without
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.stretches import records_of
 from airflow_kafka_offsets.spark.session.conf import EXTREME_TIMESTAMPS
@@ -60,7 +60,7 @@ _FITTING_MS = range(-(2**63 // 1000), 2**63 // 1000 + 1)
 Row = tuple[object, ...]
 Chunk = tuple[list[Row], int]
 """Rows, and their size in bytes."""
-Read = Callable[[Sequence[OffsetRange]], DataFrame]
+Read = Callable[[Sequence[LogRange]], DataFrame]
 """Reads ranges with Spark's Kafka source."""
 
 
@@ -89,7 +89,7 @@ def _offsets(stretch: LogRange) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
-def within(stretches: Iterable[LogRange], ranges: Iterable[OffsetRange]) -> list[LogRange]:
+def within(stretches: Iterable[LogRange], ranges: Iterable[LogRange]) -> list[LogRange]:
     """The parts of the named stretches that belong to a window, in order, each offset once."""
     found: list[LogRange] = []
     for each in ranges:
@@ -102,20 +102,11 @@ def within(stretches: Iterable[LogRange], ranges: Iterable[OffsetRange]) -> list
     return found
 
 
-def layers(ranges: Sequence[OffsetRange], stretches: Iterable[LogRange]) -> list[tuple[OffsetRange, ...]]:
+def layers(ranges: Sequence[LogRange], stretches: Iterable[LogRange]) -> list[tuple[LogRange, ...]]:
     """The ranges without the stretches that the driver reads, in layers: one read by Spark takes only one range per
     partition."""
-    made: list[list[OffsetRange]] = []
-    for each in ranges:
-        cuts = [stretch for stretch in stretches if TopicPartition.of(stretch) == TopicPartition.of(each)]
-        starts = [each.start_offset, *(cut.end_offset for cut in cuts)]
-        ends = [*(cut.start_offset for cut in cuts), each.end_offset]
-        pieces = [replace(each, start_offset=start, end_offset=end) for start, end in zip(starts, ends, strict=True)]
-        for number, piece in enumerate(piece for piece in pieces if piece.span > 0):
-            if number == len(made):
-                made.append([])
-            made[number].append(piece)
-    return [tuple(layer) for layer in made]
+    parts = pieces(without(ranges, stretches)).values()
+    return [tuple(piece for piece in layer if piece is not None) for layer in zip_longest(*parts)]
 
 
 def is_overflow(error: Exception) -> bool:
@@ -125,7 +116,7 @@ def is_overflow(error: Exception) -> bool:
 
 
 def extreme_timestamp_error(
-    read: Read, clients: KafkaClients, window: str, ranges: Iterable[OffsetRange], *, more: bool
+    read: Read, clients: KafkaClients, window: str, ranges: Iterable[LogRange], *, more: bool
 ) -> ExtremeTimestampError | None:
     """The error that names the unreadable records in the ranges that Spark has read, and what to do. None if Spark can
     read all of them now. With ``more``, the conf already names other records."""
@@ -165,20 +156,20 @@ class _Extremes:
 class _Search:
     """Searches one range from its start."""
 
-    def __init__(self, read: Read, clients: KafkaClients, offset_range: OffsetRange) -> None:
+    def __init__(self, read: Read, clients: KafkaClients, offset_range: LogRange) -> None:
         self._read, self._clients, self._range = read, clients, offset_range
         self._reached = offset_range.start_offset
 
-    def within(self, piece: OffsetRange) -> Iterator[_Extremes]:
+    def within(self, piece: LogRange) -> Iterator[_Extremes]:
         start, end = max(piece.start_offset, self._reached), piece.end_offset
-        if start >= end or _reads(self._read([replace(piece, start_offset=start)])):
+        if start >= end or _reads(self._read([piece._replace(start_offset=start)])):
             return
         if end - start <= _FEW:
             yield from self._looked_at(start)
             return
         middle = (start + end) // 2
-        yield from self.within(replace(piece, start_offset=start, end_offset=middle))
-        yield from self.within(replace(piece, start_offset=middle))
+        yield from self.within(piece._replace(start_offset=start, end_offset=middle))
+        yield from self.within(piece._replace(start_offset=middle))
 
     def _looked_at(self, start: int) -> Iterator[_Extremes]:
         """The stretch that begins within the next few offsets, however far it extends."""

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import release_of
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.session.conf import GIVEN_BACK, KAFKA
 from airflow_kafka_offsets.spark.session.session import held, is_connect, java_classes, words
 
@@ -90,7 +90,7 @@ def reader_options(manifest: Manifest, kafka: Mapping[str, str], options: Mappin
     return chosen | {"failOnDataLoss": "true", "kafka.isolation.level": str(manifest.isolation_level)}
 
 
-def exactly(ranges: Sequence[OffsetRange]) -> dict[str, str]:
+def exactly(ranges: Sequence[LogRange]) -> dict[str, str]:
     """The options with which the Kafka reader reads exactly these ranges: at most one per partition, in order."""
     topics = {topic: list(pinned) for topic, pinned in groupby(ranges, attrgetter("topic"))}
     starts = {topic: {one.partition: one.start_offset for one in pinned} for topic, pinned in topics.items()}

@@ -65,7 +65,7 @@ def records_of(
                 "Kafka no longer has offsets of the window that the driver must check, so nobody can tell "
                 f"whether records were there: {error.java_exception.getMessage()}. Retention or DeleteRecords "
                 "removed them. Nothing is published. Load the window again; if that load says that records are lost, "
-                "load it in a newer revision."
+                "on_data_loss='load_rest' loads the rest."
             ) from error
 
 

@@ -11,24 +11,21 @@ import math
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from uuid import uuid4
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.instants import compact_instant, now_ms
-from airflow_kafka_offsets.offsets.proof.publication import ATTEMPT_NAME, OF_LOAD
 from airflow_kafka_offsets.offsets.proof.split_plan import MAX_RECORDS, MIN_PARTITIONS
 
 PREFIX = "spark.kafkaOffsets."
 MANIFEST = PREFIX + "manifest"
-"""URI of the window's ``manifest.json``, as Hadoop reads it; ``s3://`` is read as ``s3a://``."""
+"""URI of the window's manifest, as Hadoop reads it; ``s3://`` is read as ``s3a://``."""
 SHA256 = PREFIX + "sha256"
 """Hex digest that the manifest's bytes must have."""
 ATTEMPT = PREFIX + "attempt"
-"""Unique name of this try: letters, digits and ``. _ + -``, because it becomes a folder's name. The driver makes one up
-if it isn't set."""
-LOAD = PREFIX + "load"
-"""Name of a load that somebody else submits, perhaps more than once: each driver makes its attempt's name from it."""
+"""Number of the attempt that the driver makes, from the ledger's log. A driver without one may read the window, but not
+write it."""
+COMMIT = PREFIX + "commit"
+"""Number of a commit that the ledger's log has: it saves a listing. Default 0."""
 NOTE_KEY = PREFIX + "noteSecret"
 """Key with which the driver signs its note in the ledger. It is made for one attempt, so that others who can write to
 the ledger don't know it, and gives no other access. Spark redacts confs whose names contain ``secret``."""
@@ -70,6 +67,7 @@ _READER = (KAFKA, PREFIX + MIN_PARTITIONS, PREFIX + MAX_RECORDS)
 class RunConf:
     """What a run was told, by the confs above.
 
+    :param attempt: None if it may only read.
     :param kafka: options of the Kafka reader, secrets included; kept out of ``repr``.
     :param bytes_per_record: None if unknown.
     :param note_key: None if no operator submitted the run.
@@ -77,8 +75,9 @@ class RunConf:
 
     manifest_uri: str
     sha256: str
-    attempt: str
+    attempt: int | None
     kafka: Mapping[str, str] = field(repr=False)
+    commit: int = 0
     allow_gaps: bool = False
     bytes_per_record: float | None = None
     extreme_timestamps: str = ""
@@ -94,27 +93,14 @@ class RunConf:
         return cls(
             manifest_uri=_required(confs, MANIFEST),
             sha256=_required(confs, SHA256),
-            attempt=_attempt_name(confs),
+            attempt=_number(ATTEMPT, confs.get(ATTEMPT)),
+            commit=_number(COMMIT, confs.get(COMMIT)) or 0,
             kafka=plain | _secrets(environ.get(SECRETS_VARIABLE) or confs.get(SECRETS)),
             allow_gaps=_boolean(ALLOW_GAPS, confs.get(ALLOW_GAPS, "false")),
             bytes_per_record=_positive(BYTES_PER_RECORD, confs.get(BYTES_PER_RECORD)),
             extreme_timestamps=confs.get(EXTREME_TIMESTAMPS, ""),
             note_key=confs.get(NOTE_KEY),
         )
-
-
-def new_attempt() -> str:
-    """A unique name for a try. Names sort by the time that the tries start."""
-    return f"{compact_instant(now_ms())}-{uuid4().hex[:8]}"
-
-
-def _attempt_name(confs: Mapping[str, str]) -> str:
-    """The attempt's name: the conf's, or one made for a driver of a load. It becomes a folder's name."""
-    load = confs.get(LOAD)
-    name = confs.get(ATTEMPT) or (f"{load}{OF_LOAD}{uuid4().hex[:8]}" if load else new_attempt())
-    if not ATTEMPT_NAME.fullmatch(name):
-        raise ConfigurationError(f"{ATTEMPT} may hold letters, digits and the signs . _ + -, not {name!r}.")
-    return name
 
 
 def _required(confs: Mapping[str, str], name: str) -> str:
@@ -130,6 +116,14 @@ def _boolean(name: str, text: str) -> bool:
     if text.lower() not in _BOOLEANS:
         raise ConfigurationError(f"The conf {name} must be true or false, not {text!r}.")
     return _BOOLEANS[text.lower()]
+
+
+def _number(name: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise ConfigurationError(f"The conf {name} must be the number of a commit in the ledger's log, not {text!r}.")
+    return int(text)
 
 
 def _positive(name: str, text: str | None) -> float | None:

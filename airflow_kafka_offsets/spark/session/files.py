@@ -7,8 +7,7 @@ exclusively or renamed: only Airflow's side creates files that two writers could
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +17,7 @@ from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import condition_of
 from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect, java_classes, words
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect, java_classes, require_driver, words
 
 _STORE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 """Scheme and authority before a path, which Hadoop may spell differently."""
@@ -54,14 +53,8 @@ def qualified(spark: SparkSession, place: str) -> str:
 class HadoopFiles:
     """Files on any store that the job's Hadoop knows, with the Spark job's own credentials."""
 
-    writable = True
-
     def __init__(self, spark: SparkSession) -> None:
-        if is_connect(spark):
-            raise ConfigurationError(
-                "A client of Spark Connect has no Hadoop, which this needs. Use a session with its own driver, as "
-                "spark-submit and @task.pyspark create it."
-            )
+        require_driver(spark, "Hadoop's FileSystem")
         # Spark has no public Python API for the FileSystem; these two attributes are in common use.
         self._jvm: Any = spark._jvm
         self._conf: Any = spark._jsc.hadoopConfiguration()
@@ -102,9 +95,6 @@ class HadoopFiles:
             fs, path = self._locate(folder)
             return sorted(status.getPath().getName() for status in fs.listStatus(path)) if fs.exists(path) else []
 
-    def look_again(self) -> None:
-        """Do nothing: nothing is cached."""
-
     def make_folder(self, uri: str) -> None:
         """Make a folder and its parents; a ConfigurationError if that isn't allowed."""
         refused = f"The output folder {uri} can't be written"
@@ -135,57 +125,29 @@ class HadoopFiles:
 
 
 class ConnectFiles:
-    """Files on any store that the Spark Connect server reaches; it reads and lists them with Spark jobs. A job for each
-    of a thousand small files would take minutes, so a few jobs fetch everything needed from a ledger, once.
+    """Files on any store that the Spark Connect server reaches; it reads and lists them with Spark jobs. Nothing is
+    written."""
 
-    :param read: patterns of small files; all existing ones are read at once.
-    :param listed: patterns of files whose names are enough.
-    """
-
-    writable = False
-
-    def __init__(self, spark: SparkSession, read: Iterable[str] = (), listed: Iterable[str] = ()) -> None:
+    def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._patterns = tuple(read), tuple(listed)
-        self.look_again()
-
-    def look_again(self) -> None:
-        """Fetch again what the patterns match."""
-        read, listed = self._patterns
-        self._contents = {_path(row["path"]): bytes(row["content"]) for row in self._found(read, "path", "content")}
-        self._names: dict[str, set[str]] = defaultdict(set)
-        for path in (*self._contents, *(_path(row["path"]) for row in self._found(listed, "path"))):
-            while "/" in path:
-                path, _, name = path.rpartition("/")
-                if name in self._names[path]:
-                    break
-                self._names[path].add(name)
 
     def read(self, uri: str) -> bytes | None:
         """A file's content; None when there is no such file."""
-        known = self._contents.get(_path(hadoop_uri(uri)))
-        if known is not None:
-            return known
-        found = list(self._found([uri], "content"))
+        found = list(self._found(uri, "content"))
         return bytes(found[0]["content"]) if found else None
 
-    def write(self, uri: str, content: bytes) -> None:
-        """Do nothing: a client has no file system."""
-
     def names(self, folder: str) -> list[str]:
-        """Names in a folder, in order; empty when there is no such folder. With patterns: only files that they
-        match."""
-        if any(self._patterns):
-            return sorted(self._names.get(_path(hadoop_uri(folder)), ()))
-        return sorted({_path(row["path"]).rpartition("/")[2] for row in self._found([f"{folder}/*"], "path")})
+        """Names in a folder, in order: its files, and its folders that have files; empty when there is none."""
+        inside = f"{_path(hadoop_uri(folder))}/"
+        paths = (_path(row["path"]) for row in self._found(f"{folder}/*", "path"))
+        return sorted({path.partition(inside)[2].partition("/")[0] for path in paths})
 
-    def _found(self, patterns: Iterable[str], *columns: str) -> Iterator[Row]:
-        for pattern in patterns:
-            try:
-                yield from self._spark.read.format("binaryFile").load(hadoop_uri(pattern)).select(*columns).collect()
-            except PySparkException as error:
-                if condition_of(error) != _NO_FILE:
-                    raise _store_error("Reading", pattern, error, None) from error
+    def _found(self, pattern: str, column: str) -> Iterator[Row]:
+        try:
+            yield from self._spark.read.format("binaryFile").load(hadoop_uri(pattern)).select(column).collect()
+        except PySparkException as error:
+            if condition_of(error) != _NO_FILE:
+                raise _store_error("Reading", pattern, error, None) from error
 
 
 LedgerFiles = HadoopFiles | ConnectFiles

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import confs_of
+from airflow_kafka_offsets.errors import ConfigurationError
 
 _CONDITION = re.compile(r"\[[A-Z_0-9.]+\] ")
 JAVA_ERRORS = (Py4JJavaError, PySparkException)
@@ -23,6 +24,19 @@ JAVA_ERRORS = (Py4JJavaError, PySparkException)
 def is_connect(spark: SparkSession) -> bool:
     """Whether the session is a Spark Connect client, which has no driver at hand: no JVM, no Hadoop."""
     return not isinstance(spark, SparkSession)
+
+
+def require_driver(spark: SparkSession, what: str) -> None:
+    """Refuse what a client of Spark Connect can't do: it reads a window exactly, writes it, and proves what it wrote.
+
+    :param what: what was to be done, as the beginning of a sentence.
+    :raises ConfigurationError: naming it, and what to use.
+    """
+    if is_connect(spark):
+        raise ConfigurationError(
+            f"{what} needs a session with a driver of its own, and this is a client of Spark Connect. Submit the job "
+            "with KafkaSparkSubmitOperator, or use a session as spark-submit and @task.pyspark make it."
+        )
 
 
 def words(error: Exception) -> str:

@@ -1,8 +1,8 @@
 """Delta Lake as a sink: one commit replaces a window's rows, by ``replaceWhere`` on the column ``window``.
 
-Delta's transaction identifiers keep out late attempts: each window is its own application, whose version combines the
-revision and the attempt's start. Delta silently skips a write with an older version; the table's history shows it.
-Delta keeps these identifiers for ever, unless a property of the table says otherwise: then the table is refused.
+Delta's transaction identifiers keep out late attempts: each window is its own application, whose version is the
+attempt's number. Delta silently skips a write whose version isn't higher; the table's history shows whose rows it
+holds. Delta keeps these identifiers for ever, unless a property of the table says otherwise: then the table is refused.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.offsets.windows.ledger_names import json_object
 from airflow_kafka_offsets.spark.session.files import HadoopFiles, files_of
-from airflow_kafka_offsets.spark.session.session import held, is_connect
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, held, is_connect
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks
@@ -27,8 +26,6 @@ from airflow_kafka_offsets.spark.sinks.table_terms import Term
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_REVISION = 10**13
-"""Weight of a revision in a transaction's version: more than any instant in Unix milliseconds up to the year 2286."""
 _LOG_PARTITIONS, _LOG_TASKS = "spark.databricks.delta.snapshotPartitions", 50
 """How many tasks read a table's log, and Delta's default for it."""
 _RECENT = 50
@@ -88,11 +85,16 @@ class DeltaSink(TableSink):
             if "/" not in self.table or is_connect(spark) or not HadoopFiles(spark).exists(f"{self.table}/_delta_log"):
                 raise
             writer = spark.createDataFrame([], rows.schema).write.format("delta").mode("append")
-            writer.partitionBy(WINDOW_COLUMN).save(self.table)
+            try:
+                writer.partitionBy(WINDOW_COLUMN).save(self.table)
+            except JAVA_ERRORS:
+                # No driver was killed: one that is alive has made the table meanwhile.
+                if not self._exists(spark):
+                    raise
 
     def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
-        # Delta itself keeps an older revision out, so the first attempt at a new window need not ask.
-        if attempt.earlier or self.rows(spark).where(F.col(WINDOW_COLUMN) == attempt.window).head(1):
+        # Delta itself keeps an earlier attempt out, so the first attempt at a new window need not ask.
+        if self.rows(spark).where(F.col(WINDOW_COLUMN) == attempt.window).head(1):
             return super()._before(spark, attempt)
         return None
 
@@ -105,14 +107,14 @@ class DeltaSink(TableSink):
             history = spark.sql(f"DESCRIBE HISTORY {sql_name(self.kind, self.table)}{limit}")
             ours = history.orderBy("version", ascending=False).where("userMetadata IS NOT NULL")
             for row in ours.select("userMetadata").collect():
-                yield json_object(row["userMetadata"].encode())  # may be another writer's, in any form
+                yield _json_object(row["userMetadata"])
 
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
         options = {
             "replaceWhere": f"`{WINDOW_COLUMN}` = '{attempt.window}'",
             "mergeSchema": "true",
-            "txnAppId": f"{attempt.ledger_id}/{attempt.window}",
-            "txnVersion": str(attempt.revision * _REVISION + attempt.started_ms),
+            "txnAppId": "/".join(filter(None, (attempt.ledger_id, attempt.window, attempt.output))),
+            "txnVersion": str(attempt.number),
             "userMetadata": json.dumps(commit_marks(attempt)),
         }
         writer = rows.write.format("delta").mode("overwrite").options(**options)
@@ -120,3 +122,12 @@ class DeltaSink(TableSink):
             writer.save(self.table)
         else:
             writer.saveAsTable(self.table)
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    """What a commit's metadata says; empty when it is another writer's, in any form."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

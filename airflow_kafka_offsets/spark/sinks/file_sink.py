@@ -1,6 +1,6 @@
-"""Files as a sink: each attempt has a folder of its own, ``<path>/window=<window>/attempt=<attempt>/``.
+"""Files as a sink: each driver has a folder of its own, ``<path>/window=<window>/attempt=<number>-<run>/``.
 
-Nothing is replaced: the ledger's publications tell readers which attempt to read
+Nothing is replaced: the ledger's publications tell readers which folder to read
 (:func:`~airflow_kafka_offsets.spark.published.read_published`).
 """
 
@@ -14,17 +14,11 @@ from airflow_kafka_offsets.compat.spark_versions import condition_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.files import HadoopFiles, hadoop_uri
 from airflow_kafka_offsets.spark.session.session import held, is_connect, words
-from airflow_kafka_offsets.spark.sinks.sink import (
-    ATTEMPT_COLUMN,
-    OUTSIDE_COLUMN,
-    WINDOW_COLUMN,
-    Attempt,
-    Sink,
-    audited_ddl,
-)
+from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, AUDITED_DDL, WINDOW_COLUMN, Attempt, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 FileFormat = Literal["parquet", "orc", "json"]
 _TIMESTAMPS, _MICROSECONDS = "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"
@@ -66,9 +60,11 @@ class FileSink(Sink):
             raise ConfigurationError(f"Files are written as {', '.join(FILE_FORMATS)}, not as {file_format!r}.")
         self.kind = file_format
         self.place = hadoop_uri(path)
+        self._schemas: dict[str, StructType] = {}
+        """Of what was written, by folder."""
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
-        """Write the attempt's folder; a window without offsets has none (S6).
+    def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
+        """Write the driver's folder; a window without offsets has none (S6).
 
         :raises ConfigurationError: the folder can't be made, or the format has no such columns.
         """
@@ -84,20 +80,22 @@ class FileSink(Sink):
             if self.kind == "json":
                 writer = writer.options(**_WHOLE_TIMES)
             try:
-                writer.save(folder, partitionBy=[OUTSIDE_COLUMN] if attempt.strict_time else None)
+                writer.save(folder)
             except AnalysisException as error:
                 raise ConfigurationError(
                     f"Spark can't write the window's rows as {self.kind} to {self.place}: {words(error)}."
                 ) from error
+        self._schemas[folder] = rows.schema
         return folder
 
-    def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-        """The attempt's rows; none if its folder is gone."""
+    def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+        """The driver's rows; none if its folder is gone."""
+        folder = self._folder(attempt)
         # Pass the schema: to infer it, Spark would open files, and read all of JSON.
-        schema = attempt.schema or audited_ddl(attempt.strict_time)
+        schema = self._schemas.get(folder) or AUDITED_DDL
         if attempt.offsets:
             try:
-                found = spark.read.options(**AS_WRITTEN).schema(schema).format(self.kind).load(self._folder(attempt))
+                found = spark.read.options(**AS_WRITTEN).schema(schema).format(self.kind).load(folder)
                 _ = found.schema  # has a Spark Connect client ask its server now
                 return found
             except AnalysisException as error:

@@ -1,11 +1,11 @@
 """Apache Iceberg as a sink: one snapshot replaces a window's rows, by an overwrite of the column ``window``.
 
-Rows are written to a branch for the attempt and counted there (write, audit, publish). Once they are proved, one more
+Rows are written to a branch for the driver and counted there (write, audit, publish). Once they are proved, one more
 commit adds the branch's files to ``main``, so readers of the table only ever see proved rows. If there can be no
 branch, as for a Spark Connect client, rows go straight to ``main``.
 
 The snapshot's properties say whose it is. Commits are validated as serializable from the snapshot that was looked at,
-so if two attempts overwrite a window at the same time, one of them fails.
+so if two drivers overwrite a window at the same time, one of them fails.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaPackage  # type: ignore[import-untyped]  # comes with pyspark
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BRANCH = "kafka_offsets_"
-"""Prefix of the names of attempts' branches."""
+"""Prefix of the names of drivers' branches."""
+_DRIVER = re.compile(r"(\d+)-[0-9a-f]{8}", re.ASCII)
+"""Their last part: the attempt's number and the driver's own name."""
 _PICKED = "source-snapshot-id"
 """Iceberg's own property of a snapshot that takes over the files of another snapshot."""
 _UNSUPPORTED = "java.lang.UnsupportedOperationException"
@@ -84,13 +87,13 @@ class IcebergSink(TableSink):
         if "/" in table:
             raise ConfigurationError(f"An Iceberg table has a name, catalog.database.table; {table} is a path.")
         super().__init__(table)
-        self._unseen: dict[str, int | None] = {}
+        self._hidden: dict[str, int | None] = {}
         """For each branch whose rows aren't on ``main`` yet: the snapshot of ``main`` that was looked at before."""
 
-    def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-        """The window's rows in the table; for an attempt that isn't released, those on its branch."""
-        if not self.unseen(attempt):
-            return super().read(spark, attempt)
+    def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+        """The window's rows in the table; for a driver that hasn't released them, those on its branch."""
+        if not self.hidden_in(attempt):
+            return super().current(spark, attempt)
         snapshot = self._require_branch(spark, attempt)
         self._require_ours(spark, attempt)
         # By snapshot id: the branch may be dropped before everything has been counted.
@@ -98,20 +101,23 @@ class IcebergSink(TableSink):
         return rows.where(F.col(WINDOW_COLUMN) == attempt.window)
 
     def release(self, spark: SparkSession, attempt: Attempt) -> None:
-        """Add the attempt's files to ``main``, without writing them again, and drop its branch.
+        """Add the files of the driver's branch to ``main``, without writing them again, and drop the branch.
 
-        :raises CommitConflictError: another commit came in between.
-        :raises LedgerConflictError: a newer revision of the window is in the table.
+        :raises CommitConflictError: the table holds a later attempt, or the rows of another driver of this one; or
+            another commit came in between.
+        :raises LedgerConflictError: a copy of the ledger has loaded the window.
         """
-        if not self.unseen(attempt):
+        if not self.hidden_in(attempt):
             return
-        version = self._unseen.pop(_branch(attempt))
+        version = self._hidden.pop(_branch(attempt))
         conflict = self._committing(self._take_over, spark, attempt, version)
-        self._require_written(spark, attempt, conflict)
+        written = self._require_written(spark, attempt, conflict)
+        if written.run != attempt.run:
+            raise self._other_driver(attempt, written)
         self._drop_older(spark, attempt)
 
-    def unseen(self, attempt: Attempt) -> str:
-        return f"branch {_branch(attempt)} of {self.table}" if _branch(attempt) in self._unseen else ""
+    def hidden_in(self, attempt: Attempt) -> str:
+        return f"branch {_branch(attempt)} of {self.table}" if _branch(attempt) in self._hidden else ""
 
     def _exists(self, spark: SparkSession) -> bool:
         whole, _, part = self.table.rpartition(".")
@@ -172,25 +178,27 @@ class IcebergSink(TableSink):
             writer = writer.option(f"snapshot-property.{name}", mark)
         writer.overwrite(F.col(WINDOW_COLUMN) == attempt.window)
         if branched:
-            self._unseen[_branch(attempt)] = version
+            self._hidden[_branch(attempt)] = version
 
-    def _require_written(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> None:
-        if not self.unseen(attempt):
-            super()._require_written(spark, attempt, conflict)
-            return
+    def _require_written(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> WindowCommit:
+        if not self.hidden_in(attempt):
+            return super()._require_written(spark, attempt, conflict)
         table = self._java(spark)
         branch = table.refs().get(_branch(attempt))
         marks = {} if branch is None else _marks_in(table.snapshot(branch.snapshotId()).summary())
-        told = WindowCommit.read(marks, attempt.ledger_id)
-        if branch is not None and (told is None or told.attempt != attempt.name):
+        found = WindowCommit.read(marks, attempt.ledger_id)
+        if branch is None:
+            raise self._dropped(attempt)
+        if found is None or (found.number, found.run) != (attempt.number, attempt.run):
             raise ConfigurationError(
-                f"Spark wrote the rows of window {attempt.window}, but {self.unseen(attempt)} hasn't "
+                f"Spark wrote the rows of window {attempt.window}, but {self.hidden_in(attempt)} hasn't "
                 "got them: a conf of the session (spark.wap.*, spark.sql.iceberg.*) or of the catalog sends them "
                 "elsewhere. Nothing is published."
             )
+        return found
 
     def _make_branch(self, spark: SparkSession, attempt: Attempt) -> bool:
-        """Make a branch from ``main`` for an attempt's rows. False if there can be none, or the rows must be visible at
+        """Make a branch from ``main`` for a driver's rows. False if there can be none, or the rows must be visible at
         once."""
         if is_connect(spark) or attempt.at_once:
             return False
@@ -215,41 +223,36 @@ class IcebergSink(TableSink):
         return False
 
     def _require_branch(self, spark: SparkSession, attempt: Attempt) -> int:
-        """The newest snapshot of the attempt's branch. Refused if a later attempt dropped the branch when it was
-        released, or if a newer revision of the window is in the table."""
+        """The newest snapshot of the driver's branch. Refused if the table holds rows that it must not replace, or if
+        a later attempt dropped the branch when it was released."""
         before = self._before(spark, attempt)
-        if before is not None:
-            before.refuse_older(self.table, attempt)
+        if before is not None and before.is_of(attempt, self.table):
+            raise self._other_driver(attempt, before)
         snapshot = self._refs(spark).get(_branch(attempt))
         if snapshot is None:
-            raise CommitConflictError(
-                f"Branch {_branch(attempt)} of {self.table}, with the rows of window {attempt.window}, was "
-                "dropped during this attempt. Nothing is published. Run the task again."
-            )
+            raise self._dropped(attempt)
         return snapshot
+
+    def _dropped(self, attempt: Attempt) -> CommitConflictError:
+        return CommitConflictError(
+            f"Branch {_branch(attempt)} of {self.table}, with the rows of window {attempt.window}, was dropped during "
+            "this attempt. Nothing is published. Run the task again."
+        )
+
+    def _other_driver(self, attempt: Attempt, shown: WindowCommit) -> CommitConflictError:
+        return CommitConflictError(
+            f"{self.table} holds window {attempt.window} by run {shown.run} of this same attempt, another driver that "
+            "was started for it: its result is the one to publish. Run the task again if it didn't say one."
+        )
 
     def _drop_older(self, spark: SparkSession, attempt: Attempt) -> None:
         """Drop the window's branches that can no longer be released now that this attempt is on ``main``. A branch that
-        can't be dropped stays: another attempt may be dropping it at the same time."""
+        can't be dropped stays: another driver may be dropping it at the same time."""
         try:
-            for branch in self._older(spark, attempt):
+            for branch in filter(partial(_is_over, attempt), self._refs(spark)):
                 self._java(spark).manageSnapshots().removeBranch(branch).commit()
         except JAVA_ERRORS as error:
             log.warning("A branch of %s wasn't dropped: %s", self.table, words(error))
-
-    def _older(self, spark: SparkSession, attempt: Attempt) -> Iterator[str]:
-        """The branches of this attempt, and of the attempts at this window that began earlier, whatever their
-        revision."""
-        heads = {name: head for name, head in self._refs(spark).items() if name.startswith(_branch(attempt, ""))}
-        found = spark.table(f"{self.table}.snapshots").where(F.col("snapshot_id").isin(list(heads.values())))
-        told = {row["snapshot_id"]: _marks_in(row["summary"]) for row in found.collect()}
-        began = attempt.revision, attempt.started_ms
-        known = {_branch(attempt, other) for other in (attempt.name, *attempt.earlier)}
-        for name, head in heads.items():
-            commit = WindowCommit.read(told.get(head, {}), attempt.ledger_id)
-            own = commit is not None and _branch(attempt, commit.attempt) == name
-            if name in known or (own and commit is not None and (commit.revision, commit.started_ms) < began):
-                yield name
 
     def _java(self, spark: SparkSession) -> Any:
         """The table, by Iceberg's Java API; None if that can't be called."""
@@ -262,7 +265,7 @@ class IcebergSink(TableSink):
         return table
 
     def _take_over(self, spark: SparkSession, attempt: Attempt, version: int | None) -> None:
-        """Commit the files of the attempt's branch to ``main``, validated as Spark validates an overwrite."""
+        """Commit the files of the driver's branch to ``main``, validated as Spark validates an overwrite."""
         snapshot = self._require_branch(spark, attempt)
         table, java = self._java(spark), spark._jvm
         assert java is not None
@@ -282,9 +285,16 @@ class IcebergSink(TableSink):
         commit.commit()
 
 
-def _branch(attempt: Attempt, name: str | None = None) -> str:
-    """The name of the branch of an attempt, or of another attempt at the same window."""
-    return f"{_BRANCH}{attempt.window}_{attempt.name if name is None else name}"
+def _branch(attempt: Attempt) -> str:
+    """The name of a driver's branch."""
+    return f"{_BRANCH}{attempt.window}_{attempt.name}"
+
+
+def _is_over(attempt: Attempt, branch: str) -> bool:
+    """Whether a branch is that of a driver of this attempt, or of an earlier one at the same window."""
+    name = branch.removeprefix(f"{_BRANCH}{attempt.window}_")
+    found = _DRIVER.fullmatch(name)
+    return name != branch and found is not None and int(found[1]) <= attempt.number
 
 
 def _marks_in(summary: Mapping[str, str]) -> dict[str, str]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
-from airflow_kafka_offsets.offsets.windows.ledger_names import LedgerIdentity
+from airflow_kafka_offsets.offsets.windows.ledger_names import LEDGER_ID, PIPELINE_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,18 +28,41 @@ _PART = r"(?:\w+|`(?:[^`]|``)+`)"
 _NAME = re.compile(rf"{_PART}(?:\.{_PART})*")
 
 
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The ledger whose windows a table holds.
+
+    :param ledger_id: its identity, created with it.
+    :param pipeline: its pipeline's name, for people; None when unknown.
+    """
+
+    ledger_id: str
+    pipeline: str | None
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Self | None:
+        """From a table's properties; None when they have no valid id."""
+        found, pipeline = properties.get(LEDGER, ""), properties.get(PIPELINE, "")
+        if not LEDGER_ID.fullmatch(found):
+            return None
+        return cls(found, pipeline if PIPELINE_NAME.fullmatch(pipeline) else None)
+
+    def __str__(self) -> str:
+        return f"ledger {self.ledger_id}" + (f" (pipeline {self.pipeline})" if self.pipeline else "")
+
+
 def table_properties(spark: SparkSession, sql_name: str) -> dict[str, str]:
     """All properties of a table."""
     return {str(row["key"]): str(row["value"]) for row in spark.sql(f"SHOW TBLPROPERTIES {sql_name}").collect()}
 
 
-def table_owner(properties: Mapping[str, str], sql_name: str) -> LedgerIdentity | None:
+def table_owner(properties: Mapping[str, str], sql_name: str) -> Owner | None:
     """The ledger whose windows a table holds, by its properties; None if no ledger has loaded the table yet. Refused if
     Spark doesn't show the property's value, because then nobody can tell."""
     told = properties.get(LEDGER)
     if told is None:
         return None
-    found = LedgerIdentity.of({"ledger_id": told, "pipeline": properties.get(PIPELINE)})
+    found = Owner.of(properties)
     if found is None:
         raise LedgerConflictError(
             f"Spark shows the property {LEDGER} of {sql_name} as {told!r}, which is not a ledger's identity, so nobody "
@@ -47,7 +72,7 @@ def table_owner(properties: Mapping[str, str], sql_name: str) -> LedgerIdentity 
     return found
 
 
-def claim(spark: SparkSession, sql_name: str, ours: LedgerIdentity, properties: Mapping[str, str]) -> None:
+def claim(spark: SparkSession, sql_name: str, ours: Owner, properties: Mapping[str, str]) -> None:
     """Give a table without an owner to this ledger; refuse another ledger's table, as :func:`require_owner`.
 
     :param properties: the table's, as they were just read.
@@ -57,7 +82,7 @@ def claim(spark: SparkSession, sql_name: str, ours: LedgerIdentity, properties: 
     require_owner(spark, sql_name, ours)
 
 
-def require_owner(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> None:
+def require_owner(spark: SparkSession, sql_name: str, ours: Owner) -> None:
     """Refuse a table that belongs to another ledger, or to none.
 
     :raises LedgerConflictError: naming both, and how to hand a table over.
@@ -67,7 +92,7 @@ def require_owner(spark: SparkSession, sql_name: str, ours: LedgerIdentity) -> N
         raise LedgerConflictError(
             f"{sql_name} is a table of {owner or 'no ledger'} according to its property {LEDGER}, and this is {ours}: "
             "each would replace the other's windows of the same time. A table has one ledger: load into another table. "
-            "If the ledger was moved, copy its whole folder, pipeline.json included, as its identity is in there. If "
+            "If the ledger was moved, copy its whole folder: its identity is in its log's first commit. If "
             f"the other one is lost for good, assign the table to this ledger: ALTER TABLE {sql_name} SET "
             f"TBLPROPERTIES ({_in_sql(ours)}); windows that are loaded again then take the place of its rows."
         )
@@ -86,10 +111,10 @@ def sql_name(kind: str, table: str) -> str:
     return table
 
 
-def properties(ours: LedgerIdentity) -> dict[str, str]:
+def properties(ours: Owner) -> dict[str, str]:
     """The table properties that name its owner."""
     return {LEDGER: ours.ledger_id} | ({PIPELINE: ours.pipeline} if ours.pipeline else {})
 
 
-def _in_sql(ours: LedgerIdentity) -> str:
+def _in_sql(ours: Owner) -> str:
     return ", ".join(f"'{name}' = '{value}'" for name, value in properties(ours).items())

@@ -1,9 +1,10 @@
 """A table as a sink: what Delta Lake and Apache Iceberg have in common.
 
-One commit replaces a window's rows, found by the column ``window``. The commit carries the window, its revision, the
-manifest's hash and the attempt, so an attempt can ask the table which attempt wrote last, and never replaces one that
-began later: of all attempts that have written, the table holds the one that began last. Because the column has only the
-window's name, a table belongs to one ledger (:mod:`~airflow_kafka_offsets.spark.sinks.table_owner`).
+One commit replaces a window's rows, found by the column ``window``. The commit carries the window, the attempt's number
+and the driver's name, so a driver can ask the table whose rows it holds, and never replaces those of a higher number:
+of all attempts that have written, the table holds the one that began last. Drivers of one attempt write the same rows,
+so the second one leaves those of the first as they are. Because the column has only the window's name, a table belongs
+to one ledger (:mod:`~airflow_kafka_offsets.spark.sinks.table_owner`).
 """
 
 from __future__ import annotations
@@ -25,12 +26,10 @@ from airflow_kafka_offsets.errors import (
     LedgerConflictError,
     StoreFailedError,
 )
-from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.windows.ledger_names import LedgerIdentity
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
-from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink, audited_ddl
-from airflow_kafka_offsets.spark.sinks.table_owner import claim, require_owner, sql_name, table_properties
+from airflow_kafka_offsets.spark.sinks.sink import AUDITED_DDL, WINDOW_COLUMN, Attempt, Sink
+from airflow_kafka_offsets.spark.sinks.table_owner import Owner, claim, require_owner, sql_name, table_properties
 from airflow_kafka_offsets.spark.sinks.table_owner import properties as owner_properties
 from airflow_kafka_offsets.spark.sinks.table_terms import Term
 
@@ -43,11 +42,10 @@ class WindowCommit:
     """The commit that brought a window's rows into a table; its fields are those of the :class:`Attempt`."""
 
     window: str
-    attempt: str
-    revision: int
-    started_ms: int
+    number: int
+    run: str
     manifest_sha256: str
-    has_note: bool
+    is_noted: bool
     output: str = ""
 
     @classmethod
@@ -56,42 +54,51 @@ class WindowCommit:
         try:
             if marks["ledger_id"] != ledger_id:
                 return None
-            revision, started_ms = int(marks["revision"]), int(marks["started_ms"])
-            told = marks["manifest_sha256"], marks["has_note"] == "true", marks.get("output", "")
-            return cls(marks["window"], marks["attempt"], revision, started_ms, *told)
+            who = marks["window"], int(marks["attempt"]), marks["run"]
+            return cls(*who, marks["manifest_sha256"], marks["is_noted"] == "true", marks.get("output", ""))
         except (KeyError, TypeError, ValueError):
             return None
 
-    def refuse_unknown(self, table: str, attempt: Attempt) -> None:
-        """Never replace rows that this ledger doesn't know, even if they carry its identity."""
-        noted_here = self.revision == attempt.revision and self.has_note
-        known = self._after(attempt) or self.attempt in (attempt.name, *attempt.earlier)
-        if noted_here and not known and self.attempt not in attempt.noted():
+    def is_of(self, attempt: Attempt, table: str) -> bool:
+        """Whether this commit holds an attempt's rows already, of the same driver or another one; False if the attempt
+        may replace them.
+
+        :raises LedgerConflictError: a copy of the ledger has written them, or they are of a later attempt at other
+            offsets.
+        :raises CommitConflictError: they are of a later attempt.
+        :raises ConfigurationError: they are another output's of the same attempt.
+        """
+        if (self.number, self.run) != (attempt.number, attempt.run):
+            self._refuse_unknown(attempt, table)
+        if self.number < attempt.number:
+            return False
+        if self.manifest_sha256 != attempt.manifest_sha256:
             raise LedgerConflictError(
-                f"{table} holds window {attempt.window} by attempt {self.attempt} of "
-                f"{iso_instant(self.started_ms)}, which this ledger doesn't know: there is a copy of the "
-                "ledger, and the copy has loaded it. Use only one of the two with this table."
+                f"{table} holds window {attempt.window} by attempt {self.number}, which has read other offsets "
+                f"(manifest {self.manifest_sha256}): this is attempt {attempt.number}, and can't replace its rows. "
+                "Nothing of this one is published. Load the window as it is resolved now."
             )
-
-    def refuse_older(self, table: str, attempt: Attempt) -> None:
-        """Never replace rows of an attempt that began later: a CommitConflictError if that attempt loads the same
-        manifest, otherwise a LedgerConflictError."""
-        if not self._after(attempt):
-            return
-        if self.manifest_sha256 == attempt.manifest_sha256:
+        if self.number > attempt.number:
             raise CommitConflictError(
-                f"{table} holds window {attempt.window} by attempt {self.attempt}, which began after this one: it may "
-                "still be running or may have died. Nothing of this one is published. Run the task again."
+                f"{table} holds window {attempt.window} by attempt {self.number}, which began after this one "
+                f"({attempt.number}): it may still be running or may have died. Nothing of this one is published. Run "
+                "the task again."
             )
-        raise LedgerConflictError(
-            f"{table} holds window {attempt.window} in revision {self.revision}, by attempt {self.attempt} of "
-            f"{iso_instant(self.started_ms)}: this is revision {attempt.revision}, begun at "
-            f"{iso_instant(attempt.started_ms)}, and can't replace a newer load. Load the newest revision. If this "
-            "is it, run it again; if the ledger was re-created, load into a new table."
-        )
+        if self.output != attempt.output:
+            raise ConfigurationError(
+                f"Two outputs go to {table}, where each would replace the other's rows: give "
+                f"{attempt.output or self.output} a table of its own."
+            )
+        return True
 
-    def _after(self, attempt: Attempt) -> bool:
-        return (self.revision, self.started_ms) > (attempt.revision, attempt.started_ms)
+    def _refuse_unknown(self, attempt: Attempt, table: str) -> None:
+        """Never replace rows that this ledger doesn't know, even if they carry its identity, nor take them for ours."""
+        if self.is_noted and not attempt.knows(self.number, self.run):
+            raise LedgerConflictError(
+                f"{table} holds window {attempt.window} by run {self.run} of attempt {self.number}, which this ledger "
+                "doesn't know: there is a copy of the ledger, and the copy has loaded it. Use only one of the two with "
+                "this table."
+            )
 
 
 def commit_marks(attempt: Attempt) -> dict[str, str]:
@@ -100,17 +107,18 @@ def commit_marks(attempt: Attempt) -> dict[str, str]:
         "pipeline": attempt.pipeline,
         "ledger_id": attempt.ledger_id,
         "window": attempt.window,
-        "revision": str(attempt.revision),
-        "attempt": attempt.name,
-        "started_ms": str(attempt.started_ms),
+        "attempt": str(attempt.number),
+        "run": attempt.run,
         "manifest_sha256": attempt.manifest_sha256,
-        "strict_time": str(attempt.strict_time).lower(),
-        "has_note": str(attempt.has_note).lower(),
-        "manifest": attempt.manifest_uri,
-        "ranges": attempt.ranges,
+        "is_noted": str(attempt.is_noted).lower(),
         "output": attempt.output,
+        **attempt.facts,
     }
     return {name: mark for name, mark in marks.items() if mark}
+
+
+def _owner(attempt: Attempt) -> Owner:
+    return Owner(attempt.ledger_id, attempt.pipeline)
 
 
 class TableSink(Sink):
@@ -131,16 +139,16 @@ class TableSink(Sink):
     def __init__(self, table: str) -> None:
         self.table = self.place = hadoop_uri(table)
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
-        """Replace the window's rows, including those of earlier attempts, which may be other applications'.
+    def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
+        """Replace the window's rows, unless another driver of this attempt has done so.
 
         :raises ConfigurationError: Spark can't write these rows to this table.
-        :raises LedgerConflictError: the table belongs to another ledger, it holds a newer revision of the window, or a
-            copy of this ledger has loaded the window.
-        :raises CommitConflictError: another commit came in between.
+        :raises LedgerConflictError: the table belongs to another ledger, or a copy of this ledger has loaded the
+            window.
+        :raises CommitConflictError: the table holds a later attempt, or another commit came in between.
         """
         try:
-            return self._write(rows.sparkSession, rows, attempt)
+            return self._replace(rows.sparkSession, rows, attempt)
         except JAVA_ERRORS as error:
             misfit = isinstance(error, AnalysisException | IllegalArgumentException | UnsupportedOperationException)
             if not misfit and "DATA_SOURCE_NOT_FOUND" not in words(error):
@@ -150,14 +158,14 @@ class TableSink(Sink):
                 f"that is because something is missing: it needs {fitting(rows.sparkSession, self.needs)}."
             ) from error
 
-    def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+    def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
         """The window's rows in the table; refused if the table doesn't belong to this ledger."""
         if not self._exists(spark):
-            return spark.createDataFrame([], audited_ddl(attempt.strict_time))
+            return spark.createDataFrame([], AUDITED_DDL)
         self._require_ours(spark, attempt)
         return self.rows(spark).where(F.col(WINDOW_COLUMN) == attempt.window)
 
-    def rows(self, spark: SparkSession, owner: LedgerIdentity | None = None) -> DataFrame:
+    def rows(self, spark: SparkSession, owner: Owner | None = None) -> DataFrame:
         """The rows of all windows.
 
         :param owner: for readers: the ledger that must own the table. They get the table's current version, whatever is
@@ -183,7 +191,7 @@ class TableSink(Sink):
                 f"otherwise check whether this session has what {self.kind} needs."
             ) from error
 
-    def _write(self, spark: SparkSession, rows: DataFrame, attempt: Attempt) -> str | None:
+    def _replace(self, spark: SparkSession, rows: DataFrame, attempt: Attempt) -> str | None:
         marked = rows.withColumn(WINDOW_COLUMN, F.lit(attempt.window))
         if not self._exists(spark):
             if not attempt.offsets:
@@ -194,29 +202,25 @@ class TableSink(Sink):
         properties = table_properties(spark, name)
         for term in self.terms:
             term.refuse(spark, name, properties)
-        claim(spark, name, attempt.ledger, properties)
+        claim(spark, name, _owner(attempt), properties)
         before = self._before(spark, attempt)
-        if before is not None:
-            before.refuse_older(self.table, attempt)
-            before.refuse_unknown(self.table, attempt)
-        conflict = self._replace(marked, attempt, version)
-        self._require_written(spark, attempt, conflict)
+        if before is None or not before.is_of(attempt, self.table):
+            conflict = self._committing(self._overwrite, marked, attempt, version)
+            self._require_written(spark, attempt, conflict)
         return self.table
 
-    def _require_written(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> None:
-        """Make sure that the table holds an attempt's rows after its write, which may have been skipped."""
+    def _require_written(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> WindowCommit:
+        """The commit with an attempt's rows, after its write, which may have been skipped."""
         after = self.newest(spark, attempt.ledger_id, attempt.window)
         # Another ledger may have claimed an unowned table at the same moment: the last one to claim it has it.
         self._require_ours(spark, attempt)
-        if after is not None:
-            after.refuse_older(self.table, attempt)
-            if after.attempt == attempt.name:
-                return
+        if after is not None and after.is_of(attempt, self.table):
+            return after
         if conflict is None:
             raise LedgerConflictError(
-                f"Window {attempt.window} was not written to {self.table}, which holds a newer load of it. That "
-                "load's commit is no longer in the table's history. Nothing is published. Load the newest "
-                "revision; if the ledger was re-created, load into a new table."
+                f"Window {attempt.window} was not written to {self.table}, which holds a later load of it: that load's "
+                "commit is no longer in the table's history, but the table remembers its number. Nothing is "
+                "published. Run the task again; if the ledger was re-created, load into a new table."
             )
         raise CommitConflictError(
             f"Window {attempt.window} was not written to {self.table}: another commit came in between ({conflict}). "
@@ -228,7 +232,7 @@ class TableSink(Sink):
         spark = rows.sparkSession
         empty = spark.createDataFrame([], rows.schema)
         writer = empty.writeTo(sql_name(self.kind, self.table)).using(self.kind).partitionedBy(F.col(WINDOW_COLUMN))
-        for name, value in {**owner_properties(attempt.ledger), **self.properties}.items():
+        for name, value in {**owner_properties(_owner(attempt)), **self.properties}.items():
             writer = writer.tableProperty(name, value)
         try:
             writer.create()
@@ -237,11 +241,7 @@ class TableSink(Sink):
                 raise
 
     def _require_ours(self, spark: SparkSession, attempt: Attempt) -> None:
-        require_owner(spark, sql_name(self.kind, self.table), attempt.ledger)
-
-    def _replace(self, rows: DataFrame, attempt: Attempt, version: int | None) -> str | None:
-        """Replace the window's rows. Returns as :meth:`_committing`."""
-        return self._committing(self._overwrite, rows, attempt, version)
+        require_owner(spark, sql_name(self.kind, self.table), _owner(attempt))
 
     def _committing(self, commit: Callable[..., None], *arguments: Any) -> str | None:
         """Make a commit. Returns the library's message if another commit came in between, else None."""

@@ -2,8 +2,7 @@
 
 An output that holds every offset of its window exactly once proves itself, however often Spark read Kafka for it. So if
 every offset has a record, what is read isn't counted. If offsets may be without a record, the count must come from a
-single read, and Kafka is asked whether that read ended early. Strict time needs the count too. A Spark Connect client
-can do neither: for it, Spark reads the window once more, only to count it.
+single read, and Kafka is asked whether that read ended early. A Spark Connect client can do neither.
 
 Before anything is read, the optimized query plan shows whether the count is part of the plan, and whether Kafka would
 be read twice (S25). A plan doesn't show what user functions do, or what a table sorts by itself. So this check proves
@@ -19,15 +18,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.compat.spark_versions import alongside
-from airflow_kafka_offsets.errors import ConfigurationError, CountedTwiceError, KafkaOffsetsError, UnprovenError
+from airflow_kafka_offsets.compat.spark_versions import alongside, was_observed
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, UnprovenError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.proof.audit import every_offset_once
 from airflow_kafka_offsets.offsets.proof.checksum import complete, every_offset
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, counted_twice, total_of
 from airflow_kafka_offsets.offsets.proof.task_rows import rows_of_tasks, split_with_gaps, starts_of
 from airflow_kafka_offsets.spark.kafka.stretches import unread_records
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect, require_driver
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.window.tally import (
     UNREAD,
@@ -35,11 +34,10 @@ from airflow_kafka_offsets.spark.window.tally import (
     sampled_bytes,
     scan,
     scan_tasks,
-    tally_of,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Observation
 
 log = logging.getLogger(__name__)
 
@@ -70,28 +68,19 @@ class RunCounts:
     written: tuple[PartitionTally, ...]
     task_starts: int | None = None
     unread: tuple[ReadPosition, ...] | None = None
-    outside: int | None = None
 
 
 def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
     """If the proof needs the count of a single read, refuse rows whose plan reads twice or hides the count. Nothing is
     read."""
-    if is_connect(window.spark):
-        if window.may_have_gaps:
-            window.require_read()
-        if window.strict_time and dict(rows.dtypes).get("timestamp") != "timestamp":
-            raise ConfigurationError(
-                "Under Spark Connect, strict time is proved by the column timestamp of what was written: keep it as "
-                "read() made it."
-            )
+    if window.span and window.may_have_gaps:
+        require_driver(window.spark, "A window whose offsets may have no record (allow_gaps, or a compacted topic)")
     if not window.needs_count:
         return
     plan = RowPlan.of(rows)
     why = (
         "Offsets of this window may have no record (allow_gaps, or a compacted topic), so the proof needs the count "
         "of the records read"
-        if window.may_have_gaps
-        else "Strict time needs the count of the records read"
     )
     if plan.sorted_by is not None:
         raise ConfigurationError(
@@ -106,33 +95,36 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
         )
 
 
+def count_anyway(rows: DataFrame, *observations: Observation) -> None:
+    """Count rows that were to be counted as they are written, if a sink has run no action on them: another driver of
+    this attempt has written the same ones, so it left them as they are. Kafka is read for the count alone."""
+    if not all(was_observed(rows.sparkSession, observation) for observation in observations):
+        rows.write.format("noop").mode("overwrite").save()
+
+
 def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled: bool) -> RunCounts:
     """Count what was read for the rows, and what the output holds of them when it is read back after the write.
 
     :param sampled: it is cheap to look at some rows of the output, to learn their size.
-    :raises UnprovenError: nothing was counted, and the output doesn't hold every offset exactly once. A
-        CountedTwiceError if a compacted log has fewer records by now, or if the output has changed meanwhile.
+    :raises UnprovenError: nothing was counted, and the output doesn't hold every offset exactly once.
     :raises KafkaOffsetsError: as :func:`~.stretches.records_of`, for offsets that Kafka must be asked about.
     """
     manifest = window.manifest
-    if manifest.span and not window.needs_count:
-        counts = _by_output(window, output, sampled=sampled and window.may_be_split)
-        lacks = total_of(counts.written).count < manifest.span
-        return _by_another_read(window, output, counts) if window.may_have_gaps and lacks else counts
-    scanned = scan(output, manifest)
-    written, outside = scanned.written, scanned.outside
-    if not manifest.span:
-        return RunCounts(Tally(), written, outside=outside)
+    if window.span and not window.needs_count:
+        return _by_output(window, output, sampled=sampled and window.may_be_split)
+    written = scan(output, manifest)
+    if not window.span:
+        return RunCounts(Tally(), written)
     read = window.observed().found() if RowPlan.of(rows).counted else None
     total = total_of(written)
-    if every_offset_once(manifest, written) and not (read and total.same_rows(read)):
-        proved = complete(manifest)
+    if every_offset_once(window.left, written) and not (read and total.same_rows(read)):
+        proved = complete(manifest, window.left)
         read = proved if total.same_rows(proved) else read
     if read is None:
         raise UnprovenError(f"Window {manifest.window} is not proved, and can't be published: {UNREAD}")
-    if total.count >= manifest.span:
-        return RunCounts(read, written, outside=outside)
-    return _with_gaps(window, output, written, [read], outside)
+    if total.count >= window.span:
+        return RunCounts(read, written)
+    return _with_gaps(window, output, written, [read])
 
 
 def count_records(window: PinnedRead, records: DataFrame, reads: Sequence[Tally]) -> RunCounts:
@@ -143,29 +135,25 @@ def count_records(window: PinnedRead, records: DataFrame, reads: Sequence[Tally]
     :param reads: what the job of each output got.
     """
     manifest = window.manifest
-    if not manifest.span:
+    if not window.span:
         return RunCounts(reads[0], ())
-    every = every_offset(manifest)
+    every = every_offset(manifest, window.left)
     if not window.may_have_gaps or all(map(total_of(every).same_rows, reads)):
         return RunCounts(reads[0], every)
-    return _with_gaps(window, records, scan(records, manifest).written, reads)
+    return _with_gaps(window, records, scan(records, manifest), reads)
 
 
 def _with_gaps(
-    window: PinnedRead,
-    rows: DataFrame,
-    written: tuple[PartitionTally, ...],
-    reads: Sequence[Tally],
-    outside: int | None = None,
+    window: PinnedRead, rows: DataFrame, written: tuple[PartitionTally, ...], reads: Sequence[Tally]
 ) -> RunCounts:
     """The counts of rows that lack offsets, and what Kafka has at offsets where a task's read may have ended early."""
     found = rows_of_tasks(window.tasks, written, scan_tasks(rows, split_with_gaps(window.tasks, written)))
     total, starts = total_of(written), starts_of(found)
     # If rows may have been counted twice, ask Kafka whether others were dropped, because a retry would drop them again.
     if any(not total.same_rows(read) and not counted_twice(read, starts) for read in reads):
-        return RunCounts(reads[0], written, starts, outside=outside)
+        return RunCounts(reads[0], written, starts)
     stretches = [stretch for task in found for stretch in task.silent()]
-    return RunCounts(reads[0], written, starts, unread_records(window.clients(), stretches), outside)
+    return RunCounts(reads[0], written, starts, unread_records(window.clients(), stretches))
 
 
 def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCounts:
@@ -173,41 +161,16 @@ def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCo
     spark, manifest = window.spark, window.manifest
     with ThreadPoolExecutor(1) as pool:
         size = pool.submit(alongside(spark, partial(sampled_bytes, output))) if sampled else None
-        scanned = scan(output, manifest, late=True)
-        read = replace(
-            complete(manifest), outside_window=scanned.late, bytes_per_record=size.result() if size else None
-        )
-    lacks = total_of(scanned.written).count < manifest.span
-    unread = _dropped(window, output) if lacks and not is_connect(spark) else None
-    return RunCounts(read, scanned.written, unread=unread, outside=scanned.outside)
-
-
-def _by_another_read(window: PinnedRead, output: DataFrame, counts: RunCounts) -> RunCounts:
-    """The counts of a window that lacks offsets, and what Kafka has of it, by reading all of it again. This is for a
-    Spark Connect client, which may not get the count of what it writes, and has no driver to ask Kafka about single
-    offsets.
-    """
-    with window.reading():
-        found = tally_of(window.again(), window.manifest)
-    rows = total_of(counts.written).count
-    unproved = f"Window {window.manifest.window} is not proved, and can't be published"
-    if scan(output, window.manifest).written != counts.written:  # the read takes long; others see no note
-        raise CountedTwiceError(
-            f"{unproved}: its output has changed while Kafka was read again, so another attempt writes there too. "
-            "Run the task again."
-        )
-    if rows > found.count and any(topic.compacted for topic in window.manifest.topics.values()):
-        raise CountedTwiceError(
-            f"{unproved}: {rows} rows were written, and Kafka has {found.count} records now. Either compaction has "
-            "removed some since, or rows were doubled between read() and write(). Run the task again."
-        )
-    return replace(counts, read=found, unread=())
+        written = scan(output, manifest)
+        read = replace(complete(manifest, window.left), bytes_per_record=size.result() if size else None)
+    lacks = total_of(written).count < window.span
+    return RunCounts(read, written, unread=_dropped(window, output) if lacks and not is_connect(spark) else None)
 
 
 def _dropped(window: PinnedRead, output: DataFrame) -> tuple[ReadPosition, ...] | None:
     """The first records in the log without a row: they only explain a failure. None if Kafka can't be asked."""
     try:
-        return unread_records(window.clients(), first_missing(output, window.manifest))
+        return unread_records(window.clients(), first_missing(output, window.left))
     except (KafkaOffsetsError, *JAVA_ERRORS):
         log.warning("Kafka couldn't be asked for the offsets without a row", exc_info=True)
         return None

@@ -21,27 +21,15 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk, observation_name, was_observed
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerConflictError, UnprovenError
-from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, UnprovenError
 from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally
 from airflow_kafka_offsets.spark.session.files import qualified
-from airflow_kafka_offsets.spark.session.session import held, is_connect
+from airflow_kafka_offsets.spark.session.session import held, require_driver
 from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Attempt, Sink
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
-from airflow_kafka_offsets.spark.window.counts import RowPlan, count_records
-from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
+from airflow_kafka_offsets.spark.window.counts import RowPlan, count_anyway, count_records
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.window.proved_write import (
-    KEPT_OUTPUTS,
-    files_of_output,
-    forget_hint,
-    load_unless_published,
-    overwritten,
-    refuse_other_manifest,
-    require_kind,
-    run_result,
-    source_of,
-)
+from airflow_kafka_offsets.spark.window.proved_write import files_of_output, load, require_kind, run_result, source_of
 from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe, observed_sums
 
 Transform: TypeAlias = Callable[[DataFrame], DataFrame]
@@ -78,17 +66,10 @@ class _Output:
 
 def write_derived(window: PinnedRead, outputs: Mapping[str, Derived], options: Mapping[str, str]) -> RunResult:
     """See :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write_derived`."""
-    if is_connect(window.spark):
-        raise ConfigurationError(
-            "A client of Spark Connect can't derive rows: their proof is a count, which a server may leave out of its "
-            "answer. Submit the job with KafkaSparkSubmitOperator, or write every record with write(), and derive from "
-            "what is published."
-        )
-    window.strict_time = False
+    require_driver(window.spark, "Deriving rows, whose proof is a count that a server may leave out of its answer,")
     _refuse_one_place(window, outputs)
     sinks = {name: output.sink for name, output in outputs.items()}
-    recorded, load = partial(_recorded, window, sinks), partial(_load, window, window.frame(options), outputs)
-    return load_unless_published(window, sinks, recorded, load)
+    return load(window, sinks, partial(_write_all, window, window.frame(options), outputs))
 
 
 def _refuse_one_place(window: PinnedRead, outputs: Mapping[str, Derived]) -> None:
@@ -105,81 +86,22 @@ def _refuse_one_place(window: PinnedRead, outputs: Mapping[str, Derived]) -> Non
                 f"Two outputs go to a {type(output.sink).__name__}, which doesn't say where: each could replace the "
                 "other's rows. Set the attribute place, the folder or table, in the class's __init__."
             )
-        raise _one_place(place, name)
-
-
-def _one_place(place: object, name: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"Two outputs go to {place}, where each would replace the other's rows: give {name} a folder or table of its "
-        "own."
-    )
-
-
-def _recorded(
-    window: PinnedRead, sinks: Mapping[str, Sink], folder: PinnedFolder, published: Publication, attempt: Attempt
-) -> RunResult | None:
-    """The counts of a publication that stays valid.
-
-    :returns: None if other rows have replaced the published ones: another attempt has written to a table after them,
-        and wasn't published. The window must then be loaded and published again.
-    :raises LedgerConflictError: the outputs don't hold the published rows as they were counted.
-    """
-    recorded = folder.published_result(published)
-    same = published.manifest_sha256 == window.manifest.sha256
-    if not same:
-        refuse_other_manifest(published, window, attempt)
-        if recorded.apart or published.revision > window.manifest.revision:
-            return recorded
-    by_name = {rows.name: rows for rows in recorded.derived}
-    if {name: rows.sink for name, rows in by_name.items()} != {name: sink.kind for name, sink in sinks.items()}:
-        if not same:
-            return recorded
-        wanted = ", ".join(_named(name, sink.kind) for name, sink in sinks.items())
-        raise LedgerConflictError(
-            f"Window {attempt.window} is published with {_described(recorded)}, and this run writes {wanted}. "
-            f"{KEPT_OUTPUTS}"
+        raise ConfigurationError(
+            f"Two outputs go to {place}, where each would replace the other's rows: give {name} a folder or table of "
+            "its own."
         )
-    if any(overwritten(window, by_name[name].output, recorded, sink, attempt) for name, sink in sinks.items()):
-        return None
-    written = replace(attempt, name=recorded.attempt)
-    found = {name: sink.read(window.spark, written).count() for name, sink in sinks.items()}
-    if found == {name: rows.rows for name, rows in by_name.items()}:
-        return recorded
-    raise LedgerConflictError(
-        f"Window {attempt.window} is published with {_described(recorded)}, and this run's outputs hold "
-        f"{' and '.join(map(str, found.values()))} of these rows. {KEPT_OUTPUTS} {forget_hint(attempt)}"
-    )
 
 
-def _described(recorded: RunResult) -> str:
-    if not recorded.derived:
-        return f"a row for each record, as {recorded.sink} in {recorded.output}"
-    return ", ".join(
-        f"{rows.rows} rows in {rows.output} as {_named(rows.name, rows.sink)}" for rows in recorded.derived
-    )
-
-
-def _named(name: str, kind: str) -> str:
-    return f"{kind} ({name})" if name else kind
-
-
-def _load(
-    window: PinnedRead,
-    records: DataFrame,
-    outputs: Mapping[str, Derived],
-    folder: PinnedFolder,
-    attempt: Attempt,
-) -> RunResult:
+def _write_all(window: PinnedRead, records: DataFrame, outputs: Mapping[str, Derived], attempt: Attempt) -> RunResult:
     started = time.monotonic()
     with ExitStack() as stack:
-        with folder.notes.unwritten(attempt.name):
-            if window.manifest.span and (len(outputs) > 1 or window.may_have_gaps):
-                with window.reading():
-                    records = kept_on_disk(records)
-                stack.callback(drop_kept, records)
-            made: list[_Output] = []
-            for name, output in outputs.items():
-                made.append(_derive(window, records, name, output, made))
+        if window.span and (len(outputs) > 1 or window.may_have_gaps):
+            with window.reading():
+                records = kept_on_disk(records)
+            stack.callback(drop_kept, records)
+        made: list[_Output] = []
+        for name, output in outputs.items():
+            made.append(_derive(window, records, name, output, made))
         first = made[0].sink
         # If the first output can't be hidden, the others must be visible before it is; otherwise all are shown
         # together.
@@ -191,10 +113,10 @@ def _load(
         files: tuple[str, ...] | None = None
         rows: list[DerivedRows] = []
         for each in made:
-            found = each.sink.read(window.spark, replace(attempt, schema=each.rows.schema))
+            found = each.sink.current(window.spark, replace(attempt, output=each.name))
             files = files_of_output(first, found, places[each.name]) if files is None else files
             rows.append(_counted(window, each, places[each.name], found.count()))
-            _require_own_rows(window, each, attempt)
+            _require_own_rows(window, each, replace(attempt, output=each.name))
         counts = count_records(window, records, [output.read for output in rows])
     return run_result(
         window,
@@ -215,7 +137,7 @@ def _derive(window: PinnedRead, records: DataFrame, name: str, derived: Derived,
     plan doesn't count the records exactly once, or uses records that were given to the transforms of ``before``."""
     what = _what(name)
     others = frozenset(observation_name(other.read.observation) for other in before)
-    read = observe(records, window.manifest, may_have_gaps=window.may_have_gaps)
+    read = observe(records, window.manifest, window.left, may_have_gaps=window.may_have_gaps)
     rows = derived.transform(read.rows)
     if not isinstance(rows, DataFrame):
         raise ConfigurationError(f"{what} returned {type(rows).__name__}: it has to return a DataFrame.")
@@ -224,7 +146,7 @@ def _derive(window: PinnedRead, records: DataFrame, name: str, derived: Derived,
         raise ConfigurationError(
             f"{what} makes a column {min(taken)}, a name that is reserved for the output. Rename it, as with alias()."
         )
-    if not window.manifest.span:
+    if not window.span:
         rows = rows.limit(0)
     else:
         _refuse_uncountable(what, rows, read, others)
@@ -274,23 +196,19 @@ def _refuse_uncountable(what: str, rows: DataFrame, read: ObservedRows, others: 
 
 def _write(window: PinnedRead, output: _Output, attempt: Attempt) -> str | None:
     """Write an output, which counts the records that it is made from."""
-    if window.manifest.span:
+    if window.span:
         _refuse_observed(_what(output.name), output.rows, output.read.observation, output.row_count)
     with window.reading():
-        return output.sink.write(output.rows, attempt)
-
-
-def _replaced(place: str | None, by: str, attempt: Attempt) -> CommitConflictError:
-    return CommitConflictError(
-        f"{place} holds window {attempt.window} by {by}, which wrote at the same time as this one. Nothing is "
-        "published. Run the task again."
-    )
+        place = output.sink.replace(output.rows, attempt)
+        if window.span:
+            count_anyway(output.rows, output.read.observation, output.row_count)
+    return place
 
 
 def _counted(window: PinnedRead, output: _Output, place: str | None, held_rows: int) -> DerivedRows:
     """What was counted for an output, and how many rows it holds after all outputs are written. An UnprovenError if
     nothing was counted."""
-    counted = bool(window.manifest.span)
+    counted = bool(window.span)
     sums = observed_sums(output.row_count) if counted else {_COUNT: 0}
     read = output.read.found() if counted else Tally()
     if read is None or not sums:
@@ -315,12 +233,11 @@ def _counted(window: PinnedRead, output: _Output, place: str | None, held_rows: 
 def _require_own_rows(window: PinnedRead, output: _Output, attempt: Attempt) -> None:
     """Make sure that a table shows an output's own rows after all outputs were written."""
     sink = output.sink
-    if not isinstance(sink, TableSink) or not window.manifest.span or sink.unseen(attempt):
+    if not isinstance(sink, TableSink) or not window.span or sink.hidden_in(attempt):
         return
     newest = sink.newest(window.spark, attempt.ledger_id, attempt.window)
-    if newest is None:
-        raise _replaced(sink.table, "nobody whom its history names", attempt)
-    if newest.attempt != attempt.name:
-        raise _replaced(sink.table, f"attempt {newest.attempt}", attempt)
-    if newest.output != output.name:
-        raise _one_place(sink.table, output.name or newest.output)
+    if newest is None or not newest.is_of(attempt, sink.table):
+        raise CommitConflictError(
+            f"{sink.table} no longer holds window {attempt.window} by attempt {attempt.number}, according to its "
+            "history: another one wrote at the same time. Nothing is published. Run the task again."
+        )

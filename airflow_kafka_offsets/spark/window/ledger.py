@@ -1,200 +1,184 @@
-"""The ledger as a driver sees it: its identity, which attempt of a window counts, and what each attempt has counted.
+"""The ledger as a driver sees it: what its log adds up to, what that says of the driver's attempt, and its own files.
 
-A driver writes three files: a note about its attempt, a result and a failure. Only Airflow's side creates publications.
+A driver commits nothing. It writes three files of its own: a note about itself, a result, and a failure.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError, LedgerCorruptError
-from airflow_kafka_offsets.offsets.proof.driver_notes import note_of
-from airflow_kafka_offsets.offsets.proof.publication import (
-    Publication,
-    counting,
-    publication_file,
-    publication_numbers,
+from airflow_kafka_offsets.errors import (
+    CommitConflictError,
+    KafkaOffsetsError,
+    LedgerConflictError,
+    LedgerCorruptError,
 )
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult, published_result
-from airflow_kafka_offsets.offsets.windows.ledger_names import (
-    APPLICATIONS,
-    FAILURES,
-    PIPELINE,
-    PUBLICATIONS,
-    RESULTS,
-    WINDOWS,
-    LedgerIdentity,
-    json_object,
-    live_revisions,
-    pipeline_folder,
-    revision_folder,
-)
+from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, failure_file, note_file, result_file
+from airflow_kafka_offsets.ledger.decisions import created_of, window_of
+from airflow_kafka_offsets.ledger.files import attempt_folder
+from airflow_kafka_offsets.ledger.log import Log
+from airflow_kafka_offsets.ledger.state import Attempt, Window
+from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication, note_of
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.session.files import ConnectFiles, HadoopFiles, LedgerFiles
-from airflow_kafka_offsets.spark.session.session import is_connect
-
-_ENDING = ".json"
+from airflow_kafka_offsets.spark.session.files import HadoopFiles, LedgerFiles, files_of, hadoop_uri
 
 
 @dataclass(frozen=True, slots=True)
-class PinnedFolder:
-    """The folder of a window's revision, with its manifest, and what else the ledger has for that window."""
-
-    files: LedgerFiles
-    uri: str
-    manifest: Manifest
-
-    @classmethod
-    def of(cls, spark: SparkSession, uri: str, manifest: Manifest) -> PinnedFolder:
-        """The folder as a session reaches it."""
-        if not is_connect(spark):
-            return cls(HadoopFiles(spark), uri, manifest)
-        window = f"{uri.rpartition('/')[0]}/{manifest.window}"
-        read = [f"{window}/{PUBLICATIONS}/*.json", f"{window}*/{APPLICATIONS}/*.json", f"{window}*/{RESULTS}/*.json"]
-        read.append(f"{pipeline_folder(uri)}/{PIPELINE}")
-        return cls(ConnectFiles(spark, read, [f"{window}*/manifest.json", f"{window}.r*.forgotten"]), uri, manifest)
-
-    @property
-    def notes(self) -> AttemptNotes:
-        """The notes of attempts at this revision."""
-        return AttemptNotes(self.files, self.uri)
-
-    def require_own_ledger(self) -> None:
-        """Refuse a manifest that lies in a ledger other than the one it was pinned in."""
-        pipeline_uri = pipeline_folder(self.uri)
-        found = ledger_identity(self.files, pipeline_uri).ledger_id
-        if found != self.manifest.ledger_id:
-            raise LedgerConflictError(
-                f"The manifest in {self.uri} was pinned in ledger {self.manifest.ledger_id}, but "
-                f"{pipeline_uri} is ledger {found}. A ledger is moved or restored as a whole folder, "
-                "pipeline.json included. Nothing is published."
-            )
-
-    def publication(self) -> Publication | None:
-        """The window's publication that counts, of any revision; None when nothing is published."""
-        month = self.uri.rpartition("/")[0]
-        live = live_revisions(self.files.names(month)).get(self.manifest.window, ())
-        return counting_publication(self.files, month, self.manifest.window, live)
-
-    def published_result(self, published: Publication) -> RunResult:
-        """The counts of a published attempt; a LedgerCorruptError if they are missing, or were changed since."""
-        revision = revision_folder(self.manifest.window, published.revision)
-        uri = f"{self.uri.rpartition('/')[0]}/{revision}/{RESULTS}/{published.attempt}.json"
-        return published_result(published, self.files.read(uri), uri)
-
-    def result_uri(self, attempt: str) -> str:
-        """URI of the file that says what an attempt at this revision read and wrote, proved or not."""
-        return f"{self.uri}/{RESULTS}/{attempt}.json"
-
-    def write_result(self, result: RunResult) -> None:
-        """Store an attempt's counts; a Spark Connect client stores nothing."""
-        self.files.write(self.result_uri(result.attempt), json.dumps(result.to_json()).encode())
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptNotes:
-    """The notes of attempts at a window's revision, one for each attempt, in ``applications/``. A note is written
-    before anything is read. It says which Spark application the attempt is, when it began, and whether it writes.
-
-    Two attempts that list and write notes at the same moment may miss each other, so an attempt that meets one it
-    doesn't know lists them again.
-    """
+class PipelineFiles:
+    """The files of a pipeline's folder, as the ledger's log takes them: see :class:`.files.Files`."""
 
     files: LedgerFiles
     folder: str
 
-    def names(self) -> frozenset[str]:
-        """Names of the attempts that have begun."""
-        found = self.files.names(f"{self.folder}/{APPLICATIONS}")
-        return frozenset(name.removesuffix(_ENDING) for name in found if name.endswith(_ENDING))
+    def names(self, folder: str) -> list[str]:
+        return self.files.names(f"{self.folder}/{folder}")
 
-    def names_now(self) -> frozenset[str]:
-        """The same, read again from the store."""
-        self.files.look_again()
-        return self.names()
+    def read(self, name: str) -> bytes | None:
+        return self.files.read(f"{self.folder}/{name}")
 
-    def read(self, attempt: str) -> dict[str, Any]:
-        """An attempt's note; empty if it is half-written."""
-        return json_object(self.files.read(self.uri(attempt)))
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a file that nobody else writes: a driver's own. A client of Spark Connect writes none."""
+        if isinstance(self.files, HadoopFiles):
+            self.files.write(f"{self.folder}/{name}", content)
+        return True
 
-    def write(self, attempt: str, note: Mapping[str, Any]) -> None:
-        """Write an attempt's note."""
-        self.files.write(self.uri(attempt), json.dumps(note).encode())
+    def replace(self, name: str, content: bytes) -> None:
+        self.create(name, content)
 
-    def add(self, attempt: str, **told: Any) -> None:
-        """Add to an attempt's note: ``writes``, False if it leaves all outputs as they were; ``recounted``, whether it
-        has found the published rows in them."""
-        self.write(attempt, self.read(attempt) | told)
+
+def log_of(spark: SparkSession, pipeline_uri: str, at_least: int = 0) -> Log:
+    """A pipeline's log, to read it.
+
+    :param pipeline_uri: the pipeline's folder.
+    :param at_least: the number of a commit that exists, if one is known; it saves a listing.
+    """
+    folder = hadoop_uri(pipeline_uri)
+    return Log(PipelineFiles(files_of(spark), folder), folder, at_least)
+
+
+class RunLedger:
+    """The ledger as one driver of an attempt sees it.
+
+    :param manifest_uri: where the window's manifest is: ``<pipeline's folder>/windows/<window>/<sha256>.json``.
+    :param number: the attempt's number.
+    :param at_least: as in :func:`log_of`.
+    """
+
+    def __init__(self, spark: SparkSession, manifest_uri: str, number: int, at_least: int = 0) -> None:
+        self.pipeline_uri, _, self.window, _ = hadoop_uri(manifest_uri).rsplit("/", 3)
+        self.number = number
+        self.run = uuid4().hex[:8]
+        self.writes = isinstance(files_of(spark), HadoopFiles)
+        """Whether the driver can write files of its own: a client of Spark Connect can't."""
+        self._files = PipelineFiles(files_of(spark), self.pipeline_uri)
+        self._log = Log(self._files, self.pipeline_uri, at_least)
+        self._own = AttemptFiles(self._files, self.window, number)
+
+    def attempt(self, manifest: Manifest) -> tuple[Window, Attempt]:
+        """The window and this attempt at it, as the log has them now.
+
+        :raises LedgerConflictError: the manifest is another ledger's, the window isn't there any more, or was resolved
+            anew, or this attempt can't be published any more.
+        """
+        state = self._log.read()
+        ledger_id = created_of(state).ledger_id
+        if ledger_id != manifest.ledger_id:
+            raise LedgerConflictError(
+                f"The manifest of window {manifest.window} was pinned in ledger {manifest.ledger_id}, but "
+                f"{self.pipeline_uri} is ledger {ledger_id}. A ledger is moved or restored as a whole folder. Nothing "
+                "is published."
+            )
+        window = window_of(state, manifest.window)
+        if window.manifest != manifest.sha256:
+            raise LedgerConflictError(
+                f"Window {window.name} was resolved anew, to other offsets (manifest {window.manifest}, and "
+                f"{manifest.sha256} before). Nothing is published. Clear the task that resolves it."
+            )
+        return window, _counting(window, self.number, manifest.pipeline)
+
+    def refuse_overtaken(self, window: Window) -> None:
+        """Refuse to replace rows when a later attempt has begun, whose rows would be those that count.
+
+        :raises CommitConflictError: naming it.
+        """
+        newest = window.attempts[-1]
+        if newest.number > self.number:
+            raise CommitConflictError(
+                f"Attempt {self.number} at window {window.name} replaces no rows: attempt {newest.number} began later. "
+                "It may still be running or may have died. Nothing of this one is published. Run the task again."
+            )
+
+    def published_result(self, window: Window) -> RunResult | None:
+        """What the published driver of this attempt read and wrote; None when nothing is published.
+
+        :raises LedgerCorruptError: when its result is missing, or was changed since.
+        """
+        published = window.loaded
+        if published is None:
+            return None
+        found = self._own.result(published.run)
+        if found is None or found[1] != published.result:
+            raise LedgerCorruptError(
+                f"Attempt {published.attempt} at window {window.name} is published, but {result_file(published.run)} "
+                f"in {self._own.folder} is missing, or was changed since. Restore the file."
+            )
+        return found[0]
+
+    def knows(self, number: int, run: str) -> bool:
+        """Whether a driver of an attempt at this window has noted in this ledger that it began."""
+        return self._files.read(f"{attempt_folder(self.window, number)}/{note_file(run)}") is not None
+
+    def note(self, application: SparkApplication, key: str | None) -> None:
+        """Note which Spark application this driver is; before it replaces anything.
+
+        :param key: the key that signs the note; None when no operator submitted the driver.
+        """
+        content = json.dumps(application.to_json(self.number, self.run, key)).encode()
+        self._files.create(f"{self._own.folder}/{note_file(self.run)}", content)
+
+    def record(self, result: RunResult) -> None:
+        """Store what this driver read and wrote, proved or not."""
+        self._own.record_result(result)
+
+    @property
+    def result_uri(self) -> str:
+        """Where that is."""
+        return f"{self.pipeline_uri}/{self._own.folder}/{result_file(self.run)}"
 
     @contextmanager
-    def unwritten(self, attempt: str) -> Iterator[None]:
-        """If the block fails, note that the attempt hasn't written, so that an earlier attempt's result can still be
-        published."""
+    def failures_noted(self) -> Iterator[None]:
+        """Note an error of this package that ends the block, for the waiting task, and re-raise it. The application's
+        own errors aren't noted, because they may contain anything."""
         try:
             yield
-        except BaseException:
+        except KafkaOffsetsError as error:
             with suppress(Exception):  # the error itself is what counts
-                self.add(attempt, writes=False)
+                self._files.create(f"{self._own.folder}/{failure_file(self.run)}", note_of(error).to_bytes())
             raise
 
-    def writers(self) -> list[str]:
-        """Names of the attempts that have begun, except those that only count what was published before."""
-        return sorted(name for name in self.names() if self.read(name).get("writes") is not False)
 
-    def uri(self, attempt: str) -> str:
-        """URI of an attempt's note."""
-        return f"{self.folder}/{APPLICATIONS}/{attempt}{_ENDING}"
-
-
-def pipeline_files(spark: SparkSession, pipeline_uri: str) -> LedgerFiles:
-    """A pipeline's files, to read what is published of all its windows."""
-    if not is_connect(spark):
-        return HadoopFiles(spark)
-    windows = f"{pipeline_uri}/{WINDOWS}/*"
-    read = [f"{windows}/*/{PUBLICATIONS}/*.json", f"{windows}/*.r*/{APPLICATIONS}/*.json"]
-    return ConnectFiles(spark, read, [f"{windows}/*/manifest.json", f"{windows}/*.forgotten"])
-
-
-def ledger_identity(files: LedgerFiles, pipeline_uri: str) -> LedgerIdentity:
-    """The identity of the ledger in a pipeline's folder; a LedgerCorruptError if no ``pipeline.json`` gives it."""
-    uri = f"{pipeline_uri}/{PIPELINE}"
-    return LedgerIdentity.of_pipeline(json_object(files.read(uri)), uri)
-
-
-def counting_publication(files: LedgerFiles, month: str, window: str, live: Collection[int]) -> Publication | None:
-    """A window's publication that counts; None when nothing is published. A LedgerCorruptError if a file is malformed.
-
-    :param month: the folder of the window's month.
-    :param live: numbers of the revisions that count.
-    """
-    folder = f"{month}/{revision_folder(window, 1)}/{PUBLICATIONS}"
-    for number in reversed(publication_numbers(files.names(folder))):
-        uri = f"{folder}/{publication_file(number)}"
-        content = files.read(uri)
-        if content is None:
-            raise LedgerCorruptError(
-                f"The publication {uri} vanished while it was read: publications must not be deleted. Restore it."
-            )
-        found = counting([Publication.from_bytes(content)], live)
-        if found is not None:
-            return found
-    return None
-
-
-@contextmanager
-def failures_noted(spark: SparkSession, folder: str, attempt: str) -> Iterator[None]:
-    """Note an error of this package that ends the block, beside the window, for the waiting task, and re-raise it. The
-    application's own errors aren't noted, because they may contain anything. Under Spark Connect nothing is noted: the
-    client doesn't reach the ledger."""
-    try:
-        yield
-    except KafkaOffsetsError as error:
-        with suppress(Exception):  # the error itself is what counts
-            HadoopFiles(spark).write(f"{folder}/{FAILURES}/{attempt}.json", note_of(error).to_bytes())
-        raise
+def _counting(window: Window, number: int, pipeline: str) -> Attempt:
+    """An attempt, if it can still be published, or is."""
+    attempt, published = window.attempt(number), window.loaded
+    if attempt is not None and number > window.reloaded and published is None:
+        return attempt
+    if attempt is not None and published is not None and published.attempt == number:
+        return attempt
+    if published is not None:
+        why = (
+            f"attempt {published.attempt} is published. To load it again, run kafka-offsets ledger reload {pipeline} "
+            f"{window.name}, then the task"
+        )
+    elif attempt is None and number > window.reloaded:
+        begin = f"kafka-offsets ledger begin {pipeline} {window.name}"
+        why = f"the ledger's log has no such attempt at it. Begin one: {begin}"
+    else:
+        why = "it is to be loaded again since. Clear the load"
+    raise LedgerConflictError(f"Attempt {number} at window {window.name} reads and writes nothing: {why}.")

@@ -8,7 +8,7 @@ later changes nothing (S17), and a start and an end offset for each, so that a t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import reduce
 from itertools import chain
@@ -21,16 +21,16 @@ from airflow_kafka_offsets.compat.spark_versions import splits_by_records
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
     DataLossError,
-    KafkaOffsetsError,
     LedgerCorruptError,
     UnprovenError,
     WindowError,
 )
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.proof.left import left_of, span_of
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, is_small, split_plan
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.spark.kafka import extreme_timestamps as extreme
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.reader import (
@@ -43,78 +43,106 @@ from airflow_kafka_offsets.spark.kafka.reader import (
     reader_options,
 )
 from airflow_kafka_offsets.spark.kafka.source_check import SourceCheck
-from airflow_kafka_offsets.spark.session.conf import EXTREME_TIMESTAMPS, RunConf
-from airflow_kafka_offsets.spark.session.files import files_of, hadoop_uri
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect
-from airflow_kafka_offsets.spark.sinks.sink import OUTSIDE_COLUMN
-from airflow_kafka_offsets.spark.window.ledger import PinnedFolder, failures_noted
-from airflow_kafka_offsets.spark.window.tally import UNREAD, ObservedRows, observe, outside_window
+from airflow_kafka_offsets.spark.session.conf import ATTEMPT, EXTREME_TIMESTAMPS, RunConf
+from airflow_kafka_offsets.spark.session.files import files_of
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect, require_driver
+from airflow_kafka_offsets.spark.window.ledger import RunLedger
+from airflow_kafka_offsets.spark.window.tally import UNREAD, ObservedRows, observe
 
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
 
 
 class PinnedRead:
-    """A window that a Spark session can read."""
+    """A window that a Spark session can read.
 
-    def __init__(self, spark: SparkSession, manifest: Manifest, conf: RunConf) -> None:
+    :param ledger: the ledger as this driver of an attempt sees it; None for a session that may only read.
+    """
+
+    def __init__(self, spark: SparkSession, manifest: Manifest, conf: RunConf, ledger: RunLedger | None = None) -> None:
         self.spark = spark
         self.manifest = manifest
-        self.folder = hadoop_uri(conf.manifest_uri).rpartition("/")[0]
-        """The window's folder in the ledger, where the manifest is."""
-        self.attempt = conf.attempt
+        self.ledger = ledger
         self.allow_gaps = conf.allow_gaps
         self.note_key = conf.note_key
-        self.strict_time = False
+        window, attempt = (None, None) if ledger is None else ledger.attempt(manifest)
+        self.window: Window | None = window
+        """The window as the ledger's log had it when this was opened."""
+        self.lost: tuple[LogRange, ...] = () if attempt is None else attempt.lost
+        """What Kafka no longer had of the window when the attempt began: it isn't read."""
+        self.left = left_of(manifest, self.lost)
+        """What is read."""
+        self.span = span_of(self.left)
         self.proved_read: Tally | None = None
-        """What :meth:`write` found was read, either by this attempt or by the attempt that published the window
-        before."""
+        """What :meth:`write` found was read, by this driver or by the one that is published."""
         self.tasks: Sequence[LogRange] = ()
         """The tasks that Spark makes for what :meth:`read` returned last."""
         self._conf = conf
         self._named = extreme.named(conf.extreme_timestamps)
-        self._read_by_driver = extreme.within(self._named, manifest.ranges)
-        self._layers = extreme.layers(manifest.non_empty(), self._read_by_driver)
+        self._read_by_driver = extreme.within(self._named, self.left)
+        self._layers = extreme.layers(self.left, self._read_by_driver)
         self._options: Mapping[str, str] = {}
         self._observed: ObservedRows | None = None
+        self._is_written = False
 
     @classmethod
     def open(cls, spark: SparkSession, conf: RunConf) -> Self:
-        """Read the manifest. A LedgerCorruptError if there is none, or if it isn't the one that was pinned."""
-        content = files_of(spark).read(conf.manifest_uri)
-        if content is None:
-            raise LedgerCorruptError(f"There is no manifest at {conf.manifest_uri}.")
-        return cls(spark, Manifest.from_bytes(content, conf.sha256), conf)
+        """Read the manifest, and what the ledger's log says of the attempt.
 
-    def read(self, *, strict_time: bool = False, counted: bool = False, **options: str) -> DataFrame:
+        :raises LedgerCorruptError: there is no manifest, or it isn't the one that was pinned.
+        :raises LedgerConflictError: the attempt can't be published any more; see :meth:`.RunLedger.attempt`.
+        """
+        ledger = None if conf.attempt is None else RunLedger(spark, conf.manifest_uri, conf.attempt, conf.commit)
+        with nullcontext() if ledger is None else ledger.failures_noted():
+            content = files_of(spark).read(conf.manifest_uri)
+            if content is None:
+                raise LedgerCorruptError(f"There is no manifest at {conf.manifest_uri}.")
+            return cls(spark, Manifest.from_bytes(content, conf.sha256), conf, ledger)
+
+    def begin_write(self) -> RunLedger:
+        """The ledger, for this driver's only write.
+
+        :raises ConfigurationError: the session has no attempt, or has written the window before.
+        """
+        if self.ledger is None:
+            raise ConfigurationError(
+                f"This session may read window {self.manifest.window}, but not write it, because it has no attempt at "
+                f"it: the conf {ATTEMPT} isn't set. KafkaPrepareLoadOperator begins one, and so does kafka-offsets "
+                f"ledger begin {self.manifest.pipeline} {self.manifest.window}, which says what to set."
+            )
+        if self._is_written:
+            raise ConfigurationError(
+                f"Window {self.manifest.window} was written before with this object: a driver writes it once. Open it "
+                "again (pinned_window) to write it again."
+            )
+        self._is_written = True
+        return self.ledger
+
+    def failures_noted(self) -> AbstractContextManager[None]:
+        """See :meth:`.RunLedger.failures_noted`; a session without an attempt notes nothing."""
+        return nullcontext() if self.ledger is None else self.ledger.failures_noted()
+
+    def read(self, *, counted: bool = False, **options: str) -> DataFrame:
         """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,
-        timestamp, timestampType, and headers if ``includeHeaders`` is true.
+        timestamp, timestampType, and headers if ``includeHeaders`` is true. What Kafka had lost when the attempt began
+        is left out.
 
         Each action on the frame reads Kafka again (S25). A window without offsets gives a frame without rows, and Kafka
         isn't asked (S6).
 
-        :param strict_time: add the boolean column ``outside_window``: whether the record's timestamp lies outside the
-            window's two instants. The output keeps such rows apart.
         :param counted: count the records in the first action, as they pass, for :attr:`audit`. They are always counted
-            if :meth:`write` needs it: with strict time, or if offsets may be without a record.
+            if :meth:`write` needs it: if offsets may be without a record.
         :param options: more options of Spark's Kafka source; they beat all others. Large ranges are split
             (:meth:`plan`) unless ``minPartitions`` or ``maxRecordsPerPartition`` is given here.
-        :raises ConfigurationError: for an option that would change which records are read, for brokers other than
-            those of an earlier read, and for strict time if the window isn't between two instants.
+        :raises ConfigurationError: for an option that would change which records are read, and for brokers other than
+            those of an earlier read.
         """
-        if strict_time and not self.manifest.timed:
-            raise ConfigurationError(
-                f"Window {self.manifest.window} isn't between two instants, so no row lies outside its "
-                "time: strict_time has no meaning there."
-            )
-        self.strict_time, self._observed = strict_time, None
-        with failures_noted(self.spark, self.folder, self.attempt):
+        self._observed = None
+        with self.failures_noted():
             rows = self.frame(options)
             if counted or self.needs_count:
-                self._observed = observe(rows, self.manifest, may_have_gaps=self.may_have_gaps)
+                self._observed = observe(rows, self.manifest, self.left, may_have_gaps=self.may_have_gaps)
                 rows = self._observed.rows
-        if strict_time:
-            return rows.withColumn(OUTSIDE_COLUMN, F.expr(outside_window(self.manifest)))
         return rows
 
     def plan(self, **options: str) -> SplitPlan:
@@ -125,13 +153,13 @@ class PinnedRead:
         :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0.
         """
         whole = split_plan(
-            self.manifest.non_empty(),
+            self.left,
             bytes_per_record=self._conf.bytes_per_record,
             cores=cores(self.spark),
             options=dict(self._conf.kafka) | options,
             by_records=splits_by_records(self.spark),
         )
-        if not self._read_by_driver:
+        if not self._read_by_driver and len(self._layers) < 2:
             return whole
         # Spark splits each layer separately, with the same options.
         split = (task for layer in self._layers for task in split_plan(layer, options=whole.options).tasks)
@@ -146,14 +174,14 @@ class PinnedRead:
     @property
     def needs_count(self) -> bool:
         """Whether the proof of what is written needs the count of what is read. A Spark Connect server may leave the
-        count out of its answer, so there the proof uses what was written, or another read."""
-        return bool(self.manifest.span) and not is_connect(self.spark) and (self.may_have_gaps or self.strict_time)
+        count out of its answer."""
+        return bool(self.span) and self.may_have_gaps and not is_connect(self.spark)
 
     @property
     def may_be_split(self) -> bool:
         """Whether a split plan may divide the window, as far as anybody knows: if it is smaller than the smallest task,
         its plan needs no size of a record, and neither does that of the next window like it."""
-        return not is_small(self.manifest.span, self._conf.bytes_per_record)
+        return not is_small(self.span, self._conf.bytes_per_record)
 
     def frame(self, options: Mapping[str, str]) -> DataFrame:
         """The window's records, not counted; options as for :meth:`read`."""
@@ -176,7 +204,7 @@ class PinnedRead:
             frames += self._driver_reads()
         return reduce(DataFrame.unionAll, frames)
 
-    def _spark_reads(self, ranges: Sequence[OffsetRange]) -> DataFrame:
+    def _spark_reads(self, ranges: Sequence[LogRange]) -> DataFrame:
         give_back_soon(self.spark)
         hide_options(self.spark)
         with newer_source(self.spark), connector_required(self.spark):
@@ -189,23 +217,11 @@ class PinnedRead:
         columns = extreme.columns(headers)
         if not self._read_by_driver:
             return [self.spark.createDataFrame([], columns).coalesce(1)]
-        if is_connect(self.spark):
-            raise ConfigurationError(
-                f"The records of the conf {EXTREME_TIMESTAMPS} are read by the driver, which a client of Spark Connect "
-                "doesn't have. Submit the job with KafkaSparkSubmitOperator, or use a session with a driver of its own."
-            )
-        published = PinnedFolder.of(self.spark, self.folder, self.manifest).publication()
-        is_published = published is not None and published.manifest_sha256 == self.manifest.sha256
-        if published is not None and is_published and published.apart:
+        require_driver(self.spark, f"Reading the records of the conf {EXTREME_TIMESTAMPS}")
+        if self.window is not None and self.window.loaded is not None:
             return [self._unasked(columns)]
         rows = extreme.DriverRows(self.spark, self.clients(), headers)
-        try:
-            return [rows.frame(stretch) for stretch in self._read_by_driver]
-        except KafkaOffsetsError:
-            if not is_published:
-                raise
-            # In a table, other rows may have replaced the published ones: then these records are needed after all.
-            return [self._unasked(columns)]
+        return [rows.frame(stretch) for stretch in self._read_by_driver]
 
     def _unasked(self, columns: str) -> DataFrame:
         """A stand-in for the records of a published window that the driver would read: retention may have removed them,
@@ -246,7 +262,7 @@ class PinnedRead:
     @property
     def audit(self) -> Tally:
         """What was read, summed up by the action on the frame that :meth:`read` returned last. If :meth:`write` found
-        the window published, and so read nothing, it is what the published attempt read.
+        this attempt published, and so read nothing, it is what the published driver read.
 
         Kafka is then asked whether it still has the topics that were resolved, which proves that these were read. A
         Spark Connect client can't ask: only ``KafkaVerifyWindowOperator`` can check that later.
@@ -257,10 +273,10 @@ class PinnedRead:
         """
         if self.proved_read is not None:
             return self.proved_read
-        found = self.observed().found() if self.manifest.span else Tally()
+        found = self.observed().found() if self.span else Tally()
         if found is None:
             raise UnprovenError(UNREAD)
-        if self.manifest.span and not is_connect(self.spark):
+        if self.span and not is_connect(self.spark):
             self.source_check().after()
         return found
 

@@ -8,7 +8,7 @@ the same checksum: equal checksums mean the same rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from threading import Thread
@@ -20,10 +20,11 @@ from pyspark.sql import functions as F
 from airflow_kafka_offsets.compat.spark_versions import observes_any
 from airflow_kafka_offsets.offsets.partitions import LogRange, merged
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum
+from airflow_kafka_offsets.offsets.proof.left import span_of
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally
 from airflow_kafka_offsets.offsets.proof.task_rows import START_HASH
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.sinks.sink import AUDITED, OUTSIDE_COLUMN
+from airflow_kafka_offsets.spark.sinks.sink import AUDITED
 
 _LOW_BITS = 28
 """Offsets are summed in two halves: Spark 4 raises on overflow. Exact for 34 billion rows with offsets below 2^56."""
@@ -62,13 +63,13 @@ class ObservedRows:
 
     rows: DataFrame
     observation: Observation
-    manifest: Manifest
+    left: Sequence[LogRange]
 
     def found(self) -> Tally | None:
         """The sums, after the action; None if no action has counted the rows: an optimizer may remove them, as under a
         filter that is always false. Spark's own ``Observation.get`` would then wait forever."""
         sums = observed_sums(self.observation)
-        return _tally(sums, self.manifest) if sums else None
+        return _tally(sums, self.left) if sums else None
 
 
 def observed_sums(observation: Observation) -> dict[str, Any]:
@@ -83,32 +84,12 @@ def observed_sums(observation: Observation) -> dict[str, Any]:
     return dict(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
-    """What an output holds.
+def observe(rows: DataFrame, manifest: Manifest, left: Sequence[LogRange], *, may_have_gaps: bool) -> ObservedRows:
+    """Tally rows with Kafka's key, value, topic, partition and offset as they are read. If offsets may be without a
+    record, also tally where the tasks of the read began.
 
-    :param written: its rows, by topic and partition.
-    :param outside: how many of them ``outside_window`` marks; None if the output has no such column, or rows without a
-        value in it.
-    :param late: rows whose ``timestamp`` lies outside the window's two instants; None if the output has no such column,
-        or it wasn't asked for.
+    :param left: the ranges that are read.
     """
-
-    written: tuple[PartitionTally, ...]
-    outside: int | None
-    late: int | None
-
-
-def outside_window(manifest: Manifest) -> str:
-    """SQL condition for a row, as read, whose timestamp lies outside the window's two instants. A timestamp that Spark
-    can't read is null, and counts as outside."""
-    start, end = (f"timestamp_millis({instant})" for instant in (manifest.start_ms, manifest.end_ms))
-    return f"coalesce(`timestamp` < {start} OR `timestamp` >= {end}, true)"
-
-
-def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> ObservedRows:
-    """Tally rows with Kafka's topic, partition, offset and timestamp as they are read. If offsets may be without a
-    record, also tally where the tasks of the read began."""
     observation = Observation()
     added: tuple[str, ...] = ()
     metrics = _of_records(manifest)
@@ -117,34 +98,14 @@ def observe(rows: DataFrame, manifest: Manifest, *, may_have_gaps: bool) -> Obse
         if not observes_any(rows.sparkSession):
             rows, first, added = rows.withColumn(_FIRST, F.expr(first)), _FIRST, (_FIRST,)
         metrics["starts"] = f"sum(if({first}, {START_HASH}, 0L))"
-    return ObservedRows(rows.observe(observation, *_columns(metrics)).drop(*added), observation, manifest)
+    return ObservedRows(rows.observe(observation, *_columns(metrics)).drop(*added), observation, left)
 
 
-def tally_of(records: DataFrame, manifest: Manifest) -> Tally:
-    """Tally a window's records, as Spark's Kafka source returns them, with an action of its own."""
-    (sums,) = records.agg(*_columns(_of_records(manifest))).collect()
-    return _tally(sums.asDict(), manifest)
-
-
-def scan(rows: DataFrame, manifest: Manifest, *, late: bool = False) -> Scanned:
-    """Tally rows by topic and partition, in one pass over topic, partition and offset. ``late`` reads a further column
-    to count the rows outside the window's time, early or late."""
-    metrics, kinds, more = _same_rows(manifest) | _OFFSETS, dict(rows.dtypes), []
-    if kinds.get(OUTSIDE_COLUMN) == "boolean":
-        more.append(OUTSIDE_COLUMN)
-        metrics["outside"] = f"sum(if(`{OUTSIDE_COLUMN}`, 1L, 0L))"
-        metrics["neither"] = f"sum(if(`{OUTSIDE_COLUMN}` IS NULL, 1L, 0L))"
-    if late and kinds.get("timestamp") == "timestamp":
-        more.append("timestamp")
-        metrics["late"] = f"sum(if({outside_window(manifest)}, 1L, 0L))"
-    grouped = _audited(rows, more).groupBy("topic", "partition").agg(*_columns(metrics)).collect()
+def scan(rows: DataFrame, manifest: Manifest) -> tuple[PartitionTally, ...]:
+    """Tally rows by topic and partition, in one pass over topic, partition and offset."""
+    grouped = _audited(rows).groupBy("topic", "partition").agg(*_columns(_same_rows(manifest) | _OFFSETS)).collect()
     partitions = sorted((row.asDict() for row in grouped), key=itemgetter("topic", "partition"))
-    told = OUTSIDE_COLUMN in more and not any(sums["neither"] for sums in partitions)
-    return Scanned(
-        written=tuple(map(_partition_tally, partitions)),
-        outside=sum(sums["outside"] for sums in partitions) if told else None,
-        late=sum(sums["late"] for sums in partitions) if "timestamp" in more else None,
-    )
+    return tuple(map(_partition_tally, partitions))
 
 
 def sampled_bytes(rows: DataFrame) -> float | None:
@@ -177,24 +138,24 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tup
     return {LogRange(*row[:4]): (row["first"], row["last"]) for row in found.collect()}
 
 
-def first_missing(rows: DataFrame, manifest: Manifest) -> list[LogRange]:
-    """Where rows lack offsets of a window: the first missing offsets of each partition, as ranges. Only for a window
-    that isn't proved: it shuffles all rows."""
+def first_missing(rows: DataFrame, left: Sequence[LogRange]) -> list[LogRange]:
+    """Where rows lack offsets that were to be read: the first missing offsets of each partition, as ranges. Only for a
+    window that isn't proved: it shuffles all rows."""
     spark, keys = rows.sparkSession, list(AUDITED)
     place = Window.partitionBy("topic", "partition").orderBy("offset")
-    missing = _offsets_once(spark, manifest).join(_audited(rows), keys, "left_anti")
+    missing = _offsets_once(spark, left).join(_audited(rows), keys, "left_anti")
     first = missing.withColumn("place", F.row_number().over(place)).where(F.col("place") <= _MISSING)
     found = first.select(*keys, F.expr("`offset` + 1")).collect()
     return merged(LogRange(*row[:4]) for row in found)
 
 
-def _offsets_once(spark: SparkSession, manifest: Manifest) -> DataFrame:
-    """One row with topic, partition and offset for each offset of a window. Nothing is read."""
+def _offsets_once(spark: SparkSession, left: Sequence[LogRange]) -> DataFrame:
+    """One row with topic, partition and offset for each offset of some ranges. Nothing is read."""
     # The driver's own rows are split into as many tasks as run at a time, without a shuffle.
-    size = max(_CHUNK, manifest.span // _CHUNKS)
+    size = max(_CHUNK, span_of(left) // _CHUNKS)
     chunks = [
         (each.topic, each.partition, start, min(start + size, each.end_offset) - 1)
-        for each in manifest.non_empty()
+        for each in left
         for start in range(each.start_offset, each.end_offset, size)
     ]
     columns = {"topic": "string", "partition": "int", "start": "bigint", "last": "bigint"}
@@ -212,10 +173,9 @@ def _literal_rows(spark: SparkSession, columns: Mapping[str, str], rows: Sequenc
     return spark.range(len(rows)).select(F.element_at(known, F.expr("int(id + 1)")).alias("row")).select("row.*")
 
 
-def _audited(rows: DataFrame, more: Iterable[str] = ()) -> DataFrame:
+def _audited(rows: DataFrame) -> DataFrame:
     # A sink may store other types, and a hash depends on the type.
-    audited = (f"cast(`{name}` AS {kind}) AS `{name}`" for name, kind in AUDITED.items())
-    return rows.selectExpr(*audited, *(f"`{name}`" for name in more))
+    return rows.selectExpr(*(f"cast(`{name}` AS {kind}) AS `{name}`" for name, kind in AUDITED.items()))
 
 
 def _same_rows(manifest: Manifest) -> dict[str, str]:
@@ -226,29 +186,25 @@ def _same_rows(manifest: Manifest) -> dict[str, str]:
 def _of_records(manifest: Manifest) -> dict[str, str]:
     """What is summed up about records as they are read."""
     # Each costs time for every record: sum(if()) takes a fifth of count_if's time, and a length copies the bytes first.
-    return _same_rows(manifest) | {
-        "outside_window": f"sum(if({outside_window(manifest)}, 1L, 0L))",
-        "sampled_bytes": f"sum(if(`offset` & {_SAMPLED - 1} = 0, {_CONTENT}, 0))",
-    }
+    return _same_rows(manifest) | {"sampled_bytes": f"sum(if(`offset` & {_SAMPLED - 1} = 0, {_CONTENT}, 0))"}
 
 
-def _tally(sums: Mapping[str, Any], manifest: Manifest) -> Tally:
+def _tally(sums: Mapping[str, Any], left: Sequence[LogRange]) -> Tally:
     """From the sums of :func:`_of_records`, and ``starts`` if it is there."""
     return Tally(
         count=sums["count"],
         # Sums over no rows are null.
         checksum=sums["checksum"] or 0,
-        outside_window=sums["outside_window"] or 0,
-        bytes_per_record=_bytes_per_record(manifest, sums["count"], sums["sampled_bytes"] or 0),
+        bytes_per_record=_bytes_per_record(left, sums["count"], sums["sampled_bytes"] or 0),
         starts=(sums["starts"] or 0) if "starts" in sums else None,
     )
 
 
-def _bytes_per_record(manifest: Manifest, count: int, sampled_bytes: int) -> float | None:
+def _bytes_per_record(left: Sequence[LogRange], count: int, sampled_bytes: int) -> float | None:
     """Mean size of a record; assumes that gaps are spread evenly."""
-    ends = ((each.start_offset - 1, each.end_offset - 1) for each in manifest.ranges)
+    ends = ((each.start_offset - 1, each.end_offset - 1) for each in left)
     offsets = sum(last // _SAMPLED - before // _SAMPLED for before, last in ends)
-    return sampled_bytes / offsets * manifest.span / count if offsets and count else None
+    return sampled_bytes / offsets * span_of(left) / count if offsets and count else None
 
 
 def _columns(metrics: dict[str, str]) -> list[Column]:

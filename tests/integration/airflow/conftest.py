@@ -19,6 +19,7 @@ from kafka import KafkaAdminClient
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
@@ -26,7 +27,7 @@ from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import MakeTopic, Produce, Record
-from tests.integration.ledger.loads import publish_result
+from tests.integration.ledger.loads import begin, publish_result
 from tests.unit.offsets.proof.results import run_result, tallies
 
 Context = dict[str, Any]
@@ -89,13 +90,20 @@ class TaskStateStore(dict[str, Any]):
 def resolve(context: Context) -> Resolve:
     """Run the resolve operator for a topic and two instants."""
 
-    def run(topic: str, start: str, end: str, pipeline: str = "loads", **arguments: Any) -> dict[str, Any]:
+    def run(topic: Any, start: Any, end: Any, pipeline: str = "loads", **arguments: Any) -> dict[str, Any]:
+        of, own = split(arguments)
         operator = KafkaResolveWindowOperator(
-            task_id="resolve", pipeline=pipeline, topics=topic, start=start, end=end, **arguments
+            task_id="resolve", pipeline=KafkaPipeline(pipeline, topic, **of), start=start, end=end, **own
         )
         return operator.execute(context)
 
     return run
+
+
+def split(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of a pipeline, and others."""
+    of = {name: value for name, value in arguments.items() if name in KafkaPipeline.template_fields}
+    return of, {name: value for name, value in arguments.items() if name not in of}
 
 
 @pytest.fixture(scope="session")
@@ -139,9 +147,9 @@ def publish() -> Publish:
     def record(window: dict[str, Any]) -> None:
         ref = WindowRef.from_json(window)
         ledger = ref.ledger()
-        pinned = ref.read(ledger)
-        ledger.window_folders.of(pinned).record_attempt("try-1", {})
-        publish_result(ledger, pinned, run_result(pinned.manifest, tallies(pinned.manifest), attempt="try-1"))
+        pinned = ref.window_in(ledger)
+        manifest, attempt = ledger.pinned(pinned).manifest, begin(ledger, pinned, {"dag_id": "loads", "run_id": "r-1"})
+        publish_result(ledger, pinned, run_result(manifest, tallies(manifest), attempt=attempt.number))
 
     return record
 
@@ -225,19 +233,10 @@ def dag_from(tmp_path: Path, airflow_db: Path, monkeypatch: pytest.MonkeyPatch) 
     return make
 
 
-RECOUNTS = """
-import json
-import sys
-from pathlib import Path
-
-START = "spark.kafkaOffsets."
-told = dict(each.removeprefix(START).split("=", 1) for each in sys.argv if each.startswith(START))
-folder = Path(told["manifest"][7:]).parent
-note = folder / "applications" / f"{told['attempt']}.json"
-note.parent.mkdir(exist_ok=True)
-note.write_text(json.dumps({"application_id": "app-2", "ui": None, "recounted": True}))
-"""
-"""In Spark's place: a driver that finds the window published, and counts its rows again."""
+COUNT = "from tests.integration.airflow.in_sparks_place import count\ncount()\n"
+"""In Spark's place: a driver that has read and written each offset once."""
+NEVER = 'raise SystemExit("Spark was started")\n'
+"""In Spark's place: what must not be started."""
 
 
 @pytest.fixture
@@ -258,8 +257,8 @@ def in_sparks_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InSparks
 
 @pytest.fixture
 def loaded(ten: str, resolve: Resolve, publish: Publish, in_sparks_place: InSparksPlace) -> dict[str, Any]:
-    """A published window. A load of it starts a ``spark-submit`` that finds it published."""
+    """A published window. A load of it starts nothing."""
     window = resolve(ten, at(2), at(7))
     publish(window)
-    in_sparks_place(RECOUNTS)
+    in_sparks_place(NEVER)
     return window

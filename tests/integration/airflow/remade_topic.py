@@ -27,7 +27,7 @@ class RemadeTopic(FileSink):
         self._window = window
         self._bootstrap_servers = bootstrap_servers
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
+    def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
         client: dict[str, str | int] = {"bootstrap.servers": self._bootstrap_servers, "log_level": 0}
         admin, (pinned,) = AdminClient(client), self._window.manifest.ranges
         admin.delete_topics([pinned.topic])[pinned.topic].result(_PATIENCE_S)
@@ -37,7 +37,7 @@ class RemadeTopic(FileSink):
         for _ in range(pinned.end_offset):
             producer.produce(pinned.topic, b"another one", partition=0, timestamp=self._window.manifest.start_ms)
         assert producer.flush(_PATIENCE_S) == 0
-        return super().write(rows, attempt)
+        return super().replace(rows, attempt)
 
 
 def load_remade(window: PinnedWindow, output: str, bootstrap_servers: str, **options: str) -> None:

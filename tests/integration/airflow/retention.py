@@ -11,35 +11,36 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger.decisions import Asked
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.boundaries import at_earliest, at_latest
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
+from tests.integration.ledger.loads import place
 
 Watch = Callable[..., list[dict[str, Any]]]
 
 
 def remember_growth(client: OffsetsClient, ledger: Ledger, topic: str, minutes: int) -> None:
-    """Store where the logs end, as a snapshot that was resolved so long ago."""
+    """Store where the logs began, as a snapshot of an instant that was resolved so long ago."""
     survey = client.survey([topic])
-    resolved_at_ms, level = now_ms() - minutes * 60_000, IsolationLevel.READ_COMMITTED
-    snapshot = OffsetSnapshot(
-        AsOf(AsOfKind.EARLIEST), survey.cluster_id, level, resolved_at_ms, survey.facts, at_earliest(survey.extents)
-    )
-    ledger.create_or_check([topic], survey.cluster_id, level)
-    ledger.snapshots.append([snapshot])
+    at_ms, level = now_ms() - minutes * 60_000, IsolationLevel.READ_COMMITTED
+    as_of = AsOf(AsOfKind.INSTANT, at_ms)
+    snapshot = OffsetSnapshot(as_of, survey.cluster_id, level, at_ms, survey.facts, at_earliest(survey.extents))
+    ledger.create([topic], survey.cluster_id, level)
+    place(ledger, snapshot)
 
 
-def store(client: OffsetsClient, ledger: Ledger, topic: str, offset: int) -> OffsetSnapshot:
+def store(client: OffsetsClient, ledger: Ledger, topic: str, offset: int) -> None:
     """Store a snapshot of another time, when a log ended there."""
     survey, level = client.survey([topic]), IsolationLevel.READ_COMMITTED
     boundaries = {key: replace(each, offset=offset) for key, each in at_latest(survey.extents, level).items()}
-    as_of = AsOf(AsOfKind.GROUP, group="g") if ledger.exists() else AsOf(AsOfKind.LATEST)
-    ledger.create_or_check([topic], survey.cluster_id, level)
-    return ledger.snapshots.append(
-        [OffsetSnapshot(as_of, survey.cluster_id, level, now_ms(), survey.facts, boundaries)]
-    )[0]
+    latest = OffsetSnapshot(AsOf(AsOfKind.LATEST), survey.cluster_id, level, now_ms(), survey.facts, boundaries)
+    ledger.create([topic], survey.cluster_id, level)
+    asked = Asked(ledger.state.number, now_ms(), latest=latest)
+    ledger.change(lambda state: decisions.place(state, asked, ledger.contents))
 
 
 def timed(watch: Watch) -> tuple[list[dict[str, Any]], int]:

@@ -15,8 +15,8 @@ from airflow_kafka_offsets.spark import Attempt, FileSink, pinned_window
 class Mortal(FileSink):
     """Files whose driver dies once they are written, the first time."""
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
-        written = super().write(rows, attempt)
+    def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
+        written = super().replace(rows, attempt)
         died = Path(sys.argv[2])
         if not died.exists():
             died.touch()

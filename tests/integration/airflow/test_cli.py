@@ -15,6 +15,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Publish, Resolve, Run, sasl, use_connection
 from tests.integration.client.cases.workload import wait_until_known
@@ -270,30 +271,43 @@ class TestLedger:
         earlier = resolve(messy, "2026-11-20T06:00:00Z", "2026-11-20T07:00:00Z")
         return [earlier, later]
 
-    def test_list_shows_windows_in_order_with_state_and_totals(self, run: Run, windows: list[dict[str, Any]]) -> None:
+    def test_list_shows_windows_in_order_with_status_and_totals(self, run: Run, windows: list[dict[str, Any]]) -> None:
         rows = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
-        assert [(row["window"], row["state"], row["offsets"], row["rows"]) for row in rows] == [
-            (windows[0]["window"], "pinned", 9, None),
-            (windows[1]["window"], "pinned", 0, None),
+        assert [(row["window"], row["status"], row["offsets"], row["rows"], row["attempt"]) for row in rows] == [
+            (windows[0]["window"], "pinned", 9, None, None),
+            (windows[1]["window"], "pinned", 0, None, None),
         ]
 
     def test_show_names_ranges_and_evidence(self, run: Run, windows: list[dict[str, Any]]) -> None:
-        rows = json.loads(run("ledger", "show", "loads", windows[0]["window"], "-o", "json")[1])
-        assert [(row["partition"], row["start_offset"], row["end_offset"]) for row in rows] == [
+        (shown,) = json.loads(run("ledger", "show", "loads", windows[0]["window"], "-o", "json")[1])
+        assert [(row["partition"], row["start_offset"], row["end_offset"]) for row in shown["ranges"]] == [
             (0, 2, 10),
             (1, 0, 1),
             (2, 0, 0),
         ]
-        assert [rows[0]["start_evidence"], rows[0]["end_evidence"]] == ["log_start", "log_end"]
+        assert [shown["ranges"][0]["start_evidence"], shown["ranges"][0]["end_evidence"]] == ["log_start", "log_end"]
 
     def test_list_and_show_name_the_manifest_and_its_hash_for_a_job_by_hand(
         self, run: Run, windows: list[dict[str, Any]]
     ) -> None:
-        expected = [(each["manifest"], each["sha256"]) for each in windows]
         listed = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
-        assert [(row["manifest"], row["sha256"]) for row in listed] == expected
-        shown = json.loads(run("ledger", "show", "loads", windows[1]["window"], "-o", "json")[1])
-        assert {(row["manifest"], row["sha256"]) for row in shown} == {expected[1]}
+        assert [row["sha256"] for row in listed] == [each["sha256"] for each in windows]
+        (shown,) = json.loads(run("ledger", "show", "loads", windows[1]["window"], "-o", "json")[1])
+        assert (shown["manifest"], shown["sha256"]) == (listed[1]["manifest"], listed[1]["sha256"])
+        manifest = Manifest.from_bytes(Path(shown["manifest"].removeprefix("file://")).read_bytes())
+        assert (manifest.window, manifest.sha256) == (windows[1]["window"], windows[1]["sha256"])
+
+    def test_show_names_attempts_with_those_who_made_them_and_outputs(
+        self, run: Run, windows: list[dict[str, Any]], publish: Publish
+    ) -> None:
+        publish(windows[0])
+        (shown,) = json.loads(run("ledger", "show", "loads", windows[0]["window"], "-o", "json")[1])
+        ((attempt,), (output,)) = shown["attempts"], shown["outputs"]
+        assert (attempt["published"], attempt["rows"], attempt["found"]) == (True, 9, "read = written = log")
+        assert (output["rows"], output["sink"]) == (9, "parquet")
+        table = run("ledger", "show", "loads", windows[0]["window"])[1]
+        assert "published" in table
+        assert "log_start" in table
 
     def test_a_store_that_fails_is_one_line_and_exit_1(self, run: Run, ledger_root: Path) -> None:
         ledger_root.mkdir()
@@ -313,21 +327,25 @@ class TestLedger:
         assert [(row["claim"], row["window"], row["holds"], row["found"]) for row in json.loads(out)] == [
             ("window", windows[0]["window"], True, "read = written = log, 9 rows"),
             ("window", windows[1]["window"], True, "read = written = log, 0 rows"),
-            ("tiling", None, True, "2 published windows tile, 9 offsets"),
+            ("tiling", None, True, "2 published windows, 9 offsets"),
         ]
 
-    def test_verify_finds_what_is_not_published_yet_and_a_hole(
+    def test_a_hole_is_listed_and_verify_fails_on_it_once_nobody_loads_it(
         self, run: Run, messy: str, windows: list[dict[str, Any]], resolve: Resolve, publish: Publish
     ) -> None:
         publish(resolve(messy, "2026-11-20T05:00:00Z", "2026-11-20T06:00:00Z"))
         publish(windows[1])
         code, out, _ = run("ledger", "verify", "loads", "-o", "json")
         assert code == 0
-        assert json.loads(out)[-1]["found"].startswith("not published yet, from 2026-11-20T06:00:00.000Z")
-        assert run("ledger", "forget", "loads", windows[0]["window"])[0] == 0
+        assert windows[0]["window"] in json.loads(out)[-1]["found"]
+        assert run("ledger", "void", "loads", windows[0]["window"])[0] == 0
         code, out, _ = run("ledger", "verify", "loads", "-o", "json")
         assert code == 1
-        assert "no window from 2026-11-20T06:00:00.000Z" in json.loads(out)[-1]["found"]
+        assert "no window has 9 of the 9 offsets from 2026-11-20T06:00:00.000Z" in json.loads(out)[-1]["found"]
+        assert run("ledger", "verify", "loads", "--on-hole", "warn")[0] == 0
+        rows = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
+        assert [(row["status"], row["offsets"]) for row in rows] == [("published", 0), ("hole", 9), ("published", 0)]
+        assert rows[1]["remark"] == "9 offsets in no window"
 
     def test_the_ledger_can_be_named(self, run: Run, windows: list[dict[str, Any]], ledger_root: Path) -> None:
         assert run("ledger", "list", "loads", "--ledger", ledger_root.as_uri())[0] == 0

@@ -69,14 +69,16 @@ class TestAConnectionOfTheForm:
         code, _, err = run("reset", f"g-{ten}", "--to", "earliest", "--execute")
         assert (code, err) == (0, f"Group g-{ten}: commits on 1 partitions written.\n")
 
-    def test_ledger_resolve_and_re_resolve(self, run: Run, ten: str) -> None:
+    def test_ledger_resolve_and_begin(self, run: Run, ten: str) -> None:
         when = ("--start", "2026-11-20T06:00Z", "--end", "2026-11-20T07:00Z", "--cron", "0 * * * *")
         code, out, err = run("ledger", "resolve", "loads", "--topics", ten, *when, "-o", "json")
         assert (code, err) == (0, "")
         window = json.loads(out)[0]
         assert window["offsets"] == 10
-        code, _, err = run("ledger", "re-resolve", "loads", window["window"])
-        assert (code, err) == (0, "")
+        code, out, _ = run("ledger", "begin", "loads", window["window"], "-o", "json")
+        conf = json.loads(out)[0]["conf"]
+        assert (code, conf["spark.kafkaOffsets.manifest"]) == (0, window["manifest"])
+        assert "spark.kafkaOffsets.kafka.bootstrap.servers" in conf
 
     def test_the_environment_comes_first(self, run: Run, ten: str, monkeypatch: pytest.MonkeyPatch) -> None:
         use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": "127.0.0.1:1"})

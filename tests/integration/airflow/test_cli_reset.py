@@ -163,24 +163,23 @@ class TestExecute:
         self, run: Run, client: OffsetsClient, resolve: Resolve, flights: str, group: str
     ) -> None:
         resolve(flights, at(3), at(7))
-        code, _, err = run("reset", group, "--to-snapshot", "loads:2", "--execute")
+        code, _, err = run("reset", group, "--to-snapshot", f"loads:{at(7)}", "--execute")
         assert (code, stands_at(client, group)) == (0, {0: 7, 1: 1}), err
         (found,) = client.committed_offsets({group: None})
         assert [each.leader_epoch for each in found.offsets] == [0, 0], "as the ledger knows them (E34)"
 
-    def test_a_snapshot_that_was_forgotten_is_no_place_to_go(
+    def test_a_snapshot_that_no_longer_counts_is_no_place_to_go(
         self, run: Run, client: OffsetsClient, resolve: Resolve, flights: str, group: str
     ) -> None:
-        window = resolve(flights, at(3), at(7))
-        assert run("ledger", "forget", "loads", window["window"])[0] == 0
-        code, _, err = run("reset", group, "--to-snapshot", "loads:2", "--execute")
-        assert code == 1
-        assert "Snapshot 2 as of 2026-11-20T06:00:07.000Z" in err
-        assert "was forgotten" in err
-        code, _, err = run("reset", group, "--to-snapshot", "loads:3", "--execute")
-        assert code == 1
-        assert "isn't a snapshot" in err
+        resolve(flights, at(3), at(7))
+        assert run("ledger", "rewind", "loads", "--to", at(3))[0] == 0
+        code, _, err = run("reset", group, "--to-snapshot", f"loads:{at(7)}", "--execute")
+        assert (code, "has no snapshot at 2026-11-20T06:00:07.000Z" in err) == (2, True)
         assert stands_at(client, group) == {0: 5}
+
+    @pytest.mark.parametrize("name", ["loads", "loads:", "loads:2"])
+    def test_a_snapshot_is_named_by_its_pipeline_and_its_instant(self, run: Run, group: str, name: str) -> None:
+        assert run("reset", group, "--to-snapshot", name)[0] == 2
 
     def test_an_active_group_is_refused_with_its_members_named(
         self, run: Run, client: OffsetsClient, flights: str, group: str, member: KafkaConsumer
@@ -216,7 +215,7 @@ class TestExecute:
         """E24"""
         resolve(ten, at(0), at(5))
         recreate(admin, ten)
-        code, _, err = run("reset", "any", "--to-snapshot", "loads:2")
+        code, _, err = run("reset", "any", "--to-snapshot", f"loads:{at(5)}")
         assert code == 1
         assert f"Topic {ten} was re-created since the snapshot as of 2026-11-20T06:00:05" in err
 

@@ -16,6 +16,7 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
 from airflow_kafka_offsets.get_provider_info import get_provider_info
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from tests.integration.airflow.conftest import Commit
 from tests.integration.doc_blocks import Block, guide_blocks, name_of, replaced
 
@@ -64,7 +65,7 @@ def public_names() -> dict[str, Any]:
         for name, thing in vars(importlib.import_module(module)).items()
         if getattr(thing, "__module__", None) == module
     }
-    ours = (DAG, Asset, AssetWatcher, EmptyOperator, datetime, timedelta)
+    ours = (DAG, Asset, AssetWatcher, EmptyOperator, KafkaPipeline, datetime, timedelta)
     return found | {each.__name__: each for each in ours} | {"UTC": UTC, "task": task}
 
 
@@ -81,7 +82,8 @@ def tasks_in(code: str) -> set[str]:
 def test_a_fragment_makes_the_tasks_that_it_names(block: Block) -> None:
     names = public_names()
     with DAG("of_the_page") as dag:
-        names["window"] = names["KafkaResolveWindowOperator"](task_id="window", pipeline="orders", topics="orders")
+        orders = KafkaPipeline("orders", "orders")
+        names["window"] = names["KafkaResolveWindowOperator"](task_id="window", pipeline=orders)
         block.run(names, LEFT_OUT)
     tasks = tasks_in(replaced(block.code, LEFT_OUT))
     assert set(dag.task_ids) == tasks | {"window"}

@@ -10,11 +10,14 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from kafka import KafkaAdminClient
+from upath import UPath
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
@@ -35,9 +38,10 @@ def rows_of(home: Path) -> int:
     import pyarrow.parquet as pq
 
     total = 0
-    for published in (home / "ledger" / "flights_daily" / "windows").glob("*/*/publications/*.json"):
-        output = json.loads(published.read_text())["output"]
-        total += sum(pq.read_metadata(file).num_rows for file in Path(output.removeprefix("file:")).glob("*.parquet"))
+    for window in Ledger(UPath(home / "ledger"), "flights_daily").state.published:
+        assert window.publication is not None
+        output = urlsplit(window.publication.outputs[0].output or "").path
+        total += sum(pq.read_metadata(file).num_rows for file in Path(output).glob("*.parquet"))
     return total
 
 
@@ -77,13 +81,14 @@ class TestFlightsDaily:
         assert first["commit"][1]["group"] == "flights-daily"
         return first
 
-    @pytest.mark.nightly("two more drivers; spark/test_reruns.py has a published window loaded again")
+    @pytest.mark.nightly("a driver of its own; windows/test_tries.py has a published window loaded again")
     def test_it_reads_the_same_when_it_runs_again(self, home: Path) -> None:
         """S23."""
         first = self.load_a_day(home)
         again = run_dag("flights_daily", datetime(2013, 3, 10, tzinfo=UTC))
         assert again["resolve"][1] == first["resolve"][1]
-        assert again["load"][1]["published_attempt"] == first["load"][1]["attempt"] != again["load"][1]["attempt"]
+        assert again["load"][1]["attempt"] == first["load"][1]["attempt"]
+        assert again["load"][1]["seconds"] is None, "Spark isn't started"
         assert rows_of(home) == 2 * RECORDS_A_DAY
 
     @pytest.mark.nightly("two drivers; test_s3.py kills a driver in a Dag")
@@ -131,30 +136,32 @@ class TestFlightsPerHour:
         rows = pq.read_table(load["output"].removeprefix("file:")).to_pylist()
         assert {(row["time_hour"], row["carrier"]): row["flights"] for row in rows} == expected
         assert sum(row["miles"] for row in rows) == sum(each["distance"] for each in flights)
-        (unreadable,) = load["further"]
+        _, unreadable = load["outputs"]
         found = pq.read_table(unreadable["output"].removeprefix("file:")).column("value").to_pylist()
         assert found == [b"not a flight"] * (len(day) - len(flights)) != []
         words = f"read = log ({len(expected)} rows written by your job, {len(found)} to unreadable)"
-        assert (verify["verdict"], verify["read"], verify["further"]) == (words, len(day), [unreadable])
+        assert (verify["verdict"], verify["read"], verify["outputs"]) == (words, len(day), load["outputs"])
 
         again = run_dag("flights_per_hour", datetime(2013, 3, 10, tzinfo=UTC))
-        assert again["window_load.load"][1]["published_attempt"] == load["attempt"]
+        assert again["window_load.load"][1]["attempt"] == load["attempt"]
         assert again["window_load.verify"][1]["verdict"] == words
 
 
 _RUN_LOAD_TWICE = """
 import json, os, sys
 from types import SimpleNamespace
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+pipeline = KafkaPipeline("flights_daily", "flights", kafka_conn_id="locked")
 context = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=1, max_tries=0)}
 window = KafkaResolveWindowOperator(
-    task_id="r", pipeline="flights_daily", topics="flights", start="2013-03-09T00:00:00Z", end="2013-03-10T00:00:00Z"
+    task_id="r", pipeline=pipeline, start="2013-03-09T00:00:00Z", end="2013-03-10T00:00:00Z"
 ).execute(context)
 def load():
     return KafkaSparkSubmitOperator(
-        task_id="l", window=window, durable=False, kafka_conn_id="locked",
+        task_id="l", window=window, durable=False,
         connector="auto",
         application_args=["--output", os.environ["AIRFLOW_VAR_FLIGHTS_OUTPUT"]],
     ).execute(context)
@@ -272,14 +279,12 @@ class TestSnapshotSchedule:
 
 @pytest.mark.nightly("a driver of its own; windows/test_between_snapshots.py has such windows, other Dags drivers")
 class TestSnapshotsLoad:
-    def test_spark_reads_what_the_group_has_read_between_two_snapshots(self, home: Path, broker: Broker) -> None:
-        commit(broker, 5)
-        with meanwhile(commit, broker, None):
+    def test_spark_reads_what_arrives_between_two_snapshots(self, home: Path, produce: Produce) -> None:
+        with meanwhile(produce, "flights", 0, [(None, None, b"x")] * 100):
             results = run_dag("snapshots_load", datetime.now(UTC))
         assert {task: state for task, (state, _) in results.items()} == dict.fromkeys(results, "success")
-        assert results["caught_up"][1]["groups"] == CAUGHT_UP["groups"]
-        assert [results[each][1]["as_of"] for each in ("start", "end")] == [f"group {GROUP}"] * 2
-        assert results["load"][1]["rows"] == results["resolve"][1]["offsets"] >= 2 * (3 * RECORDS_A_DAY + 1 - 5)
+        assert results["arrived"][1]["new"] == {"flights": 100}
+        assert results["load"][1]["rows"] == results["resolve"][1]["offsets"] == 100
         assert results["verify"][1]["verdict"] == "read = written = log"
 
 
@@ -309,7 +314,7 @@ class TestTogether:
         pinning = Counter(
             pipeline
             for dag in bag.dags.values()
-            for pipeline in {task.pipeline for task in dag.tasks if isinstance(task, KafkaResolvingOperator)}
+            for pipeline in {task.pipeline.name for task in dag.tasks if isinstance(task, KafkaResolvingOperator)}
         )
         assert len(pinning) > 6
         assert set(pinning.values()) == {1}
@@ -325,7 +330,7 @@ class TestTogether:
         states = {}
         for dag_id, moment in runs:
             states |= {f"{dag_id}.{task}": state for task, (state, _) in run_dag(dag_id, moment).items()}
-        for dag_id in ("group_caught_up", "drained", "snapshots_load", "own_sensor"):
+        for dag_id in ("group_caught_up", "drained", "own_sensor"):
             commit(broker, 5)
             with meanwhile(commit, broker, None):
                 states |= {f"{dag_id}.{task}": state for task, (state, _) in run_dag(dag_id, now).items()}

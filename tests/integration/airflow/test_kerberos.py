@@ -15,6 +15,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -159,10 +160,10 @@ def test_a_day_from_kafka_to_its_proof(
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
     jaas = tmp_path / "jaas.conf"
     jaas.write_text(f"KafkaClient {{ {login_as(kdc, 'loader')} }};")
-    asked = {"kafka_conn_id": "kerberos"}
+    flights = KafkaPipeline("kerberos", "flights", kafka_conn_id="kerberos")
     day = {"start": "2013-03-09T00:00:00Z", "end": "2013-03-10T00:00:00Z"}
-    KafkaWindowCompleteSensor(task_id="complete", topics="flights", **day, **asked).execute(context)
-    resolve = KafkaResolveWindowOperator(task_id="resolve", pipeline="kerberos", topics="flights", **day, **asked)
+    KafkaWindowCompleteSensor(task_id="complete", pipeline=flights, **day).execute(context)
+    resolve = KafkaResolveWindowOperator(task_id="resolve", pipeline=flights, **day)
     window = resolve.execute(context)
     java = f"-Djava.security.krb5.conf={kdc.krb5_conf} -Djava.security.auth.login.config={jaas}"
     load = KafkaSparkSubmitOperator(
@@ -171,10 +172,9 @@ def test_a_day_from_kafka_to_its_proof(
         jars=jars_of("connector"),
         conf={"spark.driver.extraJavaOptions": java, "spark.executor.extraJavaOptions": java},
         application_args=["--output", (tmp_path / "lake").as_uri()],
-        **asked,
     )
     assert load.execute(context)["rows"] == RECORDS_A_DAY
-    verdict = KafkaVerifyWindowOperator(task_id="verify", window=window, **asked).execute(context)
+    verdict = KafkaVerifyWindowOperator(task_id="verify", window=window).execute(context)
     assert verdict["read"] == verdict["written"] == RECORDS_A_DAY
 
 
@@ -183,6 +183,7 @@ def test_a_missing_ticket_fails_a_task_for_good(
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_KERBEROS", json.dumps({"conn_type": "kafka", "extra": keys}))
     day = {"start": "2013-03-09T00:00:00Z", "end": "2013-03-10T00:00:00Z"}
-    sensor = KafkaWindowCompleteSensor(task_id="c", topics="flights", kafka_conn_id="kerberos", **day)
+    flights = KafkaPipeline("kerberos", "flights", kafka_conn_id="kerberos")
+    sensor = KafkaWindowCompleteSensor(task_id="c", pipeline=flights, **day)
     with pytest.raises(AirflowFailException, match=r"Kerberos login at .* failed: "):
         sensor.execute(context)

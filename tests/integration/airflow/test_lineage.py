@@ -10,28 +10,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlsplit
 
-import jsonschema
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import Asset, BaseOperator
 from kafka import KafkaAdminClient, TopicPartition
 
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.lineage.task_window import TaskWindow
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from dev import ROOT
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import FOR_EVER, T0, Context, Resolve, at
-from tests.integration.airflow.loads import change_counted
+from tests.integration.airflow.conftest import FOR_EVER, NEVER, T0, Context, InSparksPlace, Resolve, at
+from tests.integration.airflow.loads import publish_counted
 from tests.integration.conftest import MakeTopic
 from tests.patience import RUN_S
-from tests.unit.spark.manifests import manifest_of
-
-FACET = "airflowKafkaOffsets_window"
 
 # The provider and its client, which is deprecating things of its own.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -62,63 +57,35 @@ def facets(dataset: Mapping[str, Any], side: str = "input") -> dict[str, Any]:
 
 
 @pytest.fixture
-def folder(loaded: dict[str, Any]) -> Path:
-    """The window's folder in the ledger; its rows are in a table of their own."""
-    change_counted(loaded, output=f"s3a://lake/flights/window={loaded['window']}/attempt=try-1")
-    return Path(urlsplit(loaded["manifest"]).path).parent
+def location(ten: str, resolve: Resolve) -> str:
+    """Where the rows of the window are: in a table of their own."""
+    window = resolve(ten, at(2), at(7))["window"]
+    return f"s3a://lake/flights/window={window}/attempt=3-0000000a"
+
+
+@pytest.fixture
+def loaded(ten: str, resolve: Resolve, location: str, in_sparks_place: InSparksPlace) -> dict[str, Any]:
+    """A published window. A load of it starts nothing."""
+    window = resolve(ten, at(2), at(7))
+    publish_counted(window, output=location)
+    in_sparks_place(NEVER)
+    return window
 
 
 class TestResolve:
-    def resolve(self, topics: Any, context: Context, **arguments: Any) -> KafkaResolveWindowOperator:
-        task = KafkaResolveWindowOperator(
-            task_id="r", pipeline="loads", topics=topics, start=at(2), end=at(7), **arguments
-        )
-        context["window"] = task.execute(context)
+    def resolve(self, topics: Any, context: Context, **of: Any) -> KafkaResolveWindowOperator:
+        pipeline = KafkaPipeline("loads", topics, **of)
+        task = KafkaResolveWindowOperator(task_id="r", pipeline=pipeline, start=at(2), end=at(7))
+        task.execute(context)
         return task
 
-    def test_its_topic_is_told_with_window_manifest_and_ranges(
-        self, ten: str, context: Context, broker: Broker
-    ) -> None:
-        answer = told(self.resolve(ten, context))
-        (topic,) = answer["inputs"]
-        assert (topic["namespace"], topic["name"]) == (f"kafka://{broker.bootstrap_servers}", ten)
-        facet = facets(topic)[FACET]
-        assert facet.pop("clusterId")
-        assert facet == {
-            "pipeline": "loads",
-            "window": context["window"]["window"],
-            "revision": 1,
-            "start": "2026-11-20T06:00:02.000Z",
-            "end": "2026-11-20T06:00:07.000Z",
-            "manifest": context["window"]["manifest"],
-            "sha256": context["window"]["sha256"],
-            "isolationLevel": "read_committed",
-            "offsets": 5,
-            "partitions": 1,
-            "ranges": [{"partition": 0, "startOffset": 2, "endOffset": 7}],
-        }
-        assert answer["outputs"] == []
-
-    def test_its_facet_is_as_its_schema_says(self, ten: str, context: Context) -> None:
-        facet = told(self.resolve(ten, context))["inputs"][0]["inputFacets"][FACET]
-        url, _, pointer = facet["_schemaURL"].partition("#")
-        schema = json.loads((ROOT / "docs" / url.partition("/docs/")[2]).read_text())
-        assert schema["$id"] == url
-        jsonschema.validate(facet, schema | {"$ref": f"#{pointer}"})
-
-    def test_each_topic_is_a_dataset(self, ten: str, topic: MakeTopic, context: Context) -> None:
+    def test_each_topic_is_a_dataset(self, ten: str, topic: MakeTopic, context: Context, broker: Broker) -> None:
         other = topic(config=FOR_EVER)
         answer = told(self.resolve([ten, other], context))
-        offsets = {each["name"]: each["inputFacets"][FACET]["offsets"] for each in answer["inputs"]}
-        assert offsets == {ten: 5, other: 0}
-
-    def test_of_many_partitions_a_hundred_ranges_are_told_and_the_totals_of_all(self) -> None:
-        manifest = manifest_of(("t", partition, 4, 4 if partition == 0 else 6) for partition in range(1000))
-        task = KafkaResolveWindowOperator(task_id="r", pipeline="flights", topics="t")
-        task.seen = TaskWindow(PinnedManifest("file:/manifest.json", manifest.sha256, manifest), ("broker:9092",))
-        facet = told(task)["inputs"][0]["inputFacets"][FACET]
-        assert (facet["offsets"], facet["partitions"], len(facet["ranges"])) == (1998, 999, 100)
-        assert facet["ranges"][0] == {"partition": 1, "startOffset": 4, "endOffset": 6}
+        assert [(each["namespace"], each["name"]) for each in answer["inputs"]] == [
+            (f"kafka://{broker.bootstrap_servers}", name) for name in sorted([ten, other])
+        ]
+        assert answer["outputs"] == []
 
     def test_of_several_bootstrap_servers_the_first_names_the_cluster(
         self, ten: str, context: Context, broker: Broker, monkeypatch: pytest.MonkeyPatch
@@ -139,16 +106,15 @@ class TestResolve:
 
 class TestLoad:
     def test_topics_go_in_and_the_table_comes_out(
-        self, loaded: dict[str, Any], folder: Path, ten: str, context: Context
+        self, loaded: dict[str, Any], location: str, ten: str, context: Context
     ) -> None:
         """The window's own folder is the part of the table that was written."""
         task = KafkaSparkSubmitOperator(task_id="l", window=loaded)
         task.execute(context)
         answer = told(task)
-        assert [(each["name"], each["inputFacets"][FACET]["offsets"]) for each in answer["inputs"]] == [(ten, 5)]
+        assert [each["name"] for each in answer["inputs"]] == [ten]
         (table,) = answer["outputs"]
         assert (table["namespace"], table["name"]) == ("s3://lake", "flights")
-        location = f"s3a://lake/flights/window={loaded['window']}/attempt=try-1"
         assert facets(table, "output") == {
             "outputStatistics": {"rowCount": 5},
             "subset": {"outputCondition": {"locations": [location], "type": "location"}},
@@ -212,22 +178,28 @@ class TestVerify:
         assert {each["params"]["sha256"] for each in found} == {task.window["sha256"]}
         return {each["assertion"]: each["success"] for each in found}
 
-    def test_the_proof_is_three_assertions_on_the_table(
-        self, loaded: dict[str, Any], folder: Path, context: Context
-    ) -> None:
+    def test_the_proof_is_three_assertions_on_the_table(self, loaded: dict[str, Any], context: Context) -> None:
         task = KafkaVerifyWindowOperator(task_id="v", window=loaded)
         task.execute(context)
         assert self.assertions(task) == {"read_is_manifest": True, "written_is_read": True, "window_tiles": True}
 
     def test_what_is_not_proved_is_an_assertion_that_failed(
-        self, loaded: dict[str, Any], folder: Path, context: Context
+        self, ten: str, resolve: Resolve, location: str, context: Context
     ) -> None:
-        read = json.loads((folder / "results" / "try-1.json").read_text())["read"]
-        change_counted(loaded, read=read | {"count": 6})
-        task = KafkaVerifyWindowOperator(task_id="v", window=loaded)
+        window = resolve(ten, at(2), at(7))
+        publish_counted(window, output=location, read=Tally(6))
+        task = KafkaVerifyWindowOperator(task_id="v", window=window)
         with pytest.raises(AirflowFailException, match="read 6 rows, wrote 5"):
             task.execute(context)
         assert self.assertions(task) == {"read_is_manifest": True, "written_is_read": False, "window_tiles": True}
+
+    def test_a_hole_before_it_is_one_too(self, ten: str, resolve: Resolve, location: str, context: Context) -> None:
+        first, window = resolve(ten, at(0), at(1)), resolve(ten, at(2), at(7))
+        publish_counted(first)
+        publish_counted(window, output=location)
+        task = KafkaVerifyWindowOperator(task_id="v", window=window, on_hole="warn")
+        task.execute(context)
+        assert self.assertions(task) == {"read_is_manifest": True, "written_is_read": True, "window_tiles": False}
 
 
 DAG = """
@@ -248,12 +220,16 @@ import json, os, sys
 from types import SimpleNamespace
 
 sys.modules |= dict.fromkeys(["openlineage", "airflow.providers.openlineage.extractors"])
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 
 given = json.loads(os.environ["GIVEN"])
-window = KafkaResolveWindowOperator(task_id="resolve", **given).execute({})
+pipeline = KafkaPipeline("loads", given["topics"])
+window = KafkaResolveWindowOperator(
+    task_id="resolve", pipeline=pipeline, start=given["start"], end=given["end"]
+).execute({})
 context = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="load", try_number=1, max_tries=0)}
 assert KafkaSparkSubmitOperator(task_id="load", window=window).execute(context)["rows"] == 5
 print(KafkaVerifyWindowOperator(task_id="verify", window=window).execute(context)["verdict"])
@@ -277,7 +253,7 @@ class TestProcesses:
     pytestmark = pytest.mark.nightly("Airflow tasks in processes; the tests above see what the listener is given")
 
     def test_its_listener_sends_what_tasks_did(
-        self, loaded: dict[str, Any], folder: Path, ten: str, tmp_path: Path, airflow_db: Path
+        self, loaded: dict[str, Any], ten: str, tmp_path: Path, airflow_db: Path
     ) -> None:
         file = tmp_path / "events.jsonl"
         transport = {"type": "file", "log_file_path": str(file), "append": True}
@@ -293,14 +269,11 @@ class TestProcesses:
         ends = {each["job"]["name"]: each for each in events if each["eventType"] == "COMPLETE"}
         assert set(ends) == {"told", "told.load"}
         (topic,) = ends["told.load"]["inputs"]
-        assert (topic["name"], facets(topic)[FACET]["ranges"]) == (
-            ten,
-            [{"partition": 0, "startOffset": 2, "endOffset": 7}],
-        )
+        assert topic["name"] == ten
         (table,) = ends["told.load"]["outputs"]
         assert (table["name"], facets(table, "output")["outputStatistics"]) == ("flights", {"rowCount": 5})
 
     @pytest.mark.nightly("a process of its own; make matrix has Airflows without OpenLineage")
     def test_without_the_provider_tasks_work_as_ever(self, loaded: dict[str, Any], ten: str, tmp_path: Path) -> None:
-        given = json.dumps({"pipeline": "loads", "topics": ten, "start": at(2), "end": at(7)})
+        given = json.dumps({"topics": ten, "start": at(2), "end": at(7)})
         assert "read = written = log" in run_python(tmp_path / "without.py", WITHOUT_OPENLINEAGE, GIVEN=given)

@@ -16,6 +16,7 @@ from airflow.sdk.observability.metrics import stats_utils
 from opentelemetry.metrics import get_meter_provider
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -151,7 +152,7 @@ class TestStatsD:
         self, ten: str, resolve: Resolve, publish: Publish, context: Context, received: Received
     ) -> None:
         window = resolve(ten, at(2), at(7))
-        watch: Any = KafkaRetentionWatchOperator(task_id="w", pipeline="loads")
+        watch: Any = KafkaRetentionWatchOperator(task_id="w", pipeline=KafkaPipeline("loads"))
         watch.execute(context)
         found = received()
         assert found["airflow.kafka_offsets.windows_behind.loads"] == 1
@@ -173,6 +174,6 @@ class TestStatsD:
         name = topic(config={"retention.ms": str(day_ms)})
         produce(name, 0, [(now - age_ms, None, b"x") for age_ms in (day_ms // 2, 2_000)])
         resolve(name, iso_instant(now - day_ms), iso_instant(now - 1_000))
-        KafkaRetentionWatchOperator(task_id="w", pipeline="loads").execute(context)
+        KafkaRetentionWatchOperator(task_id="w", pipeline=KafkaPipeline("loads")).execute(context)
         headroom = received()["airflow.kafka_offsets.retention_headroom.loads"]
         assert 0 < headroom <= day_ms / 2000

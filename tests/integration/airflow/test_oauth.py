@@ -20,6 +20,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
@@ -212,10 +213,10 @@ def test_a_day_from_kafka_to_its_proof_while_tokens_end(
         if name not in ("AIRFLOW_HOME", "AIRFLOW__CORE__DAGS_FOLDER", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"):
             monkeypatch.setenv(name, value)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
-    asked, before = {"kafka_conn_id": connection({})}, len(tokens.given)
+    flights, before = KafkaPipeline("oauth", "flights", kafka_conn_id=connection({})), len(tokens.given)
     day = {"start": "2013-03-09T00:00:00Z", "end": "2013-03-10T00:00:00Z"}
-    KafkaWindowCompleteSensor(task_id="complete", topics="flights", **day, **asked).execute(context)
-    resolve = KafkaResolveWindowOperator(task_id="resolve", pipeline="oauth", topics="flights", **day, **asked)
+    KafkaWindowCompleteSensor(task_id="complete", pipeline=flights, **day).execute(context)
+    resolve = KafkaResolveWindowOperator(task_id="resolve", pipeline=flights, **day)
     window = resolve.execute(context)
     time.sleep(LIFE_S)
     load = KafkaSparkSubmitOperator(
@@ -225,11 +226,10 @@ def test_a_day_from_kafka_to_its_proof_while_tokens_end(
         application_args=[(tmp_path / "lake").as_uri()],
         conf={"spark.kafkaOffsets.kafka.max.poll.records": "5"},  # Kafka is asked again after so many
         jars=jars_of("connector"),
-        **asked,
     )
     assert 0.2 * RECORDS_A_DAY > 1.5 * LIFE_S, "the read outlasts the token that it began with"
     assert load.execute(context)["rows"] == RECORDS_A_DAY
-    verdict = KafkaVerifyWindowOperator(task_id="verify", window=window, **asked).execute(context)
+    verdict = KafkaVerifyWindowOperator(task_id="verify", window=window).execute(context)
     assert verdict["read"] == verdict["written"] == RECORDS_A_DAY
     assert len(tokens.given) - before >= 5
     assert SECRET not in caplog.text
@@ -269,8 +269,9 @@ def test_failing_credentials_fail_a_task_for_good(
     connection: Callable[..., str], context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conn_id = connection({"sasl.oauthbearer.client.secret": "wrong"})
+    flights = KafkaPipeline("oauth", "flights", kafka_conn_id=conn_id)
     sensor = KafkaWindowCompleteSensor(
-        task_id="c", topics="flights", start="2013-03-09T00:00:00Z", end="2013-03-10T00:00:00Z", kafka_conn_id=conn_id
+        task_id="c", pipeline=flights, start="2013-03-09T00:00:00Z", end="2013-03-10T00:00:00Z"
     )
     with pytest.raises(AirflowFailException, match="HTTP 401 for client loader"):
         sensor.execute(context)

@@ -15,6 +15,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
@@ -42,7 +43,7 @@ class TestExtra:
         self, ten: str, context: Context, events: OutletEventAccessors
     ) -> None:
         window = KafkaResolveWindowOperator(
-            task_id="r", pipeline="loads", topics=ten, start=at(2), end=at(7), outlets=[TABLE]
+            task_id="r", pipeline=KafkaPipeline("loads", ten), start=at(2), end=at(7), outlets=[TABLE]
         ).execute(context)
         assert events[TABLE].extra == window | EXTENT
         assert json.loads(json.dumps(window)) == window
@@ -50,9 +51,9 @@ class TestExtra:
     def test_that_of_a_loaded_window_adds_attempt_rows_and_output(
         self, loaded: dict[str, Any], context: Context, events: OutletEventAccessors
     ) -> None:
-        KafkaSparkSubmitOperator(task_id="l", window=loaded, outlets=[TABLE]).execute(context)
-        published = {"published_attempt": "try-1", "rows": 5, "output": "file:/out"}
-        assert events[TABLE].extra == events[TABLE].extra | loaded | published
+        report = KafkaSparkSubmitOperator(task_id="l", window=loaded, outlets=[TABLE]).execute(context)
+        assert (report["rows"], report["output"]) == (5, "file:/out")
+        assert events[TABLE].extra == report | loaded | EXTENT
 
     def test_that_of_a_proved_window_adds_the_proof(
         self, loaded: dict[str, Any], context: Context, events: OutletEventAccessors
@@ -93,6 +94,7 @@ class TestExtra:
 LOADER = """
 from airflow.sdk import DAG, Asset
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 
@@ -100,8 +102,8 @@ names = ("topics", "start", "end", "ledger_root", "output", "path", "jars")
 given = {each: "{{ dag_run.conf['%s'] }}" % each for each in names}
 
 with DAG("loader", schedule=None):
-    bounds = {each: given[each] for each in names[:4]}
-    window = KafkaResolveWindowOperator(task_id="resolve", pipeline="loads", **bounds)
+    loads = KafkaPipeline("loads", given["topics"], ledger_root=given["ledger_root"])
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline=loads, start=given["start"], end=given["end"])
     KafkaSparkSubmitOperator(
         task_id="load",
         window=window.output,
@@ -141,6 +143,7 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Asset, CronPartitionTimetable, PartitionedAssetTimetable, task
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 
 hour = Asset("hour_resolved")
@@ -148,7 +151,8 @@ hour = Asset("hour_resolved")
 # Runs that are asked for, and none of the schedule's own.
 with DAG("by_partition", schedule=CronPartitionTimetable("0 * * * *", timezone="UTC"), start_date=datetime(2999, 1, 1)):
     given = {each: "{{ dag_run.conf['%s'] }}" % each for each in ("topics", "ledger_root")}
-    KafkaResolveWindowOperator(task_id="resolve", pipeline="hours", outlets=[hour], **given)
+    hours = KafkaPipeline("hours", given["topics"], ledger_root=given["ledger_root"])
+    KafkaResolveWindowOperator(task_id="resolve", pipeline=hours, outlets=[hour])
 
 with DAG("by_partition_after", schedule=PartitionedAssetTimetable(assets=hour)):
 
@@ -196,7 +200,7 @@ class TestScheduling:
         assert airflow.runs("loader")[run_id] == "success"
         (window,) = result(airflow, "on_window_loaded", after, "windows")
         load = result(airflow, "loader", run_id, "load")
-        told = {each: load[each] for each in ("rows", "output", "published_attempt")}
+        told = {each: load[each] for each in ("rows", "output", "attempt")}
         assert window == window | result(airflow, "loader", run_id, "resolve") | told | EXTENT
         assert result(airflow, "on_window_loaded", after, "bounds") == [[EXTENT["start"], EXTENT["end"]]]
         assert result(airflow, "on_window_loaded", after, "verify")["offsets"] == 5

@@ -18,7 +18,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
+from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator, SparkCluster
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger
 from dev.kafka import Broker
@@ -64,13 +64,14 @@ class TestSubmittedByAnybody:
         report = verify.execute(context)
         assert (report["read"], report["written"], report["verdict"]) == (5, 5, "read = written = log")
         assert verify.execute(context)["attempt"] == report["attempt"]
-        attempts = ledger.window_folders.newest(window["window"]).listing().results
-        assert len(attempts) == 2
-        assert all(re.fullmatch(rf"{re.escape(prepared['load'])}\.[0-9a-f]{{8}}", each) for each in attempts)
-        assert ledger.window_folders.newest(window["window"]).attempt(report["attempt"])["airflow"]["task_id"] == "t"
+        (attempt,) = ledger.read().windows[window["window"]].attempts
+        assert attempt.number == report["attempt"] == prepared["attempt"]
+        assert attempt.who["task_id"] == "t"
+        assert len(ledger.attempt(window["window"], attempt.number).results()) == 2
+        assert submit(prepared["submit"]).returncode == 0, "a driver that comes late finds it published"
 
     @pytest.mark.nightly("a driver of its own; windows/test_data_loss.py loads the rest")
-    def test_what_retention_left_is_loaded_as_the_next_revision(
+    def test_what_retention_left_is_loaded(
         self,
         ten: str,
         resolve: Resolve,
@@ -82,7 +83,6 @@ class TestSubmittedByAnybody:
         window = resolve(ten, at(2), at(7))
         admin.delete_records({TopicPartition(ten, 0): 5})
         prepared = prepare(window, context, tmp_path / "out", on_data_loss="load_rest")
-        assert (prepared["ref"]["revision"], prepared["ref"]["lost"]) == (2, 3)
         verify = KafkaVerifyWindowOperator(task_id="verify", window=window, load=prepared, deferrable=True)
         with pytest.raises(TaskDeferred):
             verify.execute(context)
@@ -107,13 +107,12 @@ class TestSubmittedByAnybody:
     def test_a_window_whose_offsets_are_all_lost_needs_one(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context, tmp_path: Path, ledger: Ledger
     ) -> None:
-        """Rows of its first revision may be in a table, which only a driver can clear."""
+        """Rows of an earlier attempt may be in a table, which only a driver can clear."""
         window = resolve(ten, at(2), at(7))
         admin.delete_records({TopicPartition(ten, 0): 7})
         prepared = prepare(window, context, tmp_path / "out", on_data_loss="load_rest")
-        assert (prepared["ref"]["revision"], prepared["ref"]["offsets"]) == (2, 0)
         assert prepared["needs_driver"] is True
-        assert ledger.window_folders.newest(window["window"]).publication() is None
+        assert ledger.window(window["window"]).publication is None
         verify = KafkaVerifyWindowOperator(task_id="verify", window=window, load=prepared, deferrable=True)
         with pytest.raises(TaskDeferred):
             verify.execute(context)
@@ -123,34 +122,35 @@ class TestSubmittedByAnybody:
             resolve(ten, at(2), at(7)),
             context,
             tmp_path / "a folder",
-            conf={"spark.executor.memory": "2g", "spark.name": "it's one"},
-            packages=["io.delta:delta-spark_2.13:4.0.0"],
-            spark_version=VERSION,
+            conf={
+                "spark.executor.memory": "2g",
+                "spark.name": "it's one",
+                "spark.jars.packages": "io.delta:delta-spark_2.13:4.0.0",
+                "spark.submit.pyFiles": "s3://jobs/a.zip,s3://jobs/b.zip",
+            },
+            cluster=SparkCluster(spark_version=VERSION),
         )
         words = [word for name, value in prepared["conf"].items() for word in ("--conf", f"{name}={value}")]
         assert prepared["conf_args"] == words
         assert prepared["packages"] == ["io.delta:delta-spark_2.13:4.0.0", CONNECTOR]
         assert prepared["conf"]["spark.jars.packages"] == ",".join(prepared["packages"])
+        assert prepared["py_files"][1:] == ["s3://jobs/a.zip", "s3://jobs/b.zip"]
+        assert "spark.submit.pyFiles" not in prepared["conf"]
         options = [*words, "--py-files", ",".join(prepared["py_files"])]
         assert shlex.split(prepared["options_text"]) == options
         assert prepared["submit"] == [*options, prepared["application"], *prepared["arguments"]]
         assert prepared["arguments"] == ["--output", (tmp_path / "a folder").as_uri()]
         assert prepared["conf"]["spark.executor.memory"] == "2g"
 
-    def test_another_try_prepares_another_load_of_the_same_files(
-        self, ten: str, resolve: Resolve, context: Context, tmp_path: Path, ledger: Ledger
+    def test_a_changed_file_is_stored_in_another_place(
+        self, ten: str, resolve: Resolve, context: Context, tmp_path: Path
     ) -> None:
         window = resolve(ten, at(2), at(7))
         application = tmp_path / "job.py"
         application.write_text("print('ours')")
-        first, second = (prepare(window, context, tmp_path, application=str(application)) for _ in range(2))
-        assert first["load"] != second["load"]
-        assert (first["application"], first["py_files"]) == (second["application"], second["py_files"])
+        first = prepare(window, context, tmp_path, application=str(application))
         application.write_text("print('changed')")
         assert prepare(window, context, tmp_path, application=str(application))["application"] != first["application"]
-        assert ledger.window_folders.newest(window["window"]).listing().attempts[:2] == sorted(
-            (first["load"], second["load"])
-        )
 
     def test_files_lie_where_they_are_told_to(
         self, ten: str, resolve: Resolve, context: Context, tmp_path: Path
@@ -160,17 +160,18 @@ class TestSubmittedByAnybody:
             resolve(ten, at(2), at(7)),
             context,
             tmp_path,
-            files=folder.as_uri(),
+            cluster=SparkCluster(files=folder.as_uri()),
             application="s3://jobs/app.py",
-            py_files=["s3://jobs/more.zip"],
+            conf={"spark.submit.pyFiles": f"s3://jobs/more.zip, {__file__}"},
         )
         assert prepared["application"] == "s3://jobs/app.py"
-        assert prepared["py_files"][1:] == ["s3://jobs/more.zip"]
+        assert prepared["py_files"][1] == "s3://jobs/more.zip"
+        assert Path(prepared["py_files"][2].removeprefix("file://")).read_bytes() == Path(__file__).read_bytes()
         assert prepared["py_files"][0].startswith("file://")
         (stored,) = folder.rglob("airflow_kafka_offsets.zip")
         stored.write_bytes(b"swapped")
         with pytest.raises(AirflowFailException, match="Delete it") as failed:
-            prepare(resolve(ten, at(2), at(7)), context, tmp_path, files=folder.as_uri())
+            prepare(resolve(ten, at(2), at(7)), context, tmp_path, cluster=SparkCluster(files=folder.as_uri()))
         assert fails_with(LedgerCorruptError, failed)
 
 
@@ -193,13 +194,13 @@ class TestRefused:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        window = resolve(ten, at(2), at(7))
+        window = resolve(ten, at(2), at(7)) | {"kafka_conn_id": "locked"}
         use_connection(monkeypatch, "locked", sasl(broker, "admin", USERS["admin"]))
-        with pytest.raises(AirflowFailException, match=r"sasl\.jaas\.config.*driver_has_credentials=True") as failed:
-            prepare(window, context, tmp_path, kafka_conn_id="locked")
+        with pytest.raises(AirflowFailException, match=r"sasl\.jaas\.config.*gives_credentials=True") as failed:
+            prepare(window, context, tmp_path)
         assert fails_with(ConfigurationError, failed)
         assert USERS["admin"] not in str(failed.value)
-        prepared = prepare(window, context, tmp_path, kafka_conn_id="locked", driver_has_credentials=True)
+        prepared = prepare(window, context, tmp_path, cluster=SparkCluster(gives_credentials=True))
         assert USERS["admin"] not in json.dumps(prepared)
         assert "ecret" not in "".join(prepared["conf"])
 
@@ -217,20 +218,36 @@ class TestRefused:
             ),
             ({"conf": {"spark.executorEnv.AWS_SECRET_ACCESS_KEY": "x"}}, "XCom would show the secret"),
             ({"conf": {"spark.sql.catalog.lake.credential": "x"}}, "XCom would show the secret"),
-            ({"py_files": ["/dev/null"]}, "neither a file"),
-            ({"py_files": [__file__.replace("test_prepare_load", "windows/__init__")]}, "is empty"),
-            ({"s3_scheme": "s3n"}, "s3_scheme must be 's3' or 's3a'"),
+            ({"conf": {"spark.submit.pyFiles": "/dev/null"}}, "neither a file"),
+            (
+                {"conf": {"spark.submit.pyFiles": __file__.replace("test_prepare_load", "windows/__init__")}},
+                "is empty",
+            ),
+            ({"reload": "perhaps"}, "reload must be True or False"),
             ({"application": "/nowhere/app.py"}, "neither a file on this worker nor a URI"),
-            ({"packages": [CONNECTOR], "spark_version": "3.5.6"}, "for Spark 4.0 with Scala 2.13"),
+            (
+                {"conf": {"spark.jars.packages": CONNECTOR}, "cluster": SparkCluster(spark_version="3.5.6")},
+                "for Spark 4.0 with Scala 2.13",
+            ),
             ({"on_data_loss": "ignore"}, "on_data_loss must be 'fail' or 'load_rest'"),
         ],
     )
     def test_arguments_that_make_no_sense(
-        self, ten: str, resolve: Resolve, context: Context, tmp_path: Path, arguments: dict[str, Any], said: str
+        self,
+        ten: str,
+        resolve: Resolve,
+        context: Context,
+        ledger: Ledger,
+        tmp_path: Path,
+        arguments: dict[str, Any],
+        said: str,
     ) -> None:
+        """Before an attempt begins."""
+        window = resolve(ten, at(2), at(7))
         with pytest.raises(AirflowFailException, match=re.escape(said)) as failed:
-            prepare(resolve(ten, at(2), at(7)), context, tmp_path, **arguments)
+            prepare(window, context, tmp_path, **arguments)
         assert fails_with(ConfigurationError, failed)
+        assert ledger.window(window["window"]).attempts == ()
 
     def test_a_load_of_another_window(self, ten: str, resolve: Resolve, context: Context, tmp_path: Path) -> None:
         other = prepare(resolve(ten, at(0), at(2)), context, tmp_path)

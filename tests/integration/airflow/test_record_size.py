@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,10 @@ import pytest
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.submission.spark_arguments import record_size_conf
-from tests.integration.airflow.conftest import Publish, Resolve, at, use_connection
+from airflow_kafka_offsets.offsets.proof.run_result import Tally
+from airflow_kafka_offsets.submission.record_size import record_size_conf
+from tests.integration.airflow.conftest import Resolve, at, use_connection
+from tests.integration.ledger.loads import publish
 
 CONF = "spark.kafkaOffsets.bytesPerRecord"
 
@@ -23,20 +24,16 @@ def window(ten: str, resolve: Resolve) -> dict[str, Any]:
     return resolve(ten, at(0), at(20))
 
 
-def folder_of(window: dict[str, Any]) -> Path:
-    return Path(window["manifest"].removeprefix("file://")).parent
-
-
-def tell(window: dict[str, Any], bytes_per_record: float) -> None:
-    """Have the result of a published window say how large its records were."""
-    result = folder_of(window) / "results" / "try-1.json"
-    fields = json.loads(result.read_text())
-    fields["read"]["bytes_per_record"] = bytes_per_record
-    result.write_text(json.dumps(fields))
+def publish_with(ledger: Ledger, window: dict[str, Any], bytes_per_record: float | None) -> None:
+    """Publish a window, whose driver found its records so large."""
+    ledger.read()
+    found = ledger.window(window["window"])
+    publish(ledger, found, read=Tally(found.offsets, bytes_per_record=bytes_per_record))
 
 
 def conf(ledger: Ledger, window: dict[str, Any]) -> dict[str, str]:
-    return record_size_conf(KafkaOffsetsHook(), ledger, ledger.pinned(window["window"]).manifest)
+    ledger.read()
+    return record_size_conf(KafkaOffsetsHook(), ledger, ledger.pinned(ledger.window(window["window"])).manifest)
 
 
 class TestRecordSize:
@@ -44,30 +41,25 @@ class TestRecordSize:
         """With what Kafka adds: 8 bytes a record, and 61 a batch, of which there are one to ten."""
         assert 15 < float(conf(ledger, window)[CONF]) < 71
 
-    def test_later_it_is_what_the_last_window_had(
-        self, ledger: Ledger, window: dict[str, Any], publish: Publish
-    ) -> None:
+    def test_later_it_is_what_the_last_window_had(self, ledger: Ledger, window: dict[str, Any]) -> None:
         """Keys and values, as Spark got them."""
-        publish(window)
-        tell(window, 1234.5)
+        publish_with(ledger, window, 1234.5)
         assert conf(ledger, window) == {CONF: "1234.5"}
 
     def test_in_a_backfill_it_is_what_the_window_before_had_and_not_the_newest(
-        self, ledger: Ledger, ten: str, resolve: Resolve, publish: Publish
+        self, ledger: Ledger, ten: str, resolve: Resolve
     ) -> None:
         before, backfilled, newest = (resolve(ten, at(n), at(n + 3)) for n in (0, 3, 6))
         for window, size in ((before, 20.0), (newest, 90.0)):
-            publish(window)
-            tell(window, size)
+            publish_with(ledger, window, size)
         assert conf(ledger, backfilled) == {CONF: "20.0"}
 
     def test_a_file_that_can_not_be_read_is_no_matter(
-        self, ledger: Ledger, window: dict[str, Any], publish: Publish
+        self, ledger: Ledger, ledger_root: Path, window: dict[str, Any]
     ) -> None:
-        publish(window)
-        result = folder_of(window) / "results" / "try-1.json"
-        result.unlink()
-        result.mkdir()
+        publish_with(ledger, window, 1234.5)
+        (result,) = ledger_root.rglob("*.result.json")
+        result.write_bytes(b"")
         assert conf(ledger, window) == {}
 
     def test_a_window_without_offsets_needs_none(self, ledger: Ledger, ten: str, resolve: Resolve) -> None:

@@ -30,6 +30,8 @@ DAG_FILE = """
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, task
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 
@@ -37,8 +39,7 @@ with DAG("remade", schedule=None):
     window = {{
         way: KafkaResolveWindowOperator(
             task_id=f"resolve_{{way}}",
-            pipeline=way,
-            topics=topic,
+            pipeline=KafkaPipeline(way, topic),
             start="2026-11-20T06:00:00Z",
             end="2026-11-20T07:00:00Z",
         )
@@ -52,28 +53,28 @@ with DAG("remade", schedule=None):
         application_args=arguments,
         packages={connector!r},
     )
-    classic = SparkSubmitOperator(
+    prepared = {{
+        way: KafkaPrepareLoadOperator(task_id=f"prepare_{{way}}", window=window[way].output).output
+        for way in ("classic", "pyspark")
+    }}
+    SparkSubmitOperator(
         task_id="classic",
         application={application!r},
         application_args=arguments,
         packages={connector!r},
-        conf={{
-            "spark.kafkaOffsets.manifest": "{{{{ ti.xcom_pull(task_ids='resolve_classic')['manifest'] }}}}",
-            "spark.kafkaOffsets.sha256": "{{{{ ti.xcom_pull(task_ids='resolve_classic')['sha256'] }}}}",
-            "spark.kafkaOffsets.kafka.bootstrap.servers": "{brokers}",
-        }},
+        conf=prepared["classic"]["conf"],
     )
 
     @task.pyspark(conn_id="spark_default", config_kwargs={{"spark.jars.packages": {connector!r}}})
-    def pyspark(window, spark):
+    def pyspark(prepared, spark):
         from airflow_kafka_offsets.spark import pinned_window
         from tests.integration.airflow.remade_topic import load_remade
 
-        pinned = pinned_window(spark, window["manifest"], window["sha256"])
+        window = prepared["ref"]
+        pinned = pinned_window(spark, window["manifest"], window["sha256"], prepared["attempt"])
         load_remade(pinned, *arguments, **{{"kafka.bootstrap.servers": arguments[1]}})
 
-    window["classic"] >> classic
-    pyspark(window["pyspark"].output)
+    pyspark(prepared["pyspark"])
 """
 
 RUN = """
@@ -108,10 +109,11 @@ def test_is_published_by_none_of_them(
     assert {way: states[way] for way in WAYS} == dict.fromkeys(WAYS, "failed"), said[-5000:]
     for way in WAYS:
         assert f"opic {topics[way]} was re-created" in said
-        (window,) = windows_of(ledger_of(home, way))
-        assert window.publication() is None
-        (attempt,) = window.listing().attempts
-        assert window.failure(attempt) is not None
+        ledger = ledger_of(home, way)
+        (window,) = windows_of(ledger)
+        assert window.publication is None
+        (attempt,) = window.attempts
+        assert ledger.attempt(window.name, attempt.number).failure() is not None
 
 
 def ledger_of(home: Path, pipeline: str) -> Ledger:

@@ -17,6 +17,7 @@ from airflow_kafka_offsets.errors import (
     OffsetsError,
     TopicChangedError,
 )
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
@@ -32,17 +33,17 @@ from tests.integration.airflow.conftest import (
     recreate,
     use_connection,
 )
+from tests.integration.airflow.windows.conftest import ranges
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.kafka_clients import connect
 from tests.unit.offsets.builders import offsets_of
 
 
 class TestResolve:
-    def test_a_window_holds_the_records_between_its_instants(self, ten: str, resolve: Resolve, ledger: Ledger) -> None:
+    def test_a_window_holds_the_records_between_its_instants(self, ten: str, resolve: Resolve) -> None:
         """S1: start inclusive, end exclusive."""
         window = resolve(ten, at(2), at(7))
-        manifest = ledger.pinned(window["window"]).manifest
-        assert [(each.start_offset, each.end_offset) for each in manifest.ranges] == [(2, 7)]
+        assert ranges(window) == [(0, 2, 7)]
         assert (window["offsets"], window["partitions"], window["version"]) == (5, 1, 1)
 
     def test_the_xcom_is_small_plain_json(self, ten: str, resolve: Resolve) -> None:
@@ -58,18 +59,17 @@ class TestResolve:
         assert resolve(ten, at(2), at(20)) == first
 
     def test_neighbours_tile_although_a_late_record_came_between(
-        self, ten: str, resolve: Resolve, produce: Produce, ledger: Ledger
+        self, ten: str, resolve: Resolve, produce: Produce
     ) -> None:
         """S2, E3: the late record is in the window in which it arrived, once."""
         first = resolve(ten, at(0), at(20))
         produce(ten, 0, [(T0_MS + 5000, None, b"late"), (T0_MS + 25_000, None, b"on time")])
         second = resolve(ten, at(20), at(40))
-        ranges = [ledger.pinned(each["window"]).manifest.ranges[0] for each in (first, second)]
-        assert [(each.start_offset, each.end_offset) for each in ranges] == [(0, 10), (10, 12)]
+        assert [ranges(each) for each in (first, second)] == [[(0, 0, 10)], [(0, 10, 12)]]
 
     def test_the_interval_of_the_run_is_the_default(self, ten: str, context: Context) -> None:
         context |= {"data_interval_start": T0, "data_interval_end": T0 + timedelta(seconds=5)}
-        window = KafkaResolveWindowOperator(task_id="r", pipeline="loads", topics=[ten]).execute(context)
+        window = KafkaResolveWindowOperator(task_id="r", pipeline=KafkaPipeline("loads", [ten])).execute(context)
         assert window["offsets"] == 5
 
     def test_an_empty_partition_makes_an_empty_window(self, topic: MakeTopic, resolve: Resolve) -> None:
@@ -77,7 +77,7 @@ class TestResolve:
         assert resolve(topic(partitions=3), at(0), at(1))["offsets"] == 0
 
     def test_a_partition_added_between_two_windows_starts_at_its_log_start(
-        self, ten: str, resolve: Resolve, broker: Broker, admin: KafkaAdminClient, ledger: Ledger
+        self, ten: str, resolve: Resolve, broker: Broker, admin: KafkaAdminClient
     ) -> None:
         """S17, E23."""
         resolve(ten, at(0), at(5))
@@ -85,9 +85,7 @@ class TestResolve:
         with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers)) as producer:
             for seconds in (6, 60):
                 producer.send(ten, b"new", partition=1, timestamp_ms=T0_MS + seconds * 1000)
-        window = resolve(ten, at(5), at(30))
-        ranges = ledger.pinned(window["window"]).manifest.ranges
-        assert [(each.partition, each.start_offset, each.end_offset) for each in ranges] == [(0, 5, 10), (1, 0, 1)]
+        assert ranges(resolve(ten, at(5), at(30))) == [(0, 5, 10), (1, 0, 1)]
 
     @pytest.mark.parametrize(
         ("start", "end", "kind", "message"),
@@ -103,7 +101,7 @@ class TestResolve:
     def test_a_wrong_interval_fails_at_once(
         self, ten: str, context: Context, start: str, end: str | None, kind: type[Exception], message: str
     ) -> None:
-        operator = KafkaResolveWindowOperator(task_id="r", pipeline="loads", topics=ten, start=start, end=end)
+        operator = KafkaResolveWindowOperator(task_id="r", pipeline=KafkaPipeline("loads", ten), start=start, end=end)
         with pytest.raises(AirflowFailException, match=message) as failed:
             operator.execute(context)
         assert fails_with(kind, failed)
@@ -111,7 +109,7 @@ class TestResolve:
     def test_a_zero_length_interval_names_the_timetables_that_give_one(self, ten: str, context: Context) -> None:
         context |= {"data_interval_start": T0, "data_interval_end": T0}
         with pytest.raises(AirflowFailException, match="CronPartitionTimetable"):
-            KafkaResolveWindowOperator(task_id="r", pipeline="loads", topics=ten).execute(context)
+            KafkaResolveWindowOperator(task_id="r", pipeline=KafkaPipeline("loads", ten)).execute(context)
 
     def test_an_unknown_topic_is_named(self, resolve: Resolve) -> None:
         with pytest.raises(AirflowFailException, match=r"no-such-topic.*UNKNOWN_TOPIC_OR_PARTITION") as failed:
@@ -119,14 +117,14 @@ class TestResolve:
         assert fails_with(OffsetsError, failed)
 
     def test_a_ledger_of_another_cluster_is_refused(self, ten: str, resolve: Resolve, ledger: Ledger) -> None:
-        ledger.create_or_check([ten], "some-other-cluster", IsolationLevel.READ_COMMITTED)
-        with pytest.raises(AirflowFailException, match="written by cluster some-other-cluster") as failed:
+        ledger.create([ten], "some-other-cluster", IsolationLevel.READ_COMMITTED)
+        with pytest.raises(AirflowFailException, match="belongs to cluster some-other-cluster") as failed:
             resolve(ten, at(0), at(1))
         assert fails_with(TopicChangedError, failed)
 
     def test_and_told_from_a_topic_that_is_missing_there(self, resolve: Resolve, ledger: Ledger) -> None:
-        ledger.create_or_check(["of-another"], "some-other-cluster", IsolationLevel.READ_COMMITTED)
-        with pytest.raises(AirflowFailException, match="written by cluster some-other-cluster"):
+        ledger.create(["of-another"], "some-other-cluster", IsolationLevel.READ_COMMITTED)
+        with pytest.raises(AirflowFailException, match="belongs to cluster some-other-cluster"):
             resolve("of-another", at(0), at(1))
 
     def test_a_recreated_topic_is_refused(
@@ -159,32 +157,33 @@ class TestResolve:
 
 class TestSnapshot:
     def test_an_instant_is_resolved_once(self, ten: str, context: Context, produce: Produce) -> None:
-        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline="loads", topics=ten, at=at(20))
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline=KafkaPipeline("loads", ten), at=at(20))
         first = operator.execute(context)
         produce(ten, 0, [(T0_MS + 60_000, None, b"x")])
         assert operator.execute(context) == first
-        assert (first["snapshot"], first["partitions"]) == (1, 1)
+        assert (first["at_ms"], first["partitions"]) == (T0_MS + 20_000, 1)
 
     def test_latest_is_new_each_time(self, ten: str, context: Context, produce: Produce, ledger: Ledger) -> None:
-        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline="loads", topics=ten)
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline=KafkaPipeline("loads", ten))
         first = operator.execute(context)
         produce(ten, 0, [(None, None, b"x")])
         second = operator.execute(context)
-        stored = [list(offsets_of(ledger.snapshots.read(each["snapshot"])).values()) for each in (first, second)]
+        stored = [list(offsets_of(ledger.contents.snapshot(each["snapshot"])).values()) for each in (first, second)]
         assert stored == [[10], [11]]
 
     def test_earliest_stands_at_the_log_start(self, ten: str, context: Context, admin: KafkaAdminClient) -> None:
         admin.delete_records({TopicPartition(ten, 0): 4})
-        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline="early", topics=ten, at="earliest")
-        assert operator.execute(context)["as_of"] == "earliest"
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline=KafkaPipeline("early", ten), at="earliest")
+        stored = operator.execute(context)
+        assert (stored["as_of"], stored["at_ms"]) == ("earliest", None)
 
     def test_a_group_without_a_commit_is_not_zero(self, ten: str, context: Context) -> None:
         """E18."""
-        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline="loads", topics=ten, group="nobody")
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline=KafkaPipeline("loads", ten), group="nobody")
         with pytest.raises(AirflowFailException, match="no committed offset"):
             operator.execute(context)
 
     def test_a_group_and_an_instant_exclude_each_other(self, ten: str, context: Context) -> None:
-        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline="loads", topics=ten, group="g", at=at(0))
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline=KafkaPipeline("loads", ten), group="g", at=at(0))
         with pytest.raises(AirflowFailException, match="drop group= or at="):
             operator.execute(context)

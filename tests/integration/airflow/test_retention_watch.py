@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,7 +9,6 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -26,19 +24,26 @@ from kafka.admin import (
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError, TopicChangedError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
-from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.page.overview import overview
-from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
 from dev.kafka import Broker, BrokerSettings
-from tests.integration.airflow.conftest import Context, Publish, Resolve, fails_with, recreate, sasl, use_connection
+from tests.integration.airflow.conftest import (
+    Context,
+    Publish,
+    Resolve,
+    Run,
+    fails_with,
+    recreate,
+    sasl,
+    use_connection,
+)
 from tests.integration.airflow.retention import Watch, deleted_at_ms, keep_for, log_start, remember_growth, store, timed
 from tests.integration.airflow.windows.conftest import Increment, increment
 from tests.integration.conftest import USERS
@@ -106,8 +111,9 @@ def write(deleting: Broker) -> Write:
 
 @pytest.fixture
 def watch(context: Context) -> Watch:
-    def run(**arguments: Any) -> list[dict[str, Any]]:
-        operator = KafkaRetentionWatchOperator(task_id="watch", pipeline="loads", **arguments)
+    def run(kafka_conn_id: str = "kafka_default", **arguments: Any) -> list[dict[str, Any]]:
+        pipeline = KafkaPipeline("loads", kafka_conn_id=kafka_conn_id)
+        operator = KafkaRetentionWatchOperator(task_id="watch", pipeline=pipeline, **arguments)
         found: list[dict[str, Any]] = operator.execute(context)["windows"]
         return found
 
@@ -268,38 +274,17 @@ class TestBacklog:
     ) -> None:
         name, at_ms = topic(DAY), now_ms()
         write(name, [at_ms] * 3)
-        KafkaOffsetSnapshotOperator(task_id="s", pipeline="loads", topics=name).execute(context)
+        KafkaOffsetSnapshotOperator(task_id="s", pipeline=KafkaPipeline("loads", name)).execute(context)
         write(name, [at_ms + 1] * 2)
         (backlog,) = watch()
         assert (backlog["offsets"], backlog["loses_at"]) == (2, iso_instant(at_ms + 1 + 24 * HOUR_MS))
-
-    @pytest.mark.parametrize("since", ["earliest", "latest"])
-    def test_an_increment_that_was_never_pinned_belongs_to_it(
-        self,
-        topic: MakeTopic,
-        write: Write,
-        watch: Watch,
-        increment: Increment,
-        monkeypatch: pytest.MonkeyPatch,
-        since: str,
-    ) -> None:
-        """S21: from where it starts, whatever has come since."""
-        name, at_ms = topic(DAY), now_ms()
-        write(name, [at_ms] * 3)
-        with monkeypatch.context() as dying:
-            dying.setattr(WindowPinner, "pin_between", Mock(side_effect=OSError("the worker died")))
-            with pytest.raises(OSError, match="died"):
-                increment(name, "run-1", since=since)
-        write(name, [at_ms + 1] * 2)
-        (backlog,) = watch()
-        assert backlog["offsets"] == (5 if since == "earliest" else 2)
 
     def test_records_of_an_open_transaction_belong_to_it(
         self, topic: MakeTopic, watch: Watch, context: Context, deleting: Broker
     ) -> None:
         """E13: the last stable offset stands still, and retention doesn't wait for it."""
         name, at_ms = topic(DAY), now_ms()
-        KafkaOffsetSnapshotOperator(task_id="s", pipeline="loads", topics=name).execute(context)
+        KafkaOffsetSnapshotOperator(task_id="s", pipeline=KafkaPipeline("loads", name)).execute(context)
         options = {"bootstrap_servers": deleting.bootstrap_servers, "transactional_id": name}
         with closing(KafkaProducer(**options)) as producer:
             producer.init_transactions()
@@ -309,16 +294,23 @@ class TestBacklog:
             producer.abort_transaction()
         assert (backlog["offsets"], backlog["loses_at"]) == (1, iso_instant(at_ms + 24 * HOUR_MS))
 
-    def test_a_window_that_a_crash_left_without_a_manifest_belongs_to_it(
-        self, topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch, ledger: Ledger
+    def test_of_a_topic_that_has_begun_anew_it_has_all(
+        self,
+        topic: MakeTopic,
+        write: Write,
+        increment: Increment,
+        watch: Watch,
+        admin: KafkaAdminClient,
+        run: Run,
     ) -> None:
-        name, at_ms = topic(DAY), now_ms() - 10
-        resolve(name, iso_instant(at_ms - 10), iso_instant(at_ms))
+        """S16: by a restart; what was left of the old one nobody can load."""
+        name, at_ms = topic(DAY), now_ms()
+        write(name, [at_ms] * 3)
+        increment(name, "run-1")
+        recreate(admin, name)
         write(name, [at_ms + 1] * 2)
-        left = ledger.window_folders.folder(window_id(at_ms, at_ms + 5), 1)
-        left.record_loss([], at_ms)
-        (backlog,) = watch()
-        assert (backlog["window"], backlog["offsets"]) == ("backlog", 2)
+        assert run("ledger", "restart", "loads")[0] == 0
+        assert [(each["window"], each["offsets"]) for each in watch()] == [("backlog", 2)]
 
     def test_partitions_that_were_added_belong_to_it_from_their_start(
         self, topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch, admin: KafkaAdminClient, deleting: Broker
@@ -347,7 +339,7 @@ class TestABackfillBeforeWhatIsPublished:
         publish(windows[8])
         self.agree(ledger, watch(), hours[0], {hours[1]: 2, hours[4]: 4}, [windows[0], windows[3]])
         publish(windows[0])
-        self.agree(ledger, watch(), hours[1], {hours[1]: 6}, [windows[3]])
+        self.agree(ledger, watch(), hours[1], {hours[1]: 2, hours[4]: 4}, [windows[3]])
 
     @staticmethod
     def agree(
@@ -358,12 +350,11 @@ class TestABackfillBeforeWhatIsPublished:
         :param told: what the watch says.
         :param holes: for each hole's start, how many offsets it has.
         """
-        shown, claims = json.loads(overview(ledger).shown), verify(ledger)
+        ledger.read()
+        shown, claims = overview(ledger), verify(ledger)
         losses = [parse_instant(each["loses_at"]) for each in told]
         assert (shown["unloaded_from_ms"], shown["unloaded_from_ms"] + shown["retention_ms"]) == (since_ms, min(losses))
-        (tiling,) = [claim.found for claim in claims if claim.claim == "tiling"]
-        assert f"complete up to {iso_instant(since_ms)}" in tiling
-        assert shown["holes"] == [claim.found for claim in claims if claim.claim == "hole"]
+        assert shown["holes"] == [claim.found for claim in claims if claim.claim == "hole" and not claim.holds]
         missing = {each["window"]: each["offsets"] for each in told if each["window"].startswith("hole")}
         assert missing == {f"hole from {iso_instant(start_ms)}": count for start_ms, count in holes.items()}
         names = [each["window"] for each in late]
@@ -438,24 +429,10 @@ class TestTruncated:
         write(name, [now_ms()] * 2)
         store(client, ledger, name, 3)
         with pytest.raises(
-            AirflowFailException, match=rf"{name}-0 now ends at 2, before offset 3 of snapshot"
+            AirflowFailException, match=rf"{name}-0 now ends at 2, before offset 3 of the snapshot"
         ) as failed:
             watch()
         assert fails_with(LogTruncatedError, failed)
-
-    def test_below_a_window_that_is_not_loaded_fails_the_task_though_a_later_one_ends_before(
-        self, topic: MakeTopic, write: Write, watch: Watch, client: OffsetsClient, ledger: Ledger
-    ) -> None:
-        """Whose snapshots don't stand in the chain."""
-        name = topic(DAY)
-        write(name, [now_ms()] * 2)
-        for end in (9, 2):
-            start = store(client, ledger, name, 0)
-            pin_window(ledger, start, store(client, ledger, name, end), on_overlap="allow")
-        with pytest.raises(
-            AirflowFailException, match=rf"{name}-0 now ends at 2, before offset 9 of the end of window"
-        ):
-            watch()
 
 
 class TestWithoutTheAclOnTheCluster:

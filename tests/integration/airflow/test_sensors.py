@@ -13,6 +13,7 @@ from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.errors import InstantError, IntervalError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
@@ -190,7 +191,8 @@ class TestFaults:
 class TestWindowComplete:
     def sensor(self, topic: str, end: datetime, **arguments: Any) -> KafkaWindowCompleteSensor:
         start = (end - timedelta(hours=1)).isoformat()
-        return KafkaWindowCompleteSensor(task_id="s", topics=topic, start=start, end=end.isoformat(), **arguments)
+        pipeline = KafkaPipeline("loads", topic)
+        return KafkaWindowCompleteSensor(task_id="s", pipeline=pipeline, start=start, end=end.isoformat(), **arguments)
 
     def test_a_record_at_the_end_completes_the_window(self, ten: str, context: Context) -> None:
         result = self.sensor(ten, T0 + timedelta(seconds=9)).execute(context)
@@ -218,7 +220,7 @@ class TestWindowComplete:
 
     def test_the_interval_of_the_run_is_the_default(self, ten: str, context: Context) -> None:
         context |= {"data_interval_start": T0 - timedelta(hours=1), "data_interval_end": T0}
-        assert KafkaWindowCompleteSensor(task_id="s", topics=ten).poke(context)
+        assert KafkaWindowCompleteSensor(task_id="s", pipeline=KafkaPipeline("loads", ten)).poke(context)
 
     def test_it_reschedules_and_defers_as_the_other_sensor_does(self, ten: str, context: Context) -> None:
         context["ti"].get_first_reschedule_date = lambda _: None
@@ -235,11 +237,12 @@ class TestWindowComplete:
     def test_an_empty_interval_names_the_timetables_that_give_one(self, ten: str, context: Context) -> None:
         context |= {"data_interval_start": T0, "data_interval_end": T0}
         with pytest.raises(AirflowFailException, match="CronDataIntervalTimetable") as failed:
-            KafkaWindowCompleteSensor(task_id="s", topics=ten).execute(context)
+            KafkaWindowCompleteSensor(task_id="s", pipeline=KafkaPipeline("loads", ten)).execute(context)
         assert isinstance(failed.value.__cause__, IntervalError)
 
     def test_a_naive_end_is_refused(self, ten: str, context: Context) -> None:
-        sensor = KafkaWindowCompleteSensor(task_id="s", topics=ten, start="2026-11-20", end="2026-11-21")
+        pipeline = KafkaPipeline("loads", ten)
+        sensor = KafkaWindowCompleteSensor(task_id="s", pipeline=pipeline, start="2026-11-20", end="2026-11-21")
         with pytest.raises(AirflowFailException, match="no time zone") as failed:
             sensor.execute(context)
         assert isinstance(failed.value.__cause__, InstantError)

@@ -74,7 +74,6 @@ def test_a_slow_load_tells_how_far_it_is_and_where_to_look(
     assert done == sorted(done)
     assert any(0 < each < int(TASKS) for each in done), log[-3000:]
     assert any(left for *_, left in told), log[-3000:]
-    assert log.count(f"Stage {told[0][2]} is done") == 1
     assert "No progress" not in log
     traced = [line for line in log.splitlines() if "custom metric" in line or "ClassNotFoundException" in line]
     assert not traced, f"{len(traced)} lines such as {traced[0]}: the UI's threads don't see what --jars brings"

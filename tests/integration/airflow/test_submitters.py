@@ -163,7 +163,7 @@ def refuse_half_a_pipeline(name: str, dag: Rendered) -> None:
 
 def test_databricks_connect_hands_its_counts_over() -> None:
     dag = dag_of(FOLDER / f"{CONNECT}.py")
-    assert [task.task_id for task in dag.topological_sort()] == ["complete", "resolve", "load", "verify"]
+    assert [task.task_id for task in dag.topological_sort()] == ["complete", "resolve", "prepare", "load", "verify"]
     verify = dag.get_task("verify")
     assert isinstance(verify, KafkaVerifyWindowOperator)
     assert verify.result.operator.task_id == "load"

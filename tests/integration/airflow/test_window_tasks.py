@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
-from itertools import pairwise
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -31,8 +28,9 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_listing import WindowState
+from airflow_kafka_offsets.ledger.standing import WindowStatus, status
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets
+from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 from airflow_kafka_offsets.operators import commit_offsets
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
@@ -40,7 +38,6 @@ from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOpera
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import (
     LOCAL_SPARK,
-    T0,
     T0_MS,
     Commit,
     Context,
@@ -52,7 +49,7 @@ from tests.integration.airflow.conftest import (
     recreate,
     use_connection,
 )
-from tests.integration.airflow.loads import change_counted
+from tests.integration.airflow.loads import publish_counted
 from tests.integration.conftest import Produce
 from tests.patience import PATIENCE_S
 
@@ -68,7 +65,7 @@ class TestPreflight:
         return KafkaSparkSubmitOperator(task_id="load", window=window, spark_binary=spark_binary, **arguments)
 
     def test_loss_names_partitions_and_exact_counts(
-        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context, ledger: Ledger
+        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context
     ) -> None:
         """S12, E10: retention or DeleteRecords between resolve and run."""
         window = resolve(ten, at(2), at(7))
@@ -76,7 +73,6 @@ class TestPreflight:
         with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
             self.load(window).execute(context)
         assert fails_with(DataLossError, failed)
-        assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.LOST
 
     def test_a_deleted_topic_is_named(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context
@@ -102,9 +98,9 @@ class TestPreflight:
         self, ten: str, resolve: Resolve, context: Context, ledger_root: Path
     ) -> None:
         window = resolve(ten, at(2), at(7))
-        file = ledger_root / "loads" / "windows" / window["window"][:6] / window["window"] / "manifest.json"
+        file = ledger_root / "loads" / "windows" / window["window"] / f"{window['sha256']}.json"
         file.write_bytes(file.read_bytes().replace(b'"end_offset":[7]', b'"end_offset":[9]'))
-        with pytest.raises(AirflowFailException, match="changed after it was pinned") as failed:
+        with pytest.raises(AirflowFailException, match="was changed: its sha256 is") as failed:
             self.load(window).execute(context)
         assert fails_with(LedgerCorruptError, failed)
 
@@ -205,28 +201,30 @@ class TestVerify:
         window = resolve(ten, at(2), at(7))
         publish(window)
         assert self.verify(window).execute(context)["verdict"] == "read = written = log"
-        assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.VERIFIED
+        ledger.read()
+        assert status(ledger, ledger.window(window["window"])) is WindowStatus.VERIFIED
 
-    def test_damage_to_another_window_of_the_day_takes_nothing_from_the_proof_and_is_told(
-        self,
-        ten: str,
-        resolve: Resolve,
-        context: Context,
-        publish: Publish,
-        ledger: Ledger,
-        capfd: pytest.CaptureFixture[str],
+    def test_damage_to_another_windows_files_takes_nothing_from_the_proof(
+        self, ten: str, resolve: Resolve, context: Context, publish: Publish
     ) -> None:
-        midnight = T0.replace(hour=0)
-        instants = [each.isoformat() for each in (midnight, *(T0 + timedelta(seconds=each) for each in (3, 6)))]
-        instants.append((midnight + timedelta(days=1)).isoformat())
-        windows = [resolve(ten, *ends) for ends in pairwise(instants)]
-        for window in windows:
+        """Names say what windows share: nobody reads another one's manifest for that."""
+        one, other = resolve(ten, at(0), at(3)), resolve(ten, at(3), at(6))
+        for window in (one, other):
             publish(window)
-        (path,) = Path(windows[0]["manifest"].removeprefix("file://")).parent.glob("publications/*.json")
-        path.write_text("{}")
-        assert self.verify(windows[2]).execute(context)["verdict"] == "read = written = log"
-        assert ledger.window_folders.newest(windows[2]["window"]).listing().state is WindowState.VERIFIED
-        assert f"no checkpoint of its day, as a window of it is damaged: {path.as_uri()}" in capfd.readouterr().out
+        Path(one["manifest"].removeprefix("file://")).write_text("{}")
+        assert self.verify(other).execute(context)["tiling"] == "tiles"
+
+    def test_what_was_published_and_changed_since_is_not_proved(
+        self, ten: str, resolve: Resolve, context: Context, publish: Publish
+    ) -> None:
+        """The publication has the hash of the result that it counts."""
+        window = resolve(ten, at(2), at(7))
+        publish(window)
+        (result,) = Path(window["manifest"].removeprefix("file://")).parent.glob("*/*.result.json")
+        result.write_text(result.read_text().replace('"count": 5', '"count": 6').replace('"count":5', '"count":6'))
+        with pytest.raises(AirflowFailException, match="though it is published") as failed:
+            self.verify(window).execute(context)
+        assert fails_with(LedgerCorruptError, failed)
 
     def test_a_window_that_was_never_published_is_not_proved(
         self, ten: str, resolve: Resolve, context: Context
@@ -234,16 +232,6 @@ class TestVerify:
         with pytest.raises(AirflowFailException, match="never published") as failed:
             self.verify(resolve(ten, at(2), at(7))).execute(context)
         assert fails_with(UnprovenError, failed)
-
-    def test_a_published_window_that_overlaps_is_not_proved(
-        self, ten: str, resolve: Resolve, context: Context, publish: Publish
-    ) -> None:
-        whole, part = resolve(ten, at(0), at(9)), resolve(ten, at(2), at(7), on_overlap="allow")
-        publish(part)
-        assert self.verify(part).execute(context)["tiling"] == "no neighbour yet"  # the whole was never loaded
-        publish(whole)
-        with pytest.raises(AirflowFailException, match=r"overlap: .* offsets from 2 on"):
-            self.verify(whole).execute(context)
 
     def test_a_topic_that_is_recreated_later_takes_nothing_from_the_proof_and_is_told(
         self, ten: str, resolve: Resolve, context: Context, admin: KafkaAdminClient, publish: Publish
@@ -256,19 +244,17 @@ class TestVerify:
         assert report["verdict"] == "read = written = log"
         assert "re-created" in report["source"]
 
-    def test_a_load_that_did_not_ask_kafka_after_the_read_is_not_proved(
-        self, ten: str, resolve: Resolve, context: Context, publish: Publish
+    @pytest.mark.parametrize("asked", [False, True], ids=["nobody asked", "another topic answered"])
+    def test_a_load_that_kafka_did_not_confirm_after_the_read_is_not_proved(
+        self, ten: str, resolve: Resolve, context: Context, client: OffsetsClient, asked: bool
     ) -> None:
-        """Nor is one whose answer was another topic's. The message says how to take it back."""
+        """The message says how to load it again."""
         window = resolve(ten, at(2), at(7))
-        publish(window)
-        (path,) = Path(window["manifest"].removeprefix("file://")).parent.glob("results/*.json")
-        result = json.loads(path.read_text())
-        other = result["source"] | {"topic_ids": {ten: "another"}}
-        for source, why in ((None, "nobody asked Kafka"), (other, f"topic {ten} was re-created")):
-            change_counted(window, source=source)
-            with pytest.raises(AirflowFailException, match=rf"{why}.*ledger forget loads \S+ --force"):
-                self.verify(window).execute(context)
+        source = Source(client.cluster_id(), {ten: "another"}, T0_MS) if asked else None
+        publish_counted(window, source=source)
+        why = f"topic {ten} was re-created" if asked else "nobody asked Kafka"
+        with pytest.raises(AirflowFailException, match=rf"{why}.*ledger reload loads {window['window']}"):
+            self.verify(window).execute(context)
 
     def test_a_window_is_not_proved_while_kafka_cannot_be_asked(
         self, ten: str, resolve: Resolve, context: Context, publish: Publish, monkeypatch: pytest.MonkeyPatch

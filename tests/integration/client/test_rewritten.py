@@ -88,7 +88,7 @@ class TestFails:
         topic's epochs began anew."""
         one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(-1))
         with pytest.raises(
-            OffsetsError, match=r"a-0: .* under epoch 9, but the log is at 7\. .*re-created; or, .* began anew.*forget"
+            OffsetsError, match=r"a-0: .* under epoch 9, but the log is at 7\. .*re-created; or, .*anew.*ledger restart"
         ) as failed:
             refuse_rewritten(one.client, stored({A0: 5}, 9))
         assert failed.value.retriable

@@ -18,10 +18,9 @@ from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import CommitRefusedError, ConditionFailedError, OffsetsError
 from airflow_kafka_offsets.offsets.answers.groups import EMPTY, GroupKind
 from airflow_kafka_offsets.offsets.groups.lag import LagStatus
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import commit, description_of, lag_of, new_name

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
-from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from tests.integration.client.error_codes.codes import Code, each_of
 from tests.integration.client.pieces import A0, B0, Pieces
 from tests.integration.client.scripted import Answer, ScriptedCluster
@@ -201,7 +201,7 @@ class TestTopicThatMembersRead:
         assert lag.error is not None
         assert lag.error.name == "UNKNOWN_TOPIC_OR_PARTITION"
 
-    @pytest.mark.parametrize("policy", [{}, {"no_commit": "ignore"}, {"abandoned_topics": "ignore"}, {"max_lag": 99}])
+    @pytest.mark.parametrize("policy", [{}, {"no_commit": "ignore"}, {"max_lag": 99}])
     def test_no_wait_is_over(self, one: Pieces, policy: dict[str, Any]) -> None:
         read_by_g(one, "b", commits={A0: 5})
         one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 3}))
@@ -244,9 +244,9 @@ class TestPatterns:
         """The pipeline's next window would be of fewer topics."""
         one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 5}))
         ledger = Ledger(ObjectStoragePath(f"file://{tmp_path}"), "loads")
-        maker = SnapshotMaker(one.client, ledger, re.compile("[ab]"), IsolationLevel.READ_COMMITTED)
+        resolver = Resolver(one.client, ledger, re.compile("[ab]"), IsolationLevel.READ_COMMITTED)
         with pytest.raises(OffsetsError, match="topic b: LEADER_NOT_AVAILABLE"):
-            maker.snapshot(AsOf(AsOfKind.LATEST))
+            resolver.snapshot(AsOf(AsOfKind.LATEST))
 
 
 class TestFacts:

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from tests.integration.client.error_codes.codes import UNSUPPORTED_VERSION, Code, each_of
 from tests.integration.client.pieces import A0, Pieces
 from tests.integration.client.scripted import Answer, ScriptedCluster
@@ -77,11 +77,11 @@ class TestWhyThereIsNoRecord:
         )
         one.broker.on(DescribeConfigsRequest, configs_are({}))
         ledger = Ledger(ObjectStoragePath(f"file://{tmp_path}"), "loads")
-        maker = SnapshotMaker(one.client, ledger, ["a"], IsolationLevel.READ_COMMITTED)
+        resolver = Resolver(one.client, ledger, ["a"], IsolationLevel.READ_COMMITTED)
         past = T0 - 300 * 86_400_000
         with pytest.raises(OffsetsError, match="a-0: UNKNOWN_SERVER_ERROR"):
-            maker.snapshot(AsOf(AsOfKind.INSTANT, past))
-        assert ledger.snapshots.at_instant(past) is None
+            resolver.snapshot(AsOf(AsOfKind.INSTANT, past))
+        assert ledger.read().snapshots == {}
 
 
 def test_a_leader_that_hangs_leaves_time_to_ask_the_others_why() -> None:

@@ -14,9 +14,9 @@ from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.integration.fuzz.execution import Execution, now_ms
 from tests.integration.fuzz.history import INSTANT_MS
 from tests.integration.fuzz.oracle import (
@@ -57,11 +57,10 @@ def claims(execution: Execution, logs: Logs, levels: Iterable[str], rng: random.
 def _claims(execution: Execution, logs: Logs, level: str, rng: random.Random) -> Iterator[Claim]:
     topic, group, commits, isolation = execution.topic, execution.group, execution.commits, IsolationLevel(level)
     no_commit = rng.choice(("from_log_start", "from_log_start", "wait", "ignore"))
-    ahead = rng.choice(("fail", "wait"))
-    verdict = group_is_caught_up(logs, commits, level, no_commit=no_commit, ahead_of_log=ahead)
+    verdict = group_is_caught_up(logs, commits, level, no_commit=no_commit)
     topics = rng.choice(((topic,), None))
     yield Claim(
-        GroupsCaughtUp((group,), topics, no_commit=no_commit, ahead_of_log=ahead, isolation_level=isolation),
+        GroupsCaughtUp((group,), topics, no_commit=no_commit, isolation_level=isolation),
         frozenset({verdict if commits else Verdict.ERROR}),  # a group comes into being with its first commit
     )
     captured = execution.captured[level]

@@ -104,12 +104,10 @@ Offsets = Mapping[int, int]
 """An offset by partition of one topic: what a group committed, or a target."""
 
 
-def group_is_caught_up(
-    logs: Logs, commits: Offsets, level: str, *, no_commit: str = "from_log_start", ahead_of_log: str = "fail"
-) -> Verdict:
+def group_is_caught_up(logs: Logs, commits: Offsets, level: str, *, no_commit: str = "from_log_start") -> Verdict:
     """Whether nothing is left to read for a group that exists."""
     if any(commit > logs[number].high_watermark for number, commit in commits.items()):
-        return Verdict.ERROR if ahead_of_log == "fail" else Verdict.WAITING
+        return Verdict.ERROR
     judged = {number: log for number, log in logs.items() if no_commit != "ignore" or number in commits}
     if no_commit == "wait" and judged.keys() - commits.keys():
         return Verdict.WAITING

@@ -61,7 +61,7 @@ class TestJudgements:
         logs = {0: PLAIN_LOG, 1: PLAIN_LOG}
         assert group_is_caught_up(logs, {0: 3}, COMMITTED, no_commit="ignore") is Verdict.DONE
         assert group_is_caught_up({**logs, 1: EMPTIED_LOG}, {0: 3}, COMMITTED, no_commit="wait") is Verdict.WAITING
-        assert group_is_caught_up(logs, {0: 3, 1: 4}, COMMITTED, ahead_of_log="wait") is Verdict.WAITING
+        assert group_is_caught_up(logs, {0: 3, 1: 4}, COMMITTED) is Verdict.ERROR
 
     @pytest.mark.parametrize(
         ("log", "instant_ms", "level", "right"),

@@ -11,6 +11,9 @@ import boto3
 import pytest
 from airflow.sdk import ObjectStoragePath
 
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from tests.integration.ledger.loads import new_ledger
+
 
 @pytest.fixture(params=["local", "s3"])
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -34,3 +37,15 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.fixture
 def path(root: str) -> Callable[[str], ObjectStoragePath]:
     return lambda name: ObjectStoragePath(root) / name
+
+
+@pytest.fixture
+def ledger(root: str) -> Ledger:
+    """A new ledger on each store."""
+    return new_ledger(root)
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Ledger:
+    """A new ledger on a local disk."""
+    return new_ledger(tmp_path.as_uri())

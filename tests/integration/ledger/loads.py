@@ -1,28 +1,31 @@
-"""Windows that were loaded, file by file as operators and Spark leave them; the rows are made up, and add up."""
+"""Windows that were loaded, as tasks and Spark's drivers leave them; the rows are made up, and add up."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import reduce
 from operator import xor
 from pathlib import Path
+from typing import Any
 
 from upath import UPath
 
+from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger.decisions import Asked
+from airflow_kafka_offsets.ledger.entries import Attempted, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.pinning import pin_window
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest, WindowFolder
-from airflow_kafka_offsets.offsets.proof.audit import judge
-from airflow_kafka_offsets.offsets.proof.publication import Publication
+from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.ledger.storage import StoragePath
+from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.policies import OverlapPolicy
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
-from airflow_kafka_offsets.pipelines.publisher import counted_attempt, publish_next
+from airflow_kafka_offsets.pipelines import loads
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
-from tests.unit.offsets.proof.results import run_result
+from tests.unit.offsets.proof.results import run_result, tally_of
 
 OFFSETS = 10
 """In each hour, on one partition."""
@@ -32,31 +35,69 @@ FILES = ("part-00000.parquet", "part-00001.parquet")
 """What an attempt has written."""
 LATER_MS = T0 + 365 * 24 * HOUR_MS
 """When all of it is resolved, in whatever order."""
+RUN = "0000000a"
+"""The driver of an attempt."""
 
 
-def new_ledger(root: Path) -> Ledger:
-    """A new ledger of the topic ``t``."""
-    made = Ledger(UPath(root), "loads")
-    made.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+def new_ledger(root: Path | str) -> Ledger:
+    """A new ledger of the topic ``t``.
+
+    :param root: a path; or a URI, as users name it.
+    """
+    made = Ledger(_path(root), "loads")
+    made.create(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return made
 
 
-def window(hour: int) -> str:
-    """The name of an hour's window."""
-    return window_id(T0 + hour * HOUR_MS, T0 + (hour + 1) * HOUR_MS)
+def _path(root: Path | str) -> StoragePath:
+    if not isinstance(root, str):
+        return UPath(root)
+    # Not above: programs in Spark's place import this module, and Airflow gives its tasks' children no database.
+    from airflow.sdk import ObjectStoragePath
+
+    return ObjectStoragePath(root)
 
 
-def windows_of(ledger: Ledger) -> list[WindowFolder]:
-    """The newest revision of every window, in order of time."""
-    folders = ledger.window_folders
-    return [folders.newest(window, numbers) for window, numbers in folders.index().live.items()]
+def window(hour: int, hours: int = 1) -> str:
+    """The name of an hour's window, or of a longer one."""
+    return window_id(T0 + hour * HOUR_MS, T0 + (hour + hours) * HOUR_MS)
 
 
-def pin(
-    ledger: Ledger, start: OffsetSnapshot, end: OffsetSnapshot, on_overlap: OverlapPolicy = "fail"
-) -> PinnedManifest:
-    """Pin the window between two snapshots, which are stored."""
-    return pin_window(ledger, *ledger.snapshots.append([start, end]), on_overlap=on_overlap)
+def windows_of(ledger: Ledger) -> list[Window]:
+    """All windows, in order of time, as the ledger has them now."""
+    return list(ledger.read().windows.values())
+
+
+def place(ledger: Ledger, *snapshots: OffsetSnapshot) -> None:
+    """Store snapshots as of instants."""
+    ledger.change(lambda state: decisions.place(state, _asked(ledger, snapshots), ledger.contents))
+
+
+def pin(ledger: Ledger, start: OffsetSnapshot, end: OffsetSnapshot) -> Window:
+    """Pin the window between two snapshots as of instants."""
+    extent = start.timestamp_ms, end.timestamp_ms
+    ledger.change(lambda state: decisions.pin(state, [extent], _asked(ledger, (start, end)), ledger.contents))
+    return ledger.window(window_id(*extent))
+
+
+def _asked(ledger: Ledger, snapshots: Collection[OffsetSnapshot]) -> Asked:
+    instants = {each.timestamp_ms: ledger.contents.add_snapshot(each) for each in snapshots}
+    return Asked(ledger.state.number, LATER_MS, instants)
+
+
+def increment(ledger: Ledger, by: str, latest: OffsetSnapshot, origin: OffsetSnapshot | None = None) -> Window:
+    """Pin a run's increment."""
+    asked = Asked(ledger.read().number, LATER_MS, latest=latest, origin=origin)
+    ledger.change(lambda state: decisions.pin_increment(state, by, asked, ledger.contents))
+    found = ledger.state.increment(by)
+    assert found is not None
+    return found
+
+
+def at_hour(hour: int, offset: int | None = None) -> OffsetSnapshot:
+    """What Kafka says of an hour's start."""
+    found = AT_T0 + hour * OFFSETS if offset is None else offset
+    return snapshot({0: found}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER_MS)
 
 
 def counted(hour: int, partitions: int) -> OffsetSnapshot:
@@ -64,72 +105,84 @@ def counted(hour: int, partitions: int) -> OffsetSnapshot:
     return snapshot(dict.fromkeys(range(partitions), hour * OFFSETS), at_ms=T0 + hour * HOUR_MS)
 
 
-def resolve(ledger: Ledger, hour: int) -> PinnedManifest:
-    """Pin the window of an hour."""
-    boundaries = [
-        snapshot({0: AT_T0 + each * OFFSETS}, at_ms=T0 + each * HOUR_MS, resolved_at_ms=LATER_MS)
-        for each in (hour, hour + 1)
-    ]
-    return pin_window(ledger, *ledger.snapshots.append(boundaries))
+def resolve(ledger: Ledger, hour: int, hours: int = 1) -> Window:
+    """Pin the window of an hour, or of some hours."""
+    return pin(ledger, at_hour(hour), at_hour(hour + hours))
 
 
-def publish(ledger: Ledger, pinned: PinnedManifest, attempt: str = "a-1") -> RunResult:
-    """Attempt, result and publication."""
-    folder = ledger.window_folders.of(pinned)
-    if attempt not in folder.listing().attempts:
-        folder.record_attempt(attempt, {"airflow": {"dag_id": "loads", "run_id": "r-1", "task_id": "load"}})
-    result = result_of(pinned, attempt)
-    publish_result(ledger, pinned, result)
-    return result
+def begin(ledger: Ledger, window: Window, who: Any = None, lost: Collection[LogRange] = ()) -> Attempt:
+    """Begin an attempt."""
+    wish = Attempted(window.name, who or {"dag_id": "loads", "run_id": "r-1", "task_id": "load"}, tuple(lost))
+    number = ledger.change(lambda state: load_decisions.begin(state, wish, window.manifest))
+    found = ledger.window(window.name).attempt(number)
+    assert found is not None, "it isn't published"
+    return found
 
 
-def publish_result(
-    ledger: Ledger, pinned: PinnedManifest, result: RunResult, *, at_ms: int | None = None
-) -> Publication:
-    """A result and its publication, as it is when Kafka has nothing against it.
+def publish(ledger: Ledger, window: Window, who: Any = None, lost: Collection[LogRange] = (), **fields: Any) -> Window:
+    """Attempt, result and publication. Returns the window as it is then.
+
+    :param fields: fields of the result that differ from :func:`result_of`.
+    """
+    attempt = begin(ledger, window, who, lost)
+    publish_result(ledger, window, result_of(ledger, window, attempt, **fields))
+    return ledger.window(window.name)
+
+
+def publish_result(ledger: Ledger, window: Window, result: RunResult, *, at_ms: int | None = None) -> Publication:
+    """Store a result and publish it, as it is when Kafka has nothing against it.
 
     :param at_ms: when it was published; now by default.
     """
-    folder = ledger.window_folders.of(pinned)
-    folder.record_result(result)
-    counted = counted_attempt(ledger, pinned, result.attempt)
-    assert counted is not None
+    found = store_result(ledger, window, result)
     if at_ms is not None:
-        known, counting = folder.publications.all(), ledger.window_folders.publication(folder.id)
-        made = replace(counted.publication(len(known) + 1, counting), published_ms=at_ms)
-        ledger.window_folders.publish(folder.id, made)
-    return publish_next(ledger, counted)
+        wish = replace(loads._publication(found), published_ms=at_ms)
+        ledger.change(lambda state: load_decisions.publish(state, wish, window.manifest))
+    return loads.publish_asked(ledger, found)
 
 
-def result_of(pinned: PinnedManifest, attempt: str) -> RunResult:
-    """What an attempt counted: each offset once."""
-    written = [_tally(records) for records in pinned.manifest.non_empty()]
-    output = f"file:///out/{pinned.manifest.window}"
+def store_result(ledger: Ledger, window: Window, result: RunResult) -> loads.Counted:
+    """Store a driver's result, as the driver does."""
+    files = ledger.attempt(window.name, result.attempt)
+    assert files.record_result(result)
+    window = ledger.window(window.name)
+    (found,) = (each for each in loads.counted(ledger, window, result.attempt) if each.result.run == result.run)
+    return found
+
+
+def result_of(ledger: Ledger, window: Window, attempt: Attempt, **fields: Any) -> RunResult:
+    """What a driver of an attempt has counted: each offset once that wasn't lost."""
+    manifest = ledger.pinned(window).manifest
+    rest = left_of(manifest, attempt.lost)
+    written = fields.pop("written", [_tally(records) for records in rest])
     read = Tally(sum(tally.count for tally in written), reduce(xor, (tally.checksum for tally in written), 0))
-    return run_result(pinned.manifest, written, attempt=attempt, output=output, read=read, files=FILES)
+    usual = {"attempt": attempt.number, "run": RUN, "output": f"file:///out/{window.name}", "read": read}
+    return run_result(manifest, written, **usual | {"files": FILES} | fields)
 
 
-def _tally(records: OffsetRange) -> PartitionTally:
-    offsets = range(records.start_offset, records.end_offset)
-    extent = offsets[0], offsets[-1], sum(offsets)
-    return PartitionTally(records.topic, records.partition, len(offsets), *extent, offsets[0])
+def _tally(records: LogRange) -> PartitionTally:
+    found = tally_of(records.topic, records.partition, range(records.start_offset, records.end_offset))
+    return replace(found, checksum=records.start_offset)
 
 
-def load(ledger: Ledger, hour: int, attempt: str = "a-1") -> PinnedManifest:
+def verify(ledger: Ledger, window: Window) -> Window:
+    """Record that a published window was verified."""
+    assert window.publication is not None
+    wish = Verified(window.name, window.publication.attempt, {"gaps": 0})
+    ledger.change(lambda state: load_decisions.verify(state, wish))
+    return ledger.window(window.name)
+
+
+def load(ledger: Ledger, hour: int, hours: int = 1) -> Window:
     """The whole way of an hour's window, from its instants to the verdict."""
-    pinned = resolve(ledger, hour)
-    verdict = judge(pinned.manifest, publish(ledger, pinned, attempt))
-    ledger.window_folders.of(pinned).record_verified(attempt, verdict)
-    ledger.keep_day(pinned.manifest.window)
-    return pinned
+    return verify(ledger, publish(ledger, resolve(ledger, hour, hours)))
 
 
-def derive(ledger: Ledger, hour: int, rows: int) -> PinnedManifest:
+def derive(ledger: Ledger, hour: int, rows: int) -> Window:
     """The same way, with a job that makes this many other rows of the hour's records."""
-    pinned = resolve(ledger, hour)
-    counted = result_of(pinned, "a-1")
-    made = DerivedRows("", counted.output, counted.sink, counted.apart, rows, rows, counted.read)
-    result = replace(counted, derived=(made,))
-    publish_result(ledger, pinned, result)
-    ledger.window_folders.of(pinned).record_verified("a-1", judge(pinned.manifest, result))
-    return pinned
+    window = resolve(ledger, hour)
+    attempt = begin(ledger, window)
+    plain = result_of(ledger, window, attempt)
+    made = DerivedRows("", plain.output, plain.sink, plain.apart, rows, rows, plain.read)
+    publish_result(ledger, window, replace(plain, derived=(made,)))
+    return verify(ledger, ledger.window(window.name))

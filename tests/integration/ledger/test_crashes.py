@@ -7,27 +7,35 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.ledger import storage
-from airflow_kafka_offsets.ledger.forgetting import forget_windows
+from airflow_kafka_offsets.ledger import decisions, file_lists, load_decisions, storage
+from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.pinning import pin_window
-from airflow_kafka_offsets.ledger.summaries import WindowSummary
-from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.verification import verify as verify_ledger
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.offsets.windows.tiling import seams
-from tests.integration.ledger.loads import load, publish, resolve, windows_of
-from tests.unit.offsets.builders import HOUR_MS, T0, offsets_of, snapshot
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
+from airflow_kafka_offsets.pipelines import loads
+from tests.integration.ledger.loads import (
+    AT_T0,
+    begin,
+    increment,
+    load,
+    resolve,
+    result_of,
+    store_result,
+    verify,
+    window,
+    windows_of,
+)
+from tests.unit.offsets.builders import T0, snapshot
 
 Work = Callable[[Ledger], object]
 MOMENTS = ("before", "after")
@@ -62,8 +70,11 @@ def killed(work: Work, folder: Path, step: int, moment: str) -> bool:
         os._exit(0)
 
 
-def at_every_step(work: Work, start: Path, tmp_path: Path) -> Iterator[Ledger]:
-    """Ledgers after a crash at each file and a second try that isn't disturbed."""
+def at_every_step(work: Work, start: Path, tmp_path: Path, at_least: int) -> Iterator[Ledger]:
+    """Ledgers after a crash at each file and a second try that isn't disturbed.
+
+    :param at_least: how many files the work creates, at least.
+    """
     for moment in MOMENTS:
         for step in range(1_000):
             folder = tmp_path / f"{moment}-{step}"
@@ -73,131 +84,184 @@ def at_every_step(work: Work, start: Path, tmp_path: Path) -> Iterator[Ledger]:
             work(ledger_in(folder))
             yield ledger_in(folder)
             if not died:
-                assert step > 5, "the work creates files"
+                assert step >= at_least, "the work creates files"
                 break
 
 
+def created(folder: Path) -> Ledger:
+    ledger = ledger_in(folder)
+    ledger.create(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    return ledger
+
+
+def load_hour(ledger: Ledger, hour: int) -> None:
+    """As tasks do it, which look at what there is: whoever died, the next one goes on."""
+    pinned = resolve(ledger, hour)
+    if pinned.loaded is None:
+        left = loads.left_to_publish(ledger, pinned)
+        if left is None:
+            attempt = begin(ledger, pinned)
+            left = store_result(ledger, pinned, result_of(ledger, pinned, attempt))
+        loads.publish_asked(ledger, left)
+    else:
+        file_lists.correct(ledger, pinned.name)
+    verify(ledger, ledger.window(pinned.name))
+
+
 def load_three(ledger: Ledger) -> None:
-    ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger.create(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     for hour in (-30, -28, -29):
-        load(ledger, hour)
-    verify(ledger)
+        load_hour(ledger, hour)
+    verify_ledger(ledger)
+
+
+def standing(ledger: Ledger) -> list[tuple[Any, ...]]:
+    """What each window is, but for numbers, and hashes that hold the ledger's own identity."""
+    return [
+        (each.name, each.offsets, each.publication and (each.publication.outputs, each.publication.verdict))
+        for each in windows_of(ledger)
+    ]
+
+
+def lists(ledger: Ledger) -> dict[str, str]:
+    """The lists of files, by window."""
+    folder = Path(str(ledger.folder).removeprefix("file://")) / "files"
+    return {each.parent.name: each.read_text() for each in folder.glob("*/*") if not each.name.startswith(".")}
+
+
+def in_order(ledger: Ledger) -> bool:
+    return all(each.holds for each in verify_ledger(ledger, full=True))
 
 
 def test_loading(tmp_path: Path) -> None:
-    """Pipeline, snapshots, markers, manifests, hashes, attempts, results, publications, lists of files, verdicts, a
-    checkpoint."""
+    """The ledger, snapshots, manifests, attempts, results, publications, lists of files, verdicts."""
     undisturbed = ledger_in(tmp_path / "undisturbed")
     load_three(undisturbed)
-    for survivor in at_every_step(load_three, tmp_path / "none", tmp_path):
-        assert _summaries(survivor) == _summaries(undisturbed)
-        assert _lists(survivor) == _lists(undisturbed)
-        assert survivor.snapshots.entries() == undisturbed.snapshots.entries()
-        assert all(each.holds for each in verify(survivor, full=True))
+    for survivor in at_every_step(load_three, tmp_path / "none", tmp_path, 20):
+        assert standing(survivor) == standing(undisturbed)
+        assert lists(survivor) == lists(undisturbed)
+        assert in_order(survivor)
 
 
-def publish_again(ledger: Ledger) -> None:
-    """A newer revision of the last window, which takes the place of the published one."""
-    manifest = ledger.pinned(windows_of(ledger)[-1].id).manifest
-    if manifest.revision == 1:
-        end = ledger.snapshots.read(manifest.end_snapshot)
-        stored = ledger.snapshots.append([replace(end, number=None, as_of=AsOf(AsOfKind.LATEST))])[0]
-        assert stored.number is not None
-        manifest = replace(manifest, end_snapshot=stored.number)
-    pinned = ledger.window_folders.pin_again(manifest)
-    verdict = judge(pinned.manifest, publish(ledger, pinned, "b-1"))
-    ledger.window_folders.of(pinned).record_verified("b-1", verdict)
+def test_a_commit_that_makes_a_checkpoint(tmp_path: Path) -> None:
+    start = created(tmp_path / "start")
+    made = load(start, 0)
+    while start.state.number < 50:
+        start.change(lambda state: load_decisions.reload(state, [made.name]))
+
+    def reload_once(ledger: Ledger) -> None:
+        ledger.change(lambda state: load_decisions.reload(state, [made.name]) if state.number < 51 else ())
+
+    for survivor in at_every_step(reload_once, tmp_path / "start", tmp_path, 2):
+        assert survivor.read().number == 51
+        assert survivor.window(made.name).reloaded == 51
 
 
-def test_publishing_again(tmp_path: Path) -> None:
-    """A marker by which checkpoints of the day are left unread, the second publication, and the list of its files."""
-    start = ledger_in(tmp_path / "start")
-    load_three(start)
-    window = windows_of(start)[-1].id
-    for survivor in at_every_step(publish_again, tmp_path / "start", tmp_path):
-        counts = survivor.window_folders.publication(window)
-        assert counts is not None
-        assert (counts.number, counts.attempt, counts.replaces) == (2, "b-1", 1)
-        (*_, last) = survivor.summaries()
-        assert (last.window, last.attempt) == (window, "b-1")
-        assert [each for each in verify(survivor) if not each.holds] == []
+def change(decide: Callable[..., Any], ledger: Ledger, **wish: Any) -> None:
+    ledger.change(lambda state: decide(state, **wish))
 
 
-def _summaries(ledger: Ledger) -> list[WindowSummary]:
-    """But the manifests' hashes: each ledger's carry its own identity."""
-    return [replace(each, sha256="") for each in ledger.summaries()]
+def test_a_reload_and_the_load_that_follows_it(tmp_path: Path) -> None:
+    start = created(tmp_path / "start")
+    name = load(start, 0).name
+
+    def reload_and_load(ledger: Ledger) -> None:
+        change(load_decisions.reload, ledger, windows=[name], by="run-1")
+        load_hour(ledger, 0)
+
+    for survivor in at_every_step(reload_and_load, tmp_path / "start", tmp_path, 5):
+        found = survivor.window(name)
+        assert found.loaded is not None
+        assert found.loaded.attempt > found.reloaded
+        assert in_order(survivor)
 
 
-def _lists(ledger: Ledger) -> dict[str, str]:
-    """The lists of files, by window."""
-    folder = Path(str(ledger.folder).removeprefix("file://")) / "files"
-    return {each.parent.name: each.read_text() for each in folder.glob("*/*")}
+def test_a_void_and_a_longer_window_in_its_place(tmp_path: Path) -> None:
+    start = created(tmp_path / "start")
+    name = resolve(start, 0).name
+
+    def void_and_resolve(ledger: Ledger) -> None:
+        if name in ledger.read().windows:
+            change(decisions.void, ledger, windows=[name])
+        resolve(ledger, 0, 2)
+
+    for survivor in at_every_step(void_and_resolve, tmp_path / "start", tmp_path, 4):
+        assert [each.name for each in windows_of(survivor)] == [window(0, 2)]
+        assert in_order(survivor)
 
 
-def test_forgetting(tmp_path: Path) -> None:
-    """An instant's two files, two windows, and their lists."""
-    start = ledger_in(tmp_path / "start")
-    load_three(start)
-    forgotten = [each.id for each in windows_of(start)[1:]]
-    for survivor in at_every_step(partial(forget_windows, windows=forgotten, why="test"), tmp_path / "start", tmp_path):
-        assert [each.id for each in windows_of(survivor)] == [windows_of(start)[0].id]
-        assert [_lists(survivor)[f"window={each}"] for each in forgotten] == ["", ""]
-
-
-def resolve_anew(ledger: Ledger) -> None:
-    first = windows_of(ledger)[0].id if windows_of(ledger) else ""
-    if first.startswith("20261121T06"):
-        forget_windows(ledger, [first], "test")
-    fresh = [snapshot({0: 1003}, at_ms=T0), snapshot({0: 9999}, at_ms=T0 + HOUR_MS)]
-    pin_window(ledger, *ledger.snapshots.append(fresh))
-
-
-def test_resolving_anew(tmp_path: Path) -> None:
-    """Wherever it dies: afterwards the window counts once, from snapshots that count, and meets its neighbour."""
-    start = ledger_in(tmp_path / "start")
-    start.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
-    resolve(start, 0)
+def test_a_rewind_and_what_is_resolved_after_it(tmp_path: Path) -> None:
+    start = created(tmp_path / "start")
+    load(start, 0)
     resolve(start, 1)
-    for survivor in at_every_step(resolve_anew, tmp_path / "start", tmp_path):
-        manifests = [survivor.pinned(each.id).manifest for each in windows_of(survivor)]
-        assert [each.start_ms - T0 for each in manifests] == [0, HOUR_MS]
-        assert manifests[0].ranges[0].start_offset == 1003
-        assert seams([each.ranges for each in manifests]) == []
-        live = {each.number for each in survivor.snapshots.entries()}
-        assert {manifests[0].start_snapshot, manifests[0].end_snapshot} <= live
+
+    def rewind_and_resolve(ledger: Ledger) -> None:
+        if not any(window.offsets == 5 for window in ledger.read().windows.values()):
+            change(decisions.rewind, ledger, to_ms=windows_of(ledger)[0].end_ms)
+        pinned = snapshot({0: AT_T0 + 15}, at_ms=T0 + 2 * 3_600_000)
+        asked = decisions.Asked(
+            ledger.state.number, 2 * T0, {pinned.timestamp_ms: ledger.contents.add_snapshot(pinned)}
+        )
+        extent = windows_of(ledger)[0].end_ms, pinned.timestamp_ms
+        ledger.change(lambda state: decisions.pin(state, [extent], asked, ledger.contents))
+
+    for survivor in at_every_step(rewind_and_resolve, tmp_path / "start", tmp_path, 4):
+        assert [each.offsets for each in windows_of(survivor)] == [10, 5]
+        assert not [each for each in verify_ledger(survivor, full=True) if each.claim == "window" and not each.holds]
+
+
+def test_a_restart_and_the_window_after_it(tmp_path: Path) -> None:
+    start = created(tmp_path / "start")
+    load(start, 0)
+
+    def restart_and_resolve(ledger: Ledger) -> None:
+        if not ledger.read().restarts:
+            wish = Restarted(T0, ("t",), "re-created")
+            ledger.change(lambda state: decisions.restart(state, wish, ledger.contents))
+        later = snapshot({0: 7}, at_ms=T0 + 2 * 3_600_000, topic_id="id-2")
+        asked = decisions.Asked(ledger.state.number, 2 * T0, {later.timestamp_ms: ledger.contents.add_snapshot(later)})
+        extent = windows_of(ledger)[0].end_ms, later.timestamp_ms
+        ledger.change(lambda state: decisions.pin(state, [extent], asked, ledger.contents))
+
+    for survivor in at_every_step(restart_and_resolve, tmp_path / "start", tmp_path, 4):
+        assert [each.offsets for each in windows_of(survivor)] == [10, 7]
+        ((_, restart),) = survivor.state.restarts
+        assert restart.left == (LogRange("t", 0, AT_T0 + 10, AT_T0 + 1010),)
 
 
 def take_increments(ledger: Ledger) -> None:
-    ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger.create(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    origin = snapshot({0: 0}, at_ms=T0 - 1, kind=AsOfKind.EARLIEST)
     for number, run in enumerate(("aa", "bb"), 1):
-        if ledger.snapshots.increment(run) is None:
-            first = ledger.snapshots.append([snapshot({0: 0}, at_ms=T0 + HOUR_MS, kind=AsOfKind.EARLIEST)])[0]
-            as_of = AsOf(AsOfKind.INCREMENT, run=run, follows=first.number)
-            ledger.snapshots.append([replace(snapshot({0: number * 10}, at_ms=T0 + number), as_of=as_of)])
-        found = ledger.snapshots.increment(run)
-        assert found is not None
-        pin_window(ledger, *found)
+        increment(ledger, run, snapshot({0: number * 10}, at_ms=T0 + number, kind=AsOfKind.LATEST), origin)
 
 
 def test_increments(tmp_path: Path) -> None:
     """Each run has one increment, and they tile."""
-    for survivor in at_every_step(take_increments, tmp_path / "none", tmp_path):
-        ranges = [survivor.pinned(each.id).manifest.ranges[0] for each in windows_of(survivor)]
+    for survivor in at_every_step(take_increments, tmp_path / "none", tmp_path, 5):
+        found: list[Window] = windows_of(survivor)
+        ranges = [survivor.pinned(each).manifest.ranges[0] for each in found]
         assert [(each.start_offset, each.end_offset) for each in ranges] == [(0, 10), (10, 20)]
+        assert all(earlier.end_ms == later.start_ms for earlier, later in pairwise(found))
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_clocks_that_differ_corrupt_nothing(tmp_path: Path, order: tuple[int, ...]) -> None:
-    """Three writers, whose clocks stand minutes apart, take turns: latest snapshots stay in the order of their
-    making."""
-    ledger = ledger_in(tmp_path)
-    offsets = iter(range(100, 1000, 100))
-    for _ in range(3):
-        for writer in order:
-            skewed = snapshot({0: next(offsets)}, at_ms=T0 + writer * 2 * 60_000, kind=AsOfKind.LATEST)
-            ledger.snapshots.append([skewed])
-    chain = [ledger.snapshots.read(each.number) for each in ledger.snapshots.entries()]
-    assert [each.number for each in chain] == list(range(1, 10))
-    found = [next(iter(offsets_of(each).values())) for each in chain]
-    assert found == sorted(found) == list(range(100, 1000, 100))
-    assert all(earlier.timestamp_ms < later.timestamp_ms for earlier, later in pairwise(chain))
+def test_a_bulk_resolve_is_one_step(tmp_path: Path) -> None:
+    """720 windows, of which all are pinned or none: here a few, as the files before the commit count for nothing."""
+    start = created(tmp_path / "start")
+    instants = [T0 + hour * 3_600_000 for hour in range(5)]
+
+    def resolve_all(ledger: Ledger) -> None:
+        found = {at: ledger.contents.add_snapshot(snapshot({0: place}, at_ms=at)) for place, at in enumerate(instants)}
+        asked = decisions.Asked(ledger.state.number, 2 * T0, found)
+        windows = list(pairwise(instants))
+        ledger.change(partial(decisions.pin, windows=windows, asked=asked, contents=ledger.contents))
+
+    for moment in MOMENTS:
+        for step in range(20):
+            folder = tmp_path / f"{moment}-{step}"
+            shutil.copytree(tmp_path / "start", folder)
+            died = killed(resolve_all, folder, step, moment)
+            assert len(windows_of(ledger_in(folder))) in (0, 4)
+            if not died:
+                break
+    assert start.exists

@@ -19,9 +19,11 @@ from werkzeug.serving import make_server
 
 from airflow_kafka_offsets.errors import ExclusiveCreateError, StoreFailedError
 from airflow_kafka_offsets.ledger import storage
+from airflow_kafka_offsets.ledger.entries import Snapshotted
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive, names_below
+from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 
 CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
 
@@ -33,6 +35,7 @@ class Watched:
     :ivar puts: how many were asked for, buckets included.
     :ivar denied: which of them are answered by an error that has nothing to do with a condition.
     :ivar conflicts: how many of the next ones are answered by "somebody else is putting it right now".
+    :ivar lost: how many of the next ones are done, and reported as failed.
     """
 
     def __init__(self, *, careless: bool) -> None:
@@ -41,7 +44,7 @@ class Watched:
         self.endpoint = ""
         self.puts = 0
         self.denied: set[int] = set()
-        self.conflicts = 0
+        self.conflicts = self.lost = 0
         self.put_at_s: list[float] = []
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
@@ -55,6 +58,10 @@ class Watched:
         if environ["REQUEST_METHOD"] == "PUT" and self.conflicts:
             self.conflicts -= 1
             return self._refuse(environ, start_response, "409 Conflict", "ConditionalRequestConflict")
+        if environ["REQUEST_METHOD"] == "PUT" and self.lost:
+            self.lost -= 1
+            list(self._s3(environ, lambda *_: None))
+            return self._refuse(environ, start_response, "503 Service Unavailable", "SlowDown")
         return self._s3(environ, start_response)
 
     def _refuse(self, environ: dict[str, Any], start_response: Callable[..., Any], status: str, code: str) -> Any:
@@ -101,7 +108,7 @@ def root_on(s3: Watched, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def opened(root: str) -> Ledger:
     ledger = Ledger(ObjectStoragePath(root), "loads")
-    ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+    ledger.create(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return ledger
 
 
@@ -129,7 +136,7 @@ def test_an_error_is_no_proof_that_a_store_keeps_the_promise(
 
 def test_a_store_that_keeps_the_promise_holds_nothing_of_the_probe(root: str) -> None:
     ledger = opened(root)
-    assert names_below(ledger.folder) == ["pipeline.json"]
+    assert ledger.files.names("log/00000") == ["00000001.json"]
     assert [each for each in ledger.folder.fs.find(ledger.folder.path) if "probe" in each] == []
 
 
@@ -137,7 +144,7 @@ def test_it_is_asked_once_a_ledger(careful: Watched, monkeypatch: pytest.MonkeyP
     root = root_on(careful, monkeypatch)
     before = careful.puts
     opened(root)
-    assert careful.puts == before + 3  # two of the probe, and pipeline.json
+    assert careful.puts == before + 3  # two of the probe, and the first commit
     opened(root)
     assert careful.puts == before + 3
 
@@ -165,3 +172,14 @@ class TestConflict:
         pauses_s = [later - earlier for earlier, later in pairwise(careful.put_at_s)]
         assert len(pauses_s) == 6
         assert all(pause_s >= 0.005 * 2**number for number, pause_s in enumerate(pauses_s, 1))
+
+
+def test_a_commit_that_was_stored_and_reported_as_failed_is_ones_own(
+    careful: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client asks again, and is told that the name is taken: by itself."""
+    ledger = opened(root_on(careful, monkeypatch))
+    careful.lost = 1
+    number = ledger.change(lambda state: [Snapshotted(1, AsOf(AsOfKind.LATEST), "0" * 64)] if state.number < 2 else ())
+    assert (number, careful.lost) == (2, 0)
+    assert ledger.files.names("log/00000") == ["00000001.json", "00000002.json"]

@@ -2,59 +2,45 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-from airflow.sdk import ObjectStoragePath
+from upath import UPath
 
-from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.ledger.forgetting import forget_windows
+from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger.attempt_files import result_file
+from airflow_kafka_offsets.ledger.entries import Output, Pinned, Published, Restarted, Snapshotted, Voided
+from airflow_kafka_offsets.ledger.files import attempt_folder, manifest_file, snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.pinning import pin_window
-from airflow_kafka_offsets.ledger.storage import create_exclusive, names, to_json_bytes
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.verification import Claim, verify
-from airflow_kafka_offsets.ledger.whereabouts import find
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.ledger.window_listing import WindowState
-from airflow_kafka_offsets.offsets.proof.audit import judge
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.ledger_names import published_again_marker
-from airflow_kafka_offsets.offsets.windows.manifest import digest
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from tests.integration.ledger.loads import OFFSETS, load, publish, publish_result, resolve, result_of, windows_of
-from tests.unit.offsets.proof.results import publication
-
-DAY = range(-30, -6)
-"""The hours of 2026-11-20, UTC, as counted from T0, 2026-11-21T06:00Z."""
-
-
-@pytest.fixture
-def ledger(root: str) -> Ledger:
-    opened = Ledger(ObjectStoragePath(root), "loads")
-    opened.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
-    return opened
+from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
+from tests.integration.ledger.loads import (
+    AT_T0,
+    LATER_MS,
+    RUN,
+    at_hour,
+    begin,
+    derive,
+    load,
+    publish,
+    resolve,
+    result_of,
+    store_result,
+)
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 
-@pytest.fixture
-def local(tmp_path: Path) -> Ledger:
-    opened = Ledger(ObjectStoragePath(tmp_path.as_uri()), "loads")
-    opened.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
-    return opened
+def broken(ledger: Ledger, *, full: bool = False) -> list[Claim]:
+    return [each for each in verify(ledger, full=full) if not each.holds]
 
 
-def broken(ledger: Ledger) -> list[Claim]:
-    return [each for each in verify(ledger) if not each.holds]
-
-
-def replace_file(ledger: Ledger, pinned: PinnedManifest, name: str, content: bytes | None) -> None:
-    place = ledger.folder / "windows" / pinned.manifest.window[:6] / pinned.manifest.window / name
-    if content is None:
-        place.fs.rm(place.path)
-    else:
-        place.fs.pipe_file(place.path, content)
+def claims(ledger: Ledger, subject: str, *, full: bool = False) -> list[str]:
+    return [each.found for each in verify(ledger, full=full) if each.claim == subject]
 
 
 class TestVerify:
@@ -62,274 +48,179 @@ class TestVerify:
         for hour in (2, 0, 1):
             load(ledger, hour)
         resolve(ledger, 3)
-        counted = resolve(ledger, 4)
-        ledger.window_folders.of(counted).record_attempt("a-1", {})
-        ledger.window_folders.of(counted).record_result(result_of(counted, "a-1"))
-        claims = verify(ledger)
-        assert all(each.holds for each in claims)
-        assert [each.found for each in claims[:2]] == ["read = written = log, 10 rows"] * 2
-        assert [each.found for each in claims[3:5]] == ["pinned", "counted"]
-        assert claims[-1].found == "3 published windows tile, 30 offsets; 2 windows not published, 1 of them counted"
-
-    def test_one_is_singular(self, local: Ledger) -> None:
-        load(local, 0)
-        assert verify(local)[-1].found == f"1 published window tiles, {OFFSETS} offsets"
+        proved = resolve(ledger, 4)
+        store_result(ledger, proved, result_of(ledger, proved, begin(ledger, proved)))
+        assert broken(ledger) == broken(ledger, full=True) == []
+        assert claims(ledger, "window", full=True) == [*["read = written = log, 10 rows"] * 3, *["pinned"] * 2]
+        assert claims(ledger, "tiling") == ["3 published windows, 30 offsets"]
+        assert claims(ledger, "snapshots", full=True) == ["6 snapshots in order"]
 
     def test_an_empty_ledger_is_in_order(self, local: Ledger) -> None:
-        assert [each.found for each in verify(local)] == ["0 published windows tile, 0 offsets"]
+        assert [each.found for each in verify(local)] == ["0 published windows, 0 offsets"]
+
+    def test_what_a_job_has_written_is_said(self, local: Ledger) -> None:
+        derive(local, 0, 7)
+        assert claims(local, "window", full=True) == ["read = log (7 rows written by your job)"]
+
+    def test_losses_are_counted_and_no_fault(self, local: Ledger) -> None:
+        publish(local, resolve(local, 0), lost=[LogRange("t", 0, AT_T0, AT_T0 + 4)])
+        assert claims(local, "window") == ["read = written = log, 4 offsets lost before, 6 rows"]
+        assert claims(local, "tiling") == ["1 published window, 10 offsets, 4 of them lost before they were loaded"]
+        assert broken(local) == []
 
     def test_a_hole_is_found(self, local: Ledger) -> None:
         load(local, 0)
         load(local, 2)
-        assert (
-            "no window from 2026-11-21T07:00:00.000Z to 2026-11-21T08:00:00.000Z: t-0: gap of 10"
-            in broken(local)[0].found
-        )
+        (found,) = broken(local)
+        assert (found.claim, "no window has 10 of the 10 offsets" in found.found) == ("hole", True)
 
+    def test_one_that_is_pinned_is_not_published_yet_and_wants_nobody_until_it_has_failed(self, local: Ledger) -> None:
+        load(local, 0)
+        window = resolve(local, 1)
+        load(local, 2)
+        assert broken(local) == []
+        assert claims(local, "unpublished") == [f"not published yet: {window.name} (pinned)"]
+        note = FailureNote("SparkFailedError", "it broke", 1)
+        local.attempt(window.name, begin(local, window).number).record_failure(note)
+        assert [each.found for each in broken(local)] == [f"not published yet: {window.name} (failed)"]
+
+    def test_a_restart_shows_the_seam_and_what_was_left(self, local: Ledger) -> None:
+        load(local, 0)
+        cut = (SeenOffset("t", 0, AT_T0 + 4, 1),)
+        wish = Restarted(LATER_MS, ("t",), "truncated", truncated=cut)
+        local.change(lambda state: decisions.restart(state, wish, local.contents))
+        (seam,) = claims(local, "restart")
+        assert seam.startswith("t began anew after 2026-11-21T07:00:00.000Z: truncated; at least 1000 offsets of the")
+        later = snapshot({0: AT_T0 + 9}, at_ms=T0 + 2 * HOUR_MS, resolved_at_ms=LATER_MS)
+        asked = decisions.Asked(local.state.number, LATER_MS, {later.timestamp_ms: local.contents.add_snapshot(later)})
+        extent = T0 + HOUR_MS, later.timestamp_ms
+        local.change(lambda state: decisions.pin(state, [extent], asked, local.contents))
+        assert [each.offsets for each in local.state.windows.values()] == [10, 5]
+        assert broken(local, full=True) == []
+
+
+Harm = Callable[[Ledger, Window], None]
+
+
+def replaced(name: Callable[[Ledger, Window], str], content: bytes | None) -> Harm:
+    def harm(ledger: Ledger, window: Window) -> None:
+        place = ledger.folder / name(ledger, window)
+        if content is None:
+            place.fs.rm(place.path)
+        else:
+            ledger.files.replace(name(ledger, window), content)
+
+    return harm
+
+
+def manifest_of(_: Ledger, window: Window) -> str:
+    return manifest_file(window.name, window.manifest)
+
+
+def end_of(ledger: Ledger, window: Window) -> str:
+    return snapshot_file(ledger.state.snapshots[window.end_ms].offsets)
+
+
+def result_of_published(_: Ledger, window: Window) -> str:
+    assert window.publication is not None
+    return f"{attempt_folder(window.name, window.publication.attempt)}/{result_file(RUN)}"
+
+
+class TestDamage:
     @pytest.mark.parametrize(
-        ("name", "content", "found"),
+        ("harm", "found"),
         [
-            ("manifest.json", b"{}", "changed after it was pinned"),
-            ("manifest.sha256", None, "it isn't settled: a task is still pinning it, or died"),
-            ("manifest.json", None, "there is no manifest"),
-            ("publications/00000001.json", None, "a verdict on a-1, but no publication"),
-            ("publications/00000001.json", publication(attempt="a-1", manifest_sha256="x").to_bytes(), "another"),
-            ("publications/00000001.json", publication(number=2).to_bytes(), "contains publication 2"),
-            ("publications/00000001.json", b"{", "This is not a publication"),
-            ("results/a-1.json", b"{", "is not JSON"),
-            ("results/a-1.json", None, "the result of a-1 is missing"),
-            ("attempts/a-1.json", None, "a result of a-1, which was never recorded"),
+            (replaced(manifest_of, b"{}"), r"\.json was changed"),
+            (replaced(manifest_of, None), "is missing, though the ledger refers to it"),
+            (replaced(end_of, b"x"), "is not compressed JSON"),
+            (replaced(end_of, None), "is missing, though the ledger refers to it"),
+            (replaced(result_of_published, b"{"), "is not JSON"),
+            (replaced(result_of_published, None), "result of run 0000000a of attempt 3 .* is missing"),
         ],
     )
-    def test_each_kind_of_damage_is_named(self, local: Ledger, name: str, content: bytes | None, found: str) -> None:
-        damaged = load(local, 0)
-        load(local, 1)
-        replace_file(local, damaged, name, content)
-        assert found in broken(local)[0].found
-        assert broken(local)[0].window == damaged.manifest.window
+    def test_is_named_by_its_window(self, local: Ledger, harm: Harm, found: str) -> None:
+        damaged = publish(local, resolve(local, 0))
+        load(local, 2)
+        harm(local, damaged)
+        first = broken(opened_again(local))[0]
+        assert first.window == damaged.name
+        assert re.search(found, first.found), first.found
 
-    def test_a_lost_snapshot_is_named(self, local: Ledger) -> None:
-        load(local, 0)
-        entry = local.folder / "snapshots" / "00000" / "00000002.json.gz"
-        entry.fs.rm(entry.path)
-        assert "snapshot 2 is missing" in broken(local)[0].found
+    def test_a_result_that_was_changed_after_it_was_published_is_named(self, local: Ledger) -> None:
+        window = publish(local, resolve(local, 0))
+        name = result_of_published(local, window)
+        content = local.files.read(name)
+        assert content is not None
+        fields = json.loads(content)
+        fields["read"] |= {"count": 9}
+        local.files.replace(name, json.dumps(fields).encode())
+        assert "is changed (its sha256 is" in broken(local)[0].found
 
-    def test_rows_that_do_not_add_up_are_named(self, local: Ledger) -> None:
-        pinned = load(local, 0)
-        wrong = result_of(pinned, "a-1").to_json()
-        wrong["read"] |= {"count": 9}
-        result = to_json_bytes(wrong)
-        replace_file(local, pinned, "results/a-1.json", result)
-        assert "was changed after it was published" in broken(local)[0].found
-        (published,) = local.window_folders.of(pinned).publications.all()
-        published = replace(published, result_sha256=digest(result))
-        replace_file(local, pinned, "publications/00000001.json", published.to_bytes())
+    def test_a_publication_that_is_not_proved_is_named(self, local: Ledger) -> None:
+        """Somebody has published past Airflow's side."""
+        window = resolve(local, 0)
+        result = result_of(local, window, begin(local, window))
+        found = store_result(local, window, replace(result, read=replace(result.read, count=9)))
+        outputs = (Output("", "parquet", "file:///out", 10),)
+        wish = Published(window.name, result.attempt, RUN, found.sha256, outputs, True, 1)
+        local.change(lambda state: load_decisions.publish(state, wish, window.manifest))
         assert "read 9 rows, wrote 10" in broken(local)[0].found
 
-    def test_attempts_that_were_killed_are_counted_and_no_fault(self, local: Ledger) -> None:
-        pinned = resolve(local, 0)
-        local.window_folders.of(pinned).record_attempt("a-0", {})
-        publish(local, pinned)
-        assert "1 attempt that left no result" in verify(local)[0].found
+    def test_one_that_names_other_outputs_than_its_attempt_is_named(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        found = store_result(local, window, result_of(local, window, begin(local, window)))
+        outputs = (Output("", "parquet", "s3://elsewhere", 10),)
+        wish = Published(window.name, found.attempt.number, RUN, found.sha256, outputs, True, 1)
+        local.change(lambda state: load_decisions.publish(state, wish, window.manifest))
+        assert "names other outputs" in broken(local)[0].found
 
-
-class TestATable:
-    """Where the rows of one attempt take the place of another's, a revision may be published twice."""
-
-    def test_the_attempt_that_began_later_is_published_over_the_one_before_and_verified(self, local: Ledger) -> None:
-        pinned = resolve(local, 0)
-        folder = local.window_folders.of(pinned)
-        for attempt, started_ms in (("a-1", 1_000), ("a-2", 2_000)):
-            folder.record_attempt(attempt, {})
-            counted = _in_a_table(pinned, attempt, started_ms)
-            assert publish_result(local, pinned, counted).attempt == attempt
-            assert folder.listing().state is WindowState.PUBLISHED
-            folder.record_verified(attempt, judge(pinned.manifest, counted, folder.publication()))
-            assert folder.listing().state is WindowState.VERIFIED
-        assert broken(local) == []
-
-    @pytest.mark.parametrize("wrong", [{"started_ms": 1_000}, {"apart": True}])
-    def test_another_one_that_has_not_written_over_it_is_damage(self, local: Ledger, wrong: dict[str, Any]) -> None:
-        pinned = resolve(local, 0)
-        folder = local.window_folders.of(pinned)
-        folder.record_attempt("a-1", {})
-        publish_result(local, pinned, _in_a_table(pinned, "a-1", 1_000))
-        first = folder.publication()
-        assert first is not None
-        folder.publications.create(replace(first, **({"number": 2, "replaces": 1, "started_ms": 2_000} | wrong)))
-        assert "publication 2 of revision 1 replaces number 1" in broken(local)[0].found
-
-    def test_an_older_revision_after_a_newer_one_is_damage_though_it_says_that_it_replaces_nothing(
-        self, local: Ledger
-    ) -> None:
-        pinned = resolve(local, 0)
-        end = local.snapshots.read(pinned.manifest.end_snapshot)
-        stored = local.snapshots.append([replace(end, number=None, as_of=AsOf(AsOfKind.LATEST))])[0]
-        assert stored.number is not None
-        newer = local.window_folders.pin_again(replace(pinned.manifest, end_snapshot=stored.number))
-        publish(local, newer, "b-1")
-        first = local.window_folders.publication(pinned.manifest.window)
-        assert first is not None
-        local.window_folders.of(pinned).publications.create(replace(first, number=2, revision=1, replaces=None))
-        told = [claim.found for claim in broken(local)]
-        assert any("publication 2 is of revision 1, and the one before it of revision 2" in each for each in told), told
-
-
-def _in_a_table(pinned: PinnedManifest, attempt: str, started_ms: int) -> RunResult:
-    told = {"sink": "delta", "apart": False, "output": "lake.t", "files": ()}
-    return replace(result_of(pinned, attempt), started_ms=started_ms, **told)
-
-
-class TestCheckpoints:
-    @pytest.mark.nightly("a day of windows in each order; the tests beside it have checkpoints")
-    def test_a_day_whose_windows_are_all_verified_is_kept_whatever_order_they_came_in(self, ledger: Ledger) -> None:
-        hours = [*reversed(DAY)]
-        for hour in hours[:-1]:
-            load(ledger, hour)
-        assert names(ledger.folder / "checkpoints") == []
-        load(ledger, hours[-1])
-        (kept,) = names(ledger.folder / "checkpoints")
-        assert kept.startswith("20261120_")
-        known = ledger.checkpoints.read()
-        assert [each.state for each in known.values()] == [WindowState.VERIFIED] * 24
-        assert list(known.values()) == ledger.summaries()
-        claims = verify(ledger)
-        assert [each.found for each in claims] == [
-            f"24 windows, {24 * OFFSETS} offsets, verified before",
-            f"24 published windows tile, {24 * OFFSETS} offsets",
-        ]
-
-    def test_nothing_is_kept_for_a_window_that_was_forgotten_meanwhile(self, local: Ledger) -> None:
-        window = load(local, DAY[0]).manifest.window
-        forget_windows(local, [window], "for a test")
-        local.keep_day(window)
-        assert names(local.folder / "checkpoints") == []
-
-    def test_a_window_of_a_table_that_is_published_once_more_is_looked_at_again(self, local: Ledger) -> None:
-        """Two attempts side by side: the rows of the one that began later have taken the place of the others'."""
-        pinned = resolve(local, DAY[0])
-        folder = local.window_folders.of(pinned)
-        for attempt, started_ms in (("a-1", 1_000), ("b-2", 2_000)):
-            folder.record_attempt(attempt, {})
-            result = _in_a_table(pinned, attempt, started_ms)
-            publish_result(local, pinned, result)
-            folder.record_verified(attempt, judge(pinned.manifest, result))
-            verify(local)
-            assert [(each.attempt, each.state) for each in local.summaries()] == [(attempt, WindowState.VERIFIED)]
-        replace_file(local, pinned, "results/b-2.json", b"{}")
-        verified = [each for each in verify(local) if each.claim == "checkpoints"]
-        assert [each.found for each in verified] == [f"1 window, {OFFSETS} offsets, verified before"]
-
-    def test_a_publisher_that_died_before_it_published_once_more_leaves_a_checkpoint_unread(
-        self, local: Ledger
-    ) -> None:
-        """Its marker comes first."""
-        pinned = resolve(local, DAY[0])
-        local.window_folders.of(pinned).record_attempt("a-1", {})
-        publish_result(local, pinned, _in_a_table(pinned, "a-1", 1_000))
-        verify(local)
-        marker = published_again_marker(pinned.manifest.window, 2)
-        create_exclusive(local.folder / "windows" / "202611" / marker, b"b-2")
-        assert [(each.attempt, each.publication) for each in local.summaries()] == [("a-1", 1)]
-        assert not broken(local)
-
-    def test_full_reads_it_all_again(self, local: Ledger) -> None:
-        pinned = [load(local, hour) for hour in DAY]
-        replace_file(local, pinned[3], "manifest.json", b"{}")
-        assert not broken(local)
-        found = next(each for each in verify(local, full=True) if not each.holds)
-        assert found.window == pinned[3].manifest.window
-
-    def test_verify_keeps_what_it_proved_of_days_that_are_over(self, local: Ledger) -> None:
-        load(local, DAY[0])
-        assert names(local.folder / "checkpoints") == []
-        verify(local)
-        assert len(names(local.folder / "checkpoints")) == 1
-        verify(local)
-        assert len(names(local.folder / "checkpoints")) == 1
-
-    def test_many_checkpoints_of_a_month_are_put_into_one(self, local: Ledger) -> None:
-        """And what is verified later is read beside it."""
-        for day in range(9):
-            load(local, DAY[0] - 24 * day)
-            verify(local)
-        before = local.summaries()
-        listed = names(local.folder / "checkpoints")
-        (month,) = (each for each in listed if each.startswith("202611_"))
-        assert len(listed) == 10
-        assert [each.split("_")[0] for each in local.checkpoints.files()] == ["20261112", "202611"]
-        assert sorted(local.checkpoints.read().values(), key=lambda each: each.window) == before
-        assert len(before) == 9
-        assert month in local.checkpoints.files()
-
-    def test_days_that_were_kept_when_their_last_window_was_verified_are_put_into_one_too(self, local: Ledger) -> None:
-        for day in range(8):
-            load(local, DAY[0] - 24 * day)
-        before = local.summaries()
-        for each in before:
-            local.checkpoints.write([each])
-        assert verify(local)[0].found == f"8 windows, {8 * OFFSETS} offsets, verified before"
-        assert [each.split("_")[0] for each in local.checkpoints.files()] == ["202611"]
-        assert local.summaries() == before
-
-    def test_a_window_of_a_kept_day_that_is_resolved_anew_is_seen(self, local: Ledger) -> None:
-        for hour in DAY:
-            load(local, hour)
-        forget_windows(local, [windows_of(local)[5].id], "test")
-        claims = verify(local)
-        assert "no window from" in claims[-1].found
-        assert len(local.summaries()) == 23
-
-    def test_a_changed_checkpoint_is_refused(self, local: Ledger) -> None:
-        load(local, DAY[0])
-        verify(local)
-        (name,) = names(local.folder / "checkpoints")
-        place = local.folder / "checkpoints" / name
-        place.fs.pipe_file(place.path, b"{}")
-        with pytest.raises(LedgerCorruptError, match="Delete it"):
-            local.summaries()
-
-
-class TestFind:
-    def test_a_published_record_is_found_with_its_run_and_output(self, ledger: Ledger) -> None:
-        for hour in range(4):
-            load(ledger, hour)
-        found = find(ledger, "t", 0, 10025)
-        assert found.window == windows_of(ledger)[2].id
-        assert (found.found, found.attempt, found.run_id) == ("published", "a-1", "r-1")
-        assert found.output == f"file:///out/{found.window}"
-
-    @pytest.mark.parametrize(
-        ("partition", "offset", "found"),
-        [
-            (0, 10030, "pinned, not published"),
-            (0, 10040, "after the last window, 20261121T090000000Z_20261121T100000000Z, which ends at 10040"),
-            (7, 0, "doesn't have that partition"),
-        ],
-    )
-    def test_and_every_other_place_has_its_words(self, local: Ledger, partition: int, offset: int, found: str) -> None:
-        for hour in range(3):
-            load(local, hour)
-        resolve(local, 3)
-        assert found in find(local, "t", partition, offset).found
-
-    def test_it_reads_a_dozen_windows_of_a_hundred(self, local: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-        for hour in range(100):
-            resolve(local, hour)
-        read: list[str] = []
-        pinned = local.pinned
-        monkeypatch.setattr(
-            local, "pinned", lambda window, revision: (read.append(window), pinned(window, revision))[1]
+    def test_a_manifest_that_is_not_what_its_snapshots_say_is_named(self, local: Ledger) -> None:
+        """Whoever wrote both the file and the commit: the log alone doesn't tell."""
+        window = resolve(local, 0)
+        manifest = local.pinned(window).manifest
+        wrong = replace(
+            manifest, ranges=tuple(replace(each, end_offset=each.end_offset + 1) for each in manifest.ranges)
         )
-        assert find(local, "t", 0, 10555).window == windows_of(local)[55].id
-        assert len(read) <= 10
+        sha256 = local.contents.add_manifest(wrong)
+        other = resolve(local, 5)
+        forged = replace_window(local, other, window, sha256)
+        assert "its manifest isn't what its two snapshots say" in broken(forged)[0].found
 
-    def test_overlapping_windows_are_all_looked_at(self, local: Ledger) -> None:
-        for hour in (0, 1):
-            resolve(local, hour)
-        both = [local.snapshots.read(each.number) for each in local.snapshots.entries()]
-        pin_window(local, both[0], both[2], on_overlap="allow")
-        assert find(local, "t", 0, 10015).window is not None
 
-    def test_without_windows_it_says_so(self, local: Ledger) -> None:
-        assert find(local, "t", 0, 1).found == "there is no window yet"
+def replace_window(ledger: Ledger, other: Window, window: Window, sha256: str) -> Ledger:
+    """A ledger whose log names another manifest for a window."""
+    entries = (Voided(window.name), Pinned(window.name, sha256, 11), Voided(other.name))
+    ledger.change(lambda state: entries)
+    return ledger
+
+
+def opened_again(ledger: Ledger) -> Ledger:
+    return Ledger(UPath(ledger.uri.rpartition("/")[0]), ledger.pipeline)
+
+
+class TestWhatWasVerifiedBefore:
+    def test_is_not_read_again_without_full(self, local: Ledger) -> None:
+        windows = [load(local, hour) for hour in range(4)]
+        replaced(manifest_of, b"{}")(local, windows[2])
+        fresh = opened_again(local)
+        assert broken(fresh) == []
+        assert claims(fresh, "window") == ["4 windows, verified when they were loaded"]
+        assert [each.window for each in broken(fresh, full=True)] == [windows[2].name]
+
+    def test_is_read_once_it_is_to_be_loaded_again(self, local: Ledger) -> None:
+        window = load(local, 0)
+        local.change(lambda state: load_decisions.reload(state, [window.name]))
+        assert claims(local, "window") == ["read = written = log, 10 rows"]
+
+    def test_of_a_snapshot_that_was_lost_full_says_so(self, local: Ledger) -> None:
+        load(local, 0)
+        replaced(end_of, None)(local, local.window(next(iter(local.state.windows))))
+        assert {each.claim for each in broken(opened_again(local), full=True)} == {"window", "snapshots"}
+
+    def test_snapshots_that_run_backwards_are_named(self, local: Ledger) -> None:
+        load(local, 0)
+        low = at_hour(9, 5)
+        offsets = local.contents.add_snapshot(low)
+        local.change(lambda state: [Snapshotted(low.timestamp_ms, low.as_of, offsets)] if state.number < 6 else ())
+        (found,) = broken(local, full=True)
+        assert "is below the one before it on t-0" in found.found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,19 +16,21 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from tests.integration.ledger.loads import AT_T0, OFFSETS, load, resolve
+from tests.integration.ledger.loads import AT_T0, OFFSETS, begin, load, publish, resolve
 from tests.integration.page.auth_manager import SECRET
-from tests.unit.offsets.builders import T0
 
 As = Callable[[str | None], TestClient]
 MakePipeline = Callable[[str], Ledger]
+OF_SECRET = {"dag_id": f"{SECRET}_loads", "run_id": "secret-run", "task_id": "load"}
+"""Who makes an attempt that few may read about."""
 RECORD_CONTENT = "card number 4111"
 """In the message of a driver that failed over a record."""
 
 
-def open_pipeline(root: str, pipeline: str) -> Ledger:
+def open_pipeline(root: str, pipeline: str, topics: Collection[str] = ("t",), cluster_id: str = "cluster-1") -> Ledger:
+    """A new ledger."""
     ledger = Ledger(ObjectStoragePath(root), pipeline)
-    ledger.create_or_check(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
+    ledger.create(topics, cluster_id, IsolationLevel.READ_COMMITTED)
     return ledger
 
 
@@ -38,24 +40,19 @@ def make_trouble(root: str) -> None:
     troubled = open_pipeline(root, "troubled")
     for hour in (0, 1, 3, 4):
         load(troubled, hour)
-    lost = troubled.window_folders.of(resolve(troubled, 5))
-    lost.record_attempt("a-1", {"airflow": {"dag_id": "loads", "run_id": "r-5", "task_id": "load"}})
-    lost.record_loss([LogRange("t", 0, AT_T0 + 5 * OFFSETS, AT_T0 + 5 * OFFSETS + 3)], T0)
-    failed = troubled.window_folders.of(resolve(troubled, 6))
-    failed.record_attempt("a-1", {"airflow": {"dag_id": "loads", "run_id": "r-6", "task_id": "load"}})
-    failed.record_failure("a-1", FailureNote("ProofError", RECORD_CONTENT))
+    start = AT_T0 + 5 * OFFSETS
+    publish(troubled, resolve(troubled, 5), lost=[LogRange("t", 0, start, start + 3)])
+    failed = resolve(troubled, 6)
+    attempt = begin(troubled, failed)
+    troubled.attempt(failed.name, attempt.number).record_failure(FailureNote("UnprovenError", RECORD_CONTENT))
     resolve(troubled, 7)
     secret = open_pipeline(root, "secret")
-    pinned = resolve(secret, 0)
-    note = {"airflow": {"dag_id": f"{SECRET}_loads", "run_id": "r", "task_id": "load"}}
-    secret.window_folders.of(pinned).record_attempt("a-1", note)
+    begin(secret, resolve(secret, 0), OF_SECRET)
     resolve(open_pipeline(root, "unloaded"), 0)
-    damaged = ObjectStoragePath(root) / "damaged"
-    damaged.mkdir(parents=True)
-    (damaged / "pipeline.json").write_text('{"format": 3}')
-    torn = ObjectStoragePath(root) / "torn"
-    torn.mkdir()
-    (torn / "pipeline.json").write_text('{"format": 3, "pipe')
+    for name, content in (("damaged", '{"format": 3}'), ("torn", '{"format": 1, "id')):
+        folder = ObjectStoragePath(root) / name / "log" / "00000"
+        folder.mkdir(parents=True)
+        (folder / "00000001.json").write_text(content)
     (ObjectStoragePath(root) / "README.md").write_text("Ledgers.")
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import pytest
 from airflow.api_fastapi.core_api.security import get_user
-from airflow.sdk import ObjectStoragePath
 from fastapi import FastAPI
 from kafka import KafkaAdminClient
 from kafka.protocol.admin import DescribeConfigsRequest
@@ -25,10 +24,10 @@ from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.client.connection.response_errors import Code
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
 from airflow_kafka_offsets.page import kafka_now, permissions
 from airflow_kafka_offsets.page.app import make_app
@@ -38,8 +37,8 @@ from tests.integration.client.cases.workload import connected_client
 from tests.integration.client.scripted import Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import configs_are, hang_up, metadata_is, offsets_are, silence
 from tests.integration.conftest import MakeTopic, Produce
-from tests.integration.ledger.loads import publish_result, result_of
-from tests.integration.page.conftest import As
+from tests.integration.ledger.loads import pin, publish
+from tests.integration.page.conftest import As, open_pipeline
 from tests.patience import PATIENCE_S
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
@@ -69,9 +68,7 @@ def name(topic: MakeTopic, produce: Produce) -> str:
 
 @pytest.fixture
 def ledger(root: str, name: str, client: OffsetsClient, log_in: As) -> Ledger:
-    made = Ledger(ObjectStoragePath(root), f"now-{name[-8:]}")
-    made.create_or_check([name], client.cluster_id(), IsolationLevel.READ_COMMITTED)
-    return made
+    return open_pipeline(root, f"now-{name[-8:]}", [name], client.cluster_id())
 
 
 @pytest.fixture
@@ -89,11 +86,7 @@ def load(ledger: Ledger, name: str, client: OffsetsClient) -> Load:
         return replace(taken, cluster_id=survey.cluster_id, topics=survey.facts, boundaries=boundaries)
 
     def load_window(start: int, end: int) -> None:
-        pinned = pin_window(ledger, *ledger.snapshots.append([at(start), at(end)]))
-        ledger.window_folders.of(pinned).record_attempt(
-            "a-1", {"airflow": {"dag_id": "loads", "run_id": "r", "task_id": "l"}}
-        )
-        publish_result(ledger, pinned, result_of(pinned, "a-1"))
+        publish(ledger, pin(ledger, at(start), at(end)))
 
     return load_window
 
@@ -158,8 +151,9 @@ class TestAnswer:
         assert (told["committed"], told["lag"], told["remarks"]) == (None, None, ["there is no such group"])
 
     def test_says_that_a_topic_was_re_created_and_what_is_loaded_lies_past_its_end(
-        self, now: Now, load: Load, name: str, admin: KafkaAdminClient
+        self, now: Now, load: Load, ledger: Ledger, name: str, admin: KafkaAdminClient, produce: Produce
     ) -> None:
+        """Until the pipeline is restarted: then all of the new log isn't loaded."""
         load(0, 4)
         admin.delete_topics([name])
         deadline = time.monotonic() + PATIENCE_S
@@ -173,6 +167,11 @@ class TestAnswer:
         (told,) = now().json()["topics"]
         assert (told["recreated"], told["truncated"], told["log_end"]) == (True, 2, "0")
         assert (told["unloaded"], told["gone"]) == (None, None)
+        wish = Restarted(T0 + 5 * HOUR_MS, (name,), "it was re-created")
+        ledger.change(lambda state: decisions.restart(state, wish, ledger.contents))
+        produce(name, 0, [(None, None, b"x")] * 3)
+        (told,) = now().json()["topics"]
+        assert (told["recreated"], told["truncated"], told["unloaded"], told["gone"]) == (False, 0, "3", "0")
 
     def test_names_a_topic_that_is_gone(self, now: Now, load: Load, name: str, admin: KafkaAdminClient) -> None:
         load(0, 4)
@@ -186,14 +185,13 @@ class TestAnswer:
         self, now: Now, root: str, name: str, log_in: As, beside: list[str]
     ) -> None:
         """A topic that isn't there doesn't seem to be deleted."""
-        other = Ledger(ObjectStoragePath(root), f"other-{len(beside)}-{name[-8:]}")
-        other.create_or_check([name, *beside], "another-cluster", IsolationLevel.READ_COMMITTED)
+        other = open_pipeline(root, f"other-{len(beside)}-{name[-8:]}", [name, *beside], "another-cluster")
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
         answer = browser.get(f"/api/pipelines/{other.pipeline}/now", headers=OURS)
         assert answer.status_code == 502
         assert "topics are in cluster another-cluster" in answer.json()["detail"]
 
-    def test_nothing_is_unloaded_or_gone_where_nothing_is_published(self, now: Now, name: str) -> None:
+    def test_nothing_is_unloaded_or_gone_where_there_is_no_window(self, now: Now, name: str) -> None:
         (told,) = now("admin").json()["topics"]
         assert (told["log_end"], told["unloaded"], told["gone"]) == ("20", None, None)
 
@@ -235,8 +233,7 @@ def ask_scripted(root: str, log_in: As, monkeypatch: pytest.MonkeyPatch) -> Call
         monkeypatch.setenv(f"AIRFLOW_CONN_{CONN_ID.upper()}", json.dumps(connection))
         monkeypatch.setenv(SETTING, CONN_ID)
         monkeypatch.setattr(kafka_now, "_MOST_S", 2.0)
-        asked = Ledger(ObjectStoragePath(root), f"asked-{cluster.brokers[-1].port}")
-        asked.create_or_check(["t"], "scripted", IsolationLevel.READ_COMMITTED)
+        asked = open_pipeline(root, f"asked-{cluster.brokers[-1].port}", ["t"], "scripted")
         browser = TestClient(make_app(), cookies=log_in("admin").cookies)
         answer: httpx.Response = browser.get(f"/api/pipelines/{asked.pipeline}/now", headers=OURS)
         return answer

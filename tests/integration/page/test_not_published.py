@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,269 +10,185 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-from airflow_kafka_offsets.ledger import verification
-from airflow_kafka_offsets.ledger.pinning import pin_window
-from airflow_kafka_offsets.ledger.verification import tiling_of, verify
-from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger.entries import Restarted
+from airflow_kafka_offsets.ledger.files import snapshot_file
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from airflow_kafka_offsets.offsets.windows.tiling import Tiling
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.page.app import make_app
-from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish, resolve, window
+from tests.integration.ledger.loads import (
+    AT_T0,
+    LATER_MS,
+    OFFSETS,
+    at_hour,
+    begin,
+    load,
+    pin,
+    place,
+    publish,
+    resolve,
+    result_of,
+    store_result,
+    window,
+)
 from tests.integration.page.conftest import As, MakePipeline
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def late(make_pipeline: MakePipeline) -> Ledger:
+    return make_pipeline("late")
+
+
+@pytest.fixture
+def ask(log_in: As) -> Ask:
+    """The page of a pipeline."""
+    return lambda **asked: TestClient(make_app(), cookies=log_in("admin").cookies).get(
+        "/api/pipelines/late", params=asked
+    ).json()  # fmt: skip
+
+
+def states(answer: dict[str, Any]) -> list[str]:
+    return [each["state"] for each in answer["entries"]]
+
+
+def holes(ledger: Ledger) -> list[str]:
+    """As ``ledger verify`` has them."""
+    return [claim.found for claim in verify(ledger) if claim.claim == "hole" and not claim.holds]
+
+
+class TestStates:
+    def test_are_those_that_a_load_comes_through(self, late: Ledger, ask: Ask) -> None:
+        resolve(late, 0)
+        begin(late, resolve(late, 1))
+        failed = resolve(late, 2)
+        late.attempt(failed.name, begin(late, failed).number).record_failure(FailureNote("UnprovenError", "why"))
+        proved = resolve(late, 3)
+        store_result(late, proved, result_of(late, proved, begin(late, proved)))
+        publish(late, resolve(late, 4))
+        load(late, 5)
+        expected = ["pinned", "loading", "failed", "proved", "published", "verified"]
+        answer = ask()
+        assert states(answer) == expected
+        assert answer["overview"]["states"] == dict.fromkeys(expected, 1)
 
 
 class TestNotPublished:
     @pytest.mark.parametrize("most", [100, 1])
-    def test_windows_that_are_not_published_yet_are_no_hole(
-        self, log_in: As, make_pipeline: MakePipeline, most: int
-    ) -> None:
+    def test_windows_between_published_ones_are_no_hole(self, late: Ledger, ask: Ask, most: int) -> None:
         """Also where they are on an earlier page."""
-        late = make_pipeline("late")
         load(late, 0)
         resolve(late, 1)
-        late.window_folders.of(resolve(late, 2)).record_attempt("a-1", {})
+        begin(late, resolve(late, 2))
         load(late, 3)
-        claims = [claim for claim in verify(late) if claim.claim in ("hole", "unpublished", "tiling")]
-        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        answer = browser.get("/api/pipelines/late", params={"most": most}).json()
-        assert [(claim.claim, claim.holds) for claim in claims] == [("tiling", True), ("unpublished", True)]
-        assert claims[1].found == (
-            "not published yet, from 2026-11-21T07:00:00.000Z to 2026-11-21T09:00:00.000Z: "
-            f"{window(1)} (pinned), {window(2)} (loading)"
-        )
-        assert [each["state"] for each in answer["entries"]] == ["verified", "pinned", "loading", "verified"][-most:]
-        assert answer["overview"]["holes"] == []
+        answer = ask(most=most)
+        assert states(answer) == ["verified", "pinned", "loading", "verified"][-most:]
+        assert answer["overview"]["holes"] == holes(late) == []
         assert answer["overview"]["unloaded_from_ms"] == T0 + HOUR_MS
 
-    @pytest.mark.parametrize("between", [True, False], ids=["between others", "the newest"])
-    @pytest.mark.parametrize("how", ["failed", "lost"])
-    def test_a_window_that_nobody_loads_any_more_fails_the_verification_of_the_ledger(
-        self, make_pipeline: MakePipeline, how: str, between: bool
-    ) -> None:
-        late = make_pipeline("late")
-        load(late, 0)
-        folder = late.window_folders.of(resolve(late, 1))
-        folder.record_attempt("a-1", {})
-        if how == "failed":
-            folder.record_failure("a-1", FailureNote("ProofError", "why"))
-        else:
-            folder.record_loss([LogRange("t", 0, AT_T0 + OFFSETS, AT_T0 + OFFSETS + 3)], T0)
-        if between:
-            load(late, 2)
-        (claim,) = [claim for claim in verify(late) if claim.claim == "unpublished"]
-        assert (claim.holds, claim.found[-len(how) - 2 :]) == (False, f"({how})")
-
     def test_a_part_that_no_window_has_is_a_hole_beside_one_that_is_not_published_yet(
-        self, log_in: As, make_pipeline: MakePipeline
+        self, late: Ledger, ask: Ask
     ) -> None:
-        late = make_pipeline("late")
         load(late, 0)
         resolve(late, 2)
         load(late, 3)
-        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        answer = browser.get("/api/pipelines/late").json()
-        assert [each["state"] for each in answer["entries"]] == ["verified", "hole", "pinned", "verified"]
+        answer = ask()
+        assert states(answer) == ["verified", "hole", "pinned", "verified"]
         (hole,) = answer["overview"]["holes"]
-        assert f"gap of {OFFSETS} offsets between {AT_T0 + OFFSETS} and {AT_T0 + 2 * OFFSETS}" in hole
+        assert [hole] == holes(late)
+        assert f"no window has {OFFSETS} of the {2 * OFFSETS} offsets" in hole
         assert hole.endswith(f"; not published yet: {window(2)}")
-
-    def test_what_a_newer_revision_of_a_published_window_has_is_no_hole(
-        self, log_in: As, make_pipeline: MakePipeline
-    ) -> None:
-        """Hours 0 and 2 are published; of hour 0 a revision is pinned that reaches over hour 1's offsets."""
-        late = make_pipeline("late")
-        load(late, 0)
-        load(late, 2)
-        manifest = late.pinned(window(0)).manifest
-        (pinned,) = manifest.ranges
-        wider = replace(manifest, ranges=(replace(pinned, end_offset=AT_T0 + 2 * OFFSETS),))
-        late.window_folders.pin_next(wider)
-        claims = {claim.claim: claim for claim in verify(late)}
-        entries = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/late").json()["entries"]
-        assert "hole" not in claims
-        said = claims["unpublished"]
-        assert (said.holds, said.found.endswith(f" {window(0)} (pinned)")) == (True, True)
-        assert "except for 1 place not published yet" in claims["tiling"].found
-        assert [each["state"] for each in entries] == ["verified", "pinned", "absent", "verified"]
-
-    def test_a_window_of_other_offsets_within_the_time_has_no_part_in_what_is_late(
-        self, make_pipeline: MakePipeline
-    ) -> None:
-        late = make_pipeline("late")
-        load(late, 0)
-        resolve(late, 1)
-        half = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS + HOUR_MS // 4, resolved_at_ms=LATER_MS)
-        end = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS + HOUR_MS // 2, resolved_at_ms=LATER_MS)
-        empty = pin_window(late, *late.snapshots.append([half, end]))
-        late.window_folders.of(empty).record_attempt("a-1", {})
-        late.window_folders.of(empty).record_failure("a-1", FailureNote("ProofError", "why"))
-        load(late, 2)
-        (claim,) = [claim for claim in verify(late) if claim.claim == "unpublished"]
-        assert (claim.holds, claim.found.partition(": ")[2]) == (True, f"{window(1)} (pinned)")
-
-    @pytest.mark.parametrize("most", [100, 1])
-    def test_the_window_that_ends_last_is_the_neighbour_of_what_is_shown(
-        self, log_in: As, make_pipeline: MakePipeline, most: int
-    ) -> None:
-        """Not the one that starts last: a day's window lies around one without offsets."""
-        around = make_pipeline("around")
-        start = snapshot({0: AT_T0}, at_ms=T0, resolved_at_ms=LATER_MS)
-        end = snapshot({0: AT_T0 + 4 * OFFSETS}, at_ms=T0 + 4 * HOUR_MS, resolved_at_ms=LATER_MS)
-        publish(around, pin_window(around, *around.snapshots.append([start, end])))
-        middle = [
-            snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS + minutes * 60_000, resolved_at_ms=LATER_MS)
-            for minutes in (0, 30)
-        ]
-        publish(around, pin_window(around, *around.snapshots.append(middle)))
-        load(around, 4)
-        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        entries = browser.get("/api/pipelines/around", params={"most": most}).json()["entries"]
-        assert {each["kind"] for each in entries} == {"window"}
-
-    def test_two_revisions_of_a_window_are_on_one_page(self, log_in: As, make_pipeline: MakePipeline) -> None:
-        twice = make_pipeline("twice")
-        load(twice, 0)
-        load(twice, 1)
-        manifest = twice.pinned(window(1)).manifest
-        twice.window_folders.pin_next(replace(manifest, end_snapshot=manifest.end_snapshot + 7))
-        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        answer = browser.get("/api/pipelines/twice", params={"most": 1}).json()
-        assert [(row["window"], row["state"]) for row in answer["entries"]] == [
-            (window(1), "verified"),
-            (window(1), "pinned"),
-        ]
-
-    def test_what_only_an_unpublished_revision_has_lost_is_no_loss(
-        self, log_in: As, make_pipeline: MakePipeline
-    ) -> None:
-        kept = make_pipeline("kept")
-        load(kept, 0)
-        manifest = kept.pinned(window(0)).manifest
-        (pinned,) = manifest.ranges
-        clamped = replace(pinned, start_offset=pinned.start_offset + 4, lost_offsets=4)
-        kept.window_folders.pin_next(replace(manifest, ranges=(clamped,)))
-        row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/kept").json()["overview"]
-        assert (row["lost_offsets"], row["losses"]) == (0, [])
-
-    def test_a_window_that_is_published_while_the_ledger_is_verified_has_not_failed(
-        self, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        quick = make_pipeline("quick")
-        load(quick, 0)
-        pinned = resolve(quick, 1)
-        quick.window_folders.of(pinned).record_attempt("a-1", {})
-        quick.window_folders.of(pinned).record_failure("a-1", FailureNote("ProofError", "why"))
-        load(quick, 2)
-
-        def published_first(*arguments: Any) -> Tiling:
-            publish(quick, pinned)
-            return tiling_of(*arguments)
-
-        monkeypatch.setattr(verification, "tiling_of", published_first)
-        (claim,) = [claim for claim in verification.verify(quick) if claim.claim == "unpublished"]
-        assert (claim.holds, claim.found.partition(f"{window(1)} ")[2]) == (True, "(published)")
-
-    def test_an_overlap_is_shown_in_both_windows(self, log_in: As, make_pipeline: MakePipeline) -> None:
-        twice = make_pipeline("twice")
-        load(twice, 0)
-        half = snapshot({0: AT_T0 + 4}, at_ms=T0 + HOUR_MS // 2, resolved_at_ms=LATER_MS)
-        end = snapshot({0: AT_T0 + OFFSETS}, at_ms=T0 + HOUR_MS, resolved_at_ms=LATER_MS)
-        publish(twice, pin_window(twice, *twice.snapshots.append([half, end]), on_overlap="allow"))
-        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        entries = browser.get("/api/pipelines/twice").json()["entries"]
-        assert [each["overlap"] for each in entries] == [{"0": OFFSETS - 4}] * 2
-
-    @pytest.mark.parametrize(("log_start", "gone"), [(0, 0), (AT_T0 + 13, 3), (AT_T0 + 20, 10), (AT_T0 + 35, 15)])
-    def test_what_is_gone_already_was_in_no_published_window(
-        self, log_in: As, make_pipeline: MakePipeline, log_start: int, gone: int
-    ) -> None:
-        """Hour 1 is a hole, and hour 3 isn't loaded."""
-        gappy = make_pipeline("gappy")
-        load(gappy, 0)
-        load(gappy, 2)
-        start = snapshot({0: AT_T0 + 3 * OFFSETS}, at_ms=T0 + 3 * HOUR_MS, resolved_at_ms=LATER_MS)
-        end = snapshot(
-            {0: AT_T0 + 4 * OFFSETS}, at_ms=T0 + 4 * HOUR_MS, resolved_at_ms=LATER_MS + 1, log_start=log_start
-        )
-        pin_window(gappy, *gappy.snapshots.append([start, end]), on_data_loss="load_rest")
-        row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/gappy").json()["overview"]
-        assert row["gone_offsets"] == gone
-
-    @pytest.mark.parametrize(("pinned", "gone", "since_ms"), [(True, 0, T0), (False, None, None)])
-    def test_what_is_gone_already_is_unknown_without_windows(
-        self, log_in: As, make_pipeline: MakePipeline, pinned: bool, gone: int | None, since_ms: int | None
-    ) -> None:
-        """Then nothing says from where on records are to be loaded, as when Kafka is asked."""
-        new = make_pipeline("new")
-        if pinned:
-            resolve(new, 0)
-        row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/new").json()["overview"]
-        assert (row["gone_offsets"], row["unloaded_from_ms"]) == (gone, since_ms)
 
     @pytest.mark.parametrize("most", [100, 2])
     def test_windows_and_holes_before_the_first_published_one_are_not_loaded(
-        self, log_in: As, make_pipeline: MakePipeline, most: int
+        self, late: Ledger, ask: Ask, most: int
     ) -> None:
-        """A backfill pins hours 0 and 2 beside the live hour 5: no window has hours 1, 3 and 4."""
-        late = make_pipeline("late")
+        """A backfill pins hours 0 and 2 beside the live hour 5: no window has hours 1, 3 and 4 so far."""
         load(late, 5)
         for hour in (0, 2):
             resolve(late, hour)
-        claims = verify(late)
-        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        answer = browser.get("/api/pipelines/late", params={"most": most}).json()
-        assert [each["state"] for each in answer["entries"]][-4:] == ["hole", "pinned", "hole", "verified"]
-        assert [each["gaps"] for each in answer["entries"] if each["kind"] == "hole"] == [
-            {"0": OFFSETS},
-            {"0": 2 * OFFSETS},
-        ]
+        answer = ask(most=most)
+        assert states(answer)[-4:] == ["hole", "pinned", "hole", "verified"]
+        gaps = [each["gaps"] for each in answer["entries"] if each["kind"] == "hole"]
+        assert gaps == [{"0": OFFSETS}, {"0": 2 * OFFSETS}]
         assert answer["overview"]["unloaded_from_ms"] == T0
-        assert [claim.found for claim in claims if claim.claim == "hole"] == answer["overview"]["holes"]
-        said = {claim.claim: claim.found for claim in claims}
-        assert said["unpublished"] == f"not published yet: {window(0)} (pinned), {window(2)} (pinned)"
-        assert said["tiling"] == (
-            "1 published window tiles, except for 2 holes; 10 offsets; complete up to 2026-11-21T06:00:00.000Z; "
-            "2 windows not published"
-        )
+        assert answer["overview"]["holes"] == holes(late)
 
-    def test_a_hole_between_windows_after_the_last_published_one_is_one_already(
-        self, log_in: As, make_pipeline: MakePipeline
-    ) -> None:
-        late = make_pipeline("late")
+    def test_a_gap_between_windows_after_the_last_published_one_is_a_row(self, late: Ledger, ask: Ask) -> None:
         load(late, 0)
         for hour in (1, 3):
             resolve(late, hour)
-        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        answer = browser.get("/api/pipelines/late").json()
-        assert [each["state"] for each in answer["entries"]] == ["verified", "pinned", "hole", "pinned"]
-        assert [claim.found for claim in verify(late) if claim.claim == "hole"] == answer["overview"]["holes"]
+        answer = ask()
+        assert states(answer) == ["verified", "pinned", "hole", "pinned"]
         assert answer["overview"]["unloaded_from_ms"] == T0 + HOUR_MS
 
-    def test_an_hour_without_a_window_is_a_row_though_nothing_is_missing(
-        self, log_in: As, make_pipeline: MakePipeline
-    ) -> None:
+    def test_an_hour_without_a_window_is_a_row_though_nothing_is_missing(self, late: Ledger, ask: Ask) -> None:
         """Its run was skipped, and nothing was written in it."""
-        idle = make_pipeline("idle")
-        load(idle, 0)
-        ends = [
-            snapshot({0: offset}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER_MS)
-            for hour, offset in ((2, AT_T0 + OFFSETS), (3, AT_T0 + 2 * OFFSETS))
-        ]
-        publish(idle, pin_window(idle, *idle.snapshots.append(ends)))
-        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        answer = browser.get("/api/pipelines/idle").json()
+        load(late, 0)
+        publish(late, pin(late, at_hour(2, AT_T0 + OFFSETS), at_hour(3, AT_T0 + 2 * OFFSETS)))
+        answer = ask()
         first, hour, _ = answer["entries"]
         assert (hour["state"], hour["start"], hour["gaps"]) == ("absent", first["end"], {})
         assert (answer["overview"]["holes"], answer["overview"]["unloaded_from_ms"]) == ([], T0 + 3 * HOUR_MS)
 
-    def test_a_snapshot_that_cannot_be_read_hides_no_window(self, log_in: As, make_pipeline: MakePipeline) -> None:
-        torn = make_pipeline("torn-snapshot")
-        load(torn, 0)
-        number = torn.summaries()[0].end_snapshot
-        (file,) = Path(urlsplit(torn.uri).path).glob(f"snapshots/*/{number:08}.json.gz")
-        file.write_bytes(b"not a snapshot")
-        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-        answer = browser.get("/api/pipelines/torn-snapshot").json()
-        assert answer["overview"]["gone_offsets"] is None
-        assert [each["state"] for each in answer["entries"]] == ["verified"]
+    def test_partitions_that_were_added_in_a_hole_are_in_it(self, late: Ledger, ask: Ask) -> None:
+        load(late, 0)
+        since = [
+            snapshot({0: offset, 1: offset - AT_T0}, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER_MS)
+            for hour, offset in ((2, AT_T0 + 2 * OFFSETS), (3, AT_T0 + 3 * OFFSETS))
+        ]
+        publish(late, pin(late, *since))
+        hole = ask()["entries"][1]
+        assert (hole["state"], hole["gaps"]) == ("hole", {"0": OFFSETS, "1": 2 * OFFSETS})
+
+
+class TestGone:
+    """What Kafka had deleted, of what no published window has, when the newest snapshot was taken."""
+
+    @pytest.mark.parametrize(("log_start", "gone"), [(0, 0), (AT_T0 + 13, 3), (AT_T0 + 20, 10), (AT_T0 + 35, 15)])
+    def test_was_in_no_published_window(self, late: Ledger, ask: Ask, log_start: int, gone: int) -> None:
+        """Hour 1 is a hole, and hour 3 isn't loaded."""
+        load(late, 0)
+        load(late, 2)
+        at_end = {"at_ms": T0 + 4 * HOUR_MS, "resolved_at_ms": LATER_MS}
+        pin(late, at_hour(3), snapshot({0: AT_T0 + 4 * OFFSETS}, log_start=log_start, **at_end))  # type: ignore[arg-type]
+        assert ask()["overview"]["gone_offsets"] == gone
+
+    @pytest.mark.parametrize(("pinned", "gone", "since_ms"), [(True, 0, T0), (False, None, None)])
+    def test_is_unknown_without_windows(
+        self, late: Ledger, ask: Ask, pinned: bool, gone: int | None, since_ms: int | None
+    ) -> None:
+        """Then nothing says from where on records are to be loaded, as when Kafka is asked."""
+        if pinned:
+            resolve(late, 0)
+        row = ask()["overview"]
+        assert (row["gone_offsets"], row["unloaded_from_ms"]) == (gone, since_ms)
+
+    def test_is_of_the_present_log_alone(self, late: Ledger, ask: Ask) -> None:
+        """Hour 1 is a hole in a log that has begun anew since: nobody can load it, and the new log starts at 25."""
+        for hour in (0, 2):
+            load(late, hour)
+        wish = Restarted(T0 + 3 * HOUR_MS + 1, ("t",), "it was re-created")
+        late.change(lambda state: decisions.restart(state, wish, late.contents))
+        row = ask()["overview"]
+        assert row["gone_offsets"] == 0
+        assert row["restarts"] == [claim.found for claim in verify(late) if claim.claim == "restart"]
+        assert wish.why in row["restarts"][0]
+        place(late, snapshot({0: 30}, at_ms=T0 + 4 * HOUR_MS, topic_id="id-2", log_start=25))
+        row = ask()["overview"]
+        assert (row["gone_offsets"], row["unloaded_from_ms"], len(row["holes"])) == (0, T0 + 3 * HOUR_MS, 1)
+
+
+def test_a_snapshot_that_cannot_be_read_hides_no_window(late: Ledger, ask: Ask) -> None:
+    load(late, 0)
+    stored = late.state.snapshots[T0 + HOUR_MS]
+    (Path(urlsplit(late.uri).path) / snapshot_file(stored.offsets)).write_bytes(b"not a snapshot")
+    answer = ask()
+    assert answer["overview"]["gone_offsets"] is None
+    assert stored.offsets in answer["overview"]["holes"][0]
+    assert states(answer) == ["verified"]
+    assert answer["entries"][0]["window"] == window_id(T0, T0 + HOUR_MS)

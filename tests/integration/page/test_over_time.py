@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from starlette.testclient import TestClient
 
+from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.page.app import make_app
 from airflow_kafka_offsets.page.timeline import timeline
-from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, publish_result, result_of
-from tests.integration.page.conftest import As, open_pipeline
-from tests.integration.page.test_page import window
+from tests.integration.ledger.loads import AT_T0, OFFSETS, begin, pin, place, publish_result, result_of, window
+from tests.integration.page.conftest import As, MakePipeline
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 Json = dict[str, Any]
@@ -38,31 +35,19 @@ class TestAnswer:
         for point in answer["points"]:
             assert int(point["log_start"]) <= int(point["offset"]) <= int(point["log_end"])
         assert [each["window"] for each in answer["windows"]] == [window(hour) for hour in (0, 1, 3, 4, 5, 6, 7)]
-        assert [each["state"] for each in answer["windows"]][-4:] == ["verified", "lost", "failed", "pinned"]
+        assert [each["state"] for each in answer["windows"]][-4:] == ["verified", "published", "failed", "pinned"]
         first = answer["windows"][0]
         assert (first["start_offset"], first["end_offset"]) == (str(AT_T0), str(AT_T0 + OFFSETS))
         assert (first["start_ms"], first["end_ms"]) == (T0, T0 + HOUR_MS)
 
-    def test_offsets_are_sums_or_those_of_one_partition_and_a_groups_commits_are_told_apart(
-        self, log_in: As, root: str
-    ) -> None:
-        wide = open_pipeline(root, "wide")
-        taken = snapshot({0: 100, 1: 7}, at_ms=T0, resolved_at_ms=LATER_MS)
-        commits = replace(
-            snapshot({0: 60, 1: 5}, kind=AsOfKind.EARLIEST, at_ms=LATER_MS), as_of=AsOf(AsOfKind.GROUP, group="g")
+    def test_offsets_are_sums_or_those_of_one_partition(self, log_in: As, make_pipeline: MakePipeline) -> None:
+        place(make_pipeline("wide"), snapshot({0: 100, 1: 7}, at_ms=T0))
+        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+        both, one = (
+            browser.get(f"/api/pipelines/wide/offsets?topic=t{more}").json()["points"] for more in ("", "&partition=1")
         )
-        try:
-            wide.snapshots.append([taken])
-            wide.snapshots.append([commits])
-            browser = TestClient(make_app(), cookies=log_in("admin").cookies)
-            both, one = (
-                browser.get("/api/pipelines/wide/offsets", params={"topic": "t"} | more).json()["points"]
-                for more in ({}, {"partition": 1})
-            )
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "wide")
-        assert sorted((point["offset"], point["group"]) for point in both) == [("107", None), ("65", "g")]
-        assert sorted((point["offset"], point["group"]) for point in one) == [("5", "g"), ("7", None)]
+        assert [point["offset"] for point in both] == ["107"]
+        assert [point["offset"] for point in one] == ["7"]
 
     @pytest.mark.parametrize(
         "asked", [{"topic": "other"}, {"topic": "t", "partition": 9}, {"topic": "t", "most": 0}, {"partition": 0}]
@@ -95,24 +80,24 @@ def with_added(taken: OffsetSnapshot, offset: int, log_start_offset: int = 0) ->
 
 
 @pytest.fixture
-def ledger(make_pipeline: Callable[[str], Ledger]) -> Ledger:
+def ledger(make_pipeline: MakePipeline) -> Ledger:
     return make_pipeline("over-time")
 
 
 @pytest.fixture
 def load_window(ledger: Ledger) -> Load:
     """What is published is published ten minutes after the window's end."""
+    return lambda start, end: load_between(ledger, seen(start), seen(end))
 
-    def load(start: int, end: int) -> None:
-        pinned = pin_window(ledger, *ledger.snapshots.append([seen(start), seen(end)]), on_overlap="allow")
-        ledger.window_folders.of(pinned).record_attempt("a-1", {})
-        publish_result(ledger, pinned, result_of(pinned, "a-1"), at_ms=T0 + end * HOUR_MS + 10 * MINUTE_MS)
 
-    return load
+def load_between(ledger: Ledger, start: OffsetSnapshot, end: OffsetSnapshot) -> None:
+    pinned = pin(ledger, start, end)
+    result = result_of(ledger, pinned, begin(ledger, pinned))
+    publish_result(ledger, pinned, result, at_ms=pinned.end_ms + 10 * MINUTE_MS)
 
 
 def points_of(ledger: Ledger, most: int = 100, of: int = 100) -> list[Json]:
-    points: list[Json] = timeline(ledger, ledger.summaries(), "t", None, most, of)["points"]
+    points: list[Json] = timeline(ledger, "t", None, most, of)["points"]
     return points
 
 
@@ -133,21 +118,14 @@ class TestWhatWasNotLoaded:
 
     def test_has_the_holes_and_failed_windows_in_it(self, ledger: Ledger, load_window: Load) -> None:
         load_window(0, 1)
-        pin_window(ledger, *ledger.snapshots.append([seen(1), seen(2)]))
+        pin(ledger, seen(1), seen(2))
         load_window(3, 4)
-        ledger.snapshots.append([seen(5)])
+        place(ledger, seen(5))
         assert [point["unloaded"] for point in points_of(ledger)][-1] == str(2 * (10 + 10 + 15))
-
-    def test_counts_no_offset_twice_where_windows_overlap(self, ledger: Ledger, load_window: Load) -> None:
-        ledger.snapshots.append(list(map(seen, range(4))))
-        load_window(0, 2)
-        load_window(1, 3)
-        ledger.snapshots.append([seen(4)])
-        assert points_of(ledger)[-1]["unloaded"] == str(2 * 15)
 
     def test_has_all_of_a_partition_that_was_added(self, ledger: Ledger, load_window: Load) -> None:
         load_window(0, 1)
-        ledger.snapshots.append([seen(2, {0: 20, 1: 120, 2: 7})])
+        place(ledger, seen(2, {0: 20, 1: 120, 2: 7}))
         assert points_of(ledger)[-1]["unloaded"] == str(15 + 15 + 12)
 
     def test_of_what_was_added_begins_with_its_log_whatever_retention_takes_later(
@@ -156,12 +134,10 @@ class TestWhatWasNotLoaded:
         """Partition 2 of the topic, and another topic, are there from the second hour on, with seven records each."""
         load_window(0, 1)
         grown = with_added(seen(2, {0: 20, 1: 120, 2: 7}), 7)
-        pinned = pin_window(ledger, *ledger.snapshots.append([seen(1), grown]))
-        ledger.window_folders.of(pinned).record_attempt("a-1", {})
-        publish_result(ledger, pinned, result_of(pinned, "a-1"), at_ms=T0 + 2 * HOUR_MS + 10 * MINUTE_MS)
-        ledger.snapshots.append([with_added(seen(3, {0: 30, 1: 130, 2: 9}), 9, log_start_offset=4)])
+        load_between(ledger, seen(1), grown)
+        place(ledger, with_added(seen(3, {0: 30, 1: 130, 2: 9}), 9, log_start_offset=4))
         assert points_of(ledger)[-1]["unloaded"] == str(15 + 15 + (14 - 7))
-        added = timeline(ledger, ledger.summaries(), "added", None, 100, 100)["points"]
+        added = timeline(ledger, "added", None, 100, 100)["points"]
         assert [point["unloaded"] for point in added] == [str(7 + 5), str(14 - 7)]
 
     def test_is_unknown_where_not_all_snapshots_were_read(self, ledger: Ledger, load_window: Load) -> None:
@@ -171,22 +147,19 @@ class TestWhatWasNotLoaded:
         assert points_of(ledger, most=3, of=3)[-1]["unloaded"] == "30", (
             "all of the last three, and so all windows between"
         )
-        late = [replace(seen(hour), resolved_at_ms=T0 + 7 * HOUR_MS) for hour in (-2, -1)]
-        ledger.snapshots.append(late)
-        assert {point["unloaded"] for point in points_of(ledger, most=3, of=3)} == {None}, "a backfill reaches far back"
 
 
 class TestLag:
     """After the last window that was published when the newest snapshot was resolved."""
 
     def lag_of(self, ledger: Ledger, topic: str = "t", most: int = 100) -> Json | None:
-        lag: Json | None = timeline(ledger, ledger.summaries(), topic, None, most, 100)["lag"]
+        lag: Json | None = timeline(ledger, topic, None, most, 100)["lag"]
         return lag
 
     def test_is_counted_partition_by_partition(self, ledger: Ledger, load_window: Load) -> None:
         """A difference of sums took the whole log of what was added since, also its deleted records."""
         load_window(0, 1)
-        ledger.snapshots.append([with_added(seen(2, {0: 20, 1: 120}), 9, log_start_offset=4)])
+        place(ledger, with_added(seen(2, {0: 20, 1: 120}), 9, log_start_offset=4))
         assert self.lag_of(ledger) == {"offsets": str(15 + 15), "behind_ms": HOUR_MS + MINUTE_MS}
         assert self.lag_of(ledger, "added") == {"offsets": str(9 + 5 - 4), "behind_ms": HOUR_MS + MINUTE_MS}
 
@@ -201,27 +174,33 @@ class TestLag:
         assert self.lag_of(ledger) is None
 
 
-class TestWhatAGroupHadNotRead:
-    def test_is_as_of_its_commits_and_reaches_back_to_an_instant_that_all_partitions_have_passed(
-        self, ledger: Ledger
-    ) -> None:
-        for hour in range(4):
-            ledger.snapshots.append([seen(hour)])
-        late = seen(3, {0: 25, 1: 119})
-        grown = {
-            key: replace(each, high_watermark=200, last_stable_offset=200) for key, each in late.boundaries.items()
-        }
-        as_of, at_ms = AsOf(AsOfKind.GROUP, group="g"), T0 + 4 * HOUR_MS
-        ledger.snapshots.append([replace(late, as_of=as_of, resolved_at_ms=at_ms, boundaries=grown)])
-        (found,) = [point for point in points_of(ledger) if point["group"]]
-        assert (found["offset"], found["group_unread"]) == ("144", str(175 + 81))
-        assert found["group_behind_ms"] == 3 * HOUR_MS, "partition 1 has passed the first hour, not the second"
+class TestALogThatHasBegunAnew:
+    def test_is_shown_without_the_one_before(self, ledger: Ledger, load_window: Load) -> None:
+        load_window(0, 2)
+        wish = Restarted(T0 + 2 * HOUR_MS + 1, ("t",), "it was re-created")
+        ledger.change(lambda state: decisions.restart(state, wish, ledger.contents))
+        for hour in (3, 4):
+            place(ledger, of_another(seen(hour, {0: 10 * (hour - 3), 1: 0})))
+        load_between(ledger, seen(4), of_another(seen(5, {0: 20, 1: 0})))
+        found = timeline(ledger, "t", None, 100, 100)
+        assert [(point["offset"], point["unloaded"]) for point in found["points"]] == [
+            ("0", None),
+            ("10", None),
+            ("20", None),
+        ]
+        assert [(each["start_offset"], each["end_offset"]) for each in found["windows"]] == [("10", "20")]
+        assert found["lag"] == {"offsets": "30", "behind_ms": 3 * HOUR_MS + MINUTE_MS}, "all of the new log"
+
+
+def of_another(taken: OffsetSnapshot) -> OffsetSnapshot:
+    """The same of a topic that was created since."""
+    return replace(taken, topics={"t": replace(taken.topics["t"], topic_id="id-2")})
 
 
 class TestSampling:
     def test_takes_the_first_and_the_last_and_others_evenly(self, ledger: Ledger) -> None:
         for hour in range(50):
-            ledger.snapshots.append([seen(hour)])
+            place(ledger, seen(hour))
         hours = [(point["at_ms"] - T0) // HOUR_MS for point in points_of(ledger, most=8, of=50)]
         assert hours == [0, 7, 14, 21, 28, 35, 42, 49]
         assert [(point["at_ms"] - T0) // HOUR_MS for point in points_of(ledger, most=3, of=5)] == [45, 47, 49]
@@ -229,10 +208,10 @@ class TestSampling:
     def test_puts_windows_together_whose_snapshots_were_not_read(self, ledger: Ledger, load_window: Load) -> None:
         for hour in range(9):
             if hour == 5:
-                pin_window(ledger, *ledger.snapshots.append([seen(5), seen(6)]))
+                pin(ledger, seen(5), seen(6))
             else:
                 load_window(hour, hour + 1)
-        bands = timeline(ledger, ledger.summaries(), "t", None, 2, 100)["windows"]
+        bands = timeline(ledger, "t", None, 2, 100)["windows"]
         hours = [((each["start_ms"] - T0) // HOUR_MS, (each["end_ms"] - T0) // HOUR_MS) for each in bands]
         assert hours == [(0, 5), (5, 6), (6, 9)]
         assert [(each["windows"], each["state"]) for each in bands] == [
@@ -245,7 +224,7 @@ class TestSampling:
 
 
 def test_offsets_beyond_what_a_browsers_number_holds_are_text(ledger: Ledger) -> None:
-    ledger.snapshots.append([seen(0, {0: 2**63 - 100, 1: 2**53 + 1})])
+    place(ledger, seen(0, {0: 2**63 - 100, 1: 2**53 + 1}))
     (point,) = points_of(ledger)
     assert point["offset"] == str(2**63 - 100 + 2**53 + 1)
     assert point["log_end"] == str(2**63 - 100 + 2**53 + 1 + 10)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,29 +13,23 @@ from airflow.sdk import ObjectStoragePath
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.pinning import pin_window
+from airflow_kafka_offsets.ledger import load_decisions
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
 from airflow_kafka_offsets.lineage.links import window_page
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.page.app import make_app
 from dev import ROOT
-from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, load, publish
-from tests.integration.page.auth_manager import SECRET
-from tests.integration.page.conftest import RECORD_CONTENT, As, make_trouble, open_pipeline
+from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, begin, load, pin, publish, resolve, window
+from tests.integration.page.conftest import OF_SECRET, RECORD_CONTENT, As, MakePipeline, make_trouble
+from tests.patience import PATIENCE_S
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
 
 ASKED = {"X-Requested-With": "fetch"}
 """What the page's own requests have, without which none asks Kafka."""
 STATIC = ROOT / "airflow_kafka_offsets" / "page" / "static"
-
-
-def window(hour: int) -> str:
-    return window_id(T0 + hour * HOUR_MS, T0 + (hour + 1) * HOUR_MS)
 
 
 def all_addresses(pipeline: str = "troubled") -> list[str]:
@@ -64,6 +58,14 @@ def with_topics(hour: int, facts: list[tuple[str | None, int | None]]) -> Offset
     topics = {f"t{n}": TopicFacts(f"t{n}", f"id-{n}", 1, policy, ms, -1) for n, (policy, ms) in enumerate(facts)}
     boundaries = [boundary(0, AT_T0 + hour * OFFSETS, topic=topic) for topic in topics]
     return replace(taken, topics=topics, boundaries={TopicPartition(each.topic, 0): each for each in boundaries})
+
+
+def wait_until_known(browser: TestClient, address: str) -> int:
+    """What is new is read at most every two seconds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := browser.get(address).status_code) == 404 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return int(found)
 
 
 def files_of(root: str) -> dict[str, bytes]:
@@ -114,24 +116,20 @@ class TestPermissions:
         assert len({answer.text for answer in answers}) == 1
 
     def test_a_window_and_its_records_are_for_those_who_may_read_every_dag_that_tried_it(
-        self, log_in: As, root: str
+        self, log_in: As, make_pipeline: MakePipeline
     ) -> None:
         """Also one before the last ten, whose Dags decide about the pipeline."""
-        mixed = open_pipeline(root, "mixed")
-        try:
-            for hour in range(12):
-                load(mixed, hour)
-            note = {"airflow": {"dag_id": f"{SECRET}_loads", "run_id": "r", "task_id": "load"}}
-            mixed.window_folders.newest(window(0)).record_attempt("b-1", note)
-            answers = {}
-            for role in ("viewer", "admin"):
-                browser = TestClient(make_app(), cookies=log_in(role).cookies)
-                for hour in (0, 1):
-                    record = f"topic=t&partition=0&offset={AT_T0 + hour * OFFSETS}"
-                    for what in (f"windows/{window(hour)}", f"records?{record}"):
-                        answers[role, hour, what[:7]] = browser.get(f"/api/pipelines/mixed/{what}").status_code
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "mixed")
+        mixed = make_pipeline("mixed")
+        begin(mixed, resolve(mixed, 0), OF_SECRET)
+        for hour in range(1, 12):
+            load(mixed, hour)
+        answers = {}
+        for role in ("viewer", "admin"):
+            browser = TestClient(make_app(), cookies=log_in(role).cookies)
+            for hour in (0, 1):
+                record = f"topic=t&partition=0&offset={AT_T0 + hour * OFFSETS}"
+                for what in (f"windows/{window(hour)}", f"records?{record}"):
+                    answers[role, hour, what[:7]] = browser.get(f"/api/pipelines/mixed/{what}").status_code
         refused = {key for key, status in answers.items() if status == 403}
         assert refused == {("viewer", 0, "windows"), ("viewer", 0, "records")}
         assert {*answers.values()} == {200, 403}
@@ -153,35 +151,33 @@ class TestSaysWhatTheCommandsSay:
         assert files_of(root) == before
 
     def test_an_overview_has_the_holes_of_ledger_verify(self, log_in: As, tmp_path: Path) -> None:
-        # Verify notes what it has proved; the ledger that the page shows stays as it is.
+        # Verify corrects lists of files; the ledger that the page shows stays as it is.
         make_trouble((tmp_path / "same").as_uri())
         claims = verify(Ledger(ObjectStoragePath((tmp_path / "same").as_uri()), "troubled"))
         (row,) = log_in("viewer").get("/api/pipelines").json()["pipelines"]
         assert row["holes"] == [claim.found for claim in claims if claim.claim == "hole"] != []
-        assert row["problems"] == []
-        assert row["published"] == row["proved"] == window(4)
-        assert row["windows"] == 7
-        assert row["rows"] == [OFFSETS] * 4
+        assert (row["published"], row["proved"], row["windows"]) == (window(5), window(4), 7)
+        assert row["rows"] == [*[OFFSETS] * 4, OFFSETS - 3]
         assert row["dag_ids"] == ["loads"]
         assert row["unloaded_from_ms"] == T0 + 2 * HOUR_MS, "where the hole begins"
-        assert row["states"] == {"verified": 4, "lost": 1, "failed": 1, "pinned": 1}
+        assert row["states"] == {"verified": 4, "published": 1, "failed": 1, "pinned": 1}
         assert (row["lost_offsets"], row["losses"]) == (3, [f"3 offsets of window {window(5)}"])
         assert row["gone_offsets"] == 0
         assert row["retention_ms"] == -1
 
     def test_a_damaged_ledger_says_what_is_wrong(self, log_in: As) -> None:
         rows = {each["pipeline"]: each for each in log_in("admin").get("/api/pipelines").json()["pipelines"]}
-        assert "pipeline.json is damaged" in rows["damaged"]["error"]
-        assert "torn/pipeline.json is not JSON" in rows["torn"]["error"]
+        for name in ("damaged", "torn"):
+            assert f"{name}/log/00000/00000001.json is damaged" in rows[name]["error"]
 
     def test_the_table_has_each_window_as_it_is_and_the_hole_between(self, log_in: As) -> None:
         answer = log_in("viewer").get("/api/pipelines/troubled").json()
         states = [each["state"] for each in answer["entries"]]
-        assert states == ["verified", "verified", "hole", "verified", "verified", "lost", "failed", "pinned"]
+        assert states == ["verified", "verified", "hole", "verified", "verified", "published", "failed", "pinned"]
         assert answer["partitions"] == [["t", 0]]
         assert answer["entries"][2]["gaps"] == {"0": OFFSETS}
-        assert answer["entries"][0]["offsets"] == answer["entries"][0]["partition_rows"] == [OFFSETS]
-        assert answer["entries"][7]["rows"] is None
+        assert answer["entries"][0]["offsets"] == [OFFSETS]
+        assert [each.get("rows") for each in answer["entries"]] == [*[10] * 2, None, *[10] * 2, 7, None, None]
         assert [each.get("lost") for each in answer["entries"]] == [{}, {}, None, {}, {}, {"0": 3}, {}, {}]
 
     def test_a_hole_at_the_edge_of_what_is_shown_is_shown(self, log_in: As) -> None:
@@ -194,65 +190,66 @@ class TestSaysWhatTheCommandsSay:
 
     def test_a_windows_panel_has_its_proof_and_who_loaded_it(self, log_in: As) -> None:
         answer = log_in("viewer").get(f"/api/pipelines/troubled/windows/{window(0)}").json()
-        (revision,) = answer["revisions"]
-        assert revision["verdict"] == "read = written = log"
-        assert (revision["read"], revision["written"], revision["offsets"]) == (OFFSETS, OFFSETS, OFFSETS)
-        assert revision["manifest"].endswith(f"{window(0)}/manifest.json")
-        assert revision["attempts"][0]["dag_id"] == "loads"
-        assert {each["start_evidence"] for each in revision["ranges"]} <= answer["evidence"].keys()
+        stands, (attempt,) = answer["publication"], answer["attempts"]
+        assert (stands["verdict"], stands["attempt"]) == ("read = written = log", attempt["attempt"])
+        assert (stands["read"], stands["written"], answer["offsets"]) == (OFFSETS, OFFSETS, OFFSETS)
+        assert answer["manifest"].endswith(f"{window(0)}/{answer['sha256']}.json")
+        assert (attempt["dag_id"], attempt["run_id"], attempt["task_id"]) == ("loads", "r-1", "load")
+        assert [(run["run"], run["written"]) for run in attempt["runs"]] == [(stands["run"], OFFSETS)]
+        assert {each["start_evidence"] for each in answer["ranges"]} <= answer["evidence"].keys()
+        assert (answer["state"], answer["states"].keys() >= {answer["state"]}) == ("verified", True)
+
+    def test_what_was_lost_before_a_load_is_in_the_panel_by_partition(self, log_in: As) -> None:
+        answer = log_in("viewer").get(f"/api/pipelines/troubled/windows/{window(5)}").json()
+        assert (answer["state"], answer["lost"], answer["attempts"][0]["lost"]) == ("published", 3, 3)
+        assert [(each["lost"], each["rows"]) for each in answer["ranges"]] == [(3, OFFSETS - 3)]
+        assert answer["publication"]["verdict"] == "read = written = log, 3 offsets lost before"
+
+    def test_a_window_that_is_to_be_loaded_again_says_so_and_keeps_its_rows(
+        self, log_in: As, make_pipeline: MakePipeline
+    ) -> None:
+        again = make_pipeline("again")
+        load(again, 0)
+        again.change(lambda state: load_decisions.reload(state, [window(0)]))
+        browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
+        before = browser.get(f"/api/pipelines/again/windows/{window(0)}").json()
+        begin(again, again.window(window(0)))
+        browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
+        during = browser.get(f"/api/pipelines/again/windows/{window(0)}").json()
+        assert [(each["state"], each["reloads"]) for each in (before, during)] == [("pinned", True), ("loading", True)]
+        assert [len(each["attempts"]) for each in (before, during)] == [1, 2]
+        assert during["publication"]["written"] == OFFSETS
 
     def test_what_a_driver_said_of_a_record_is_not_shown(self, log_in: As) -> None:
         answer = log_in("viewer").get(f"/api/pipelines/troubled/windows/{window(6)}")
-        assert answer.json()["revisions"][0]["attempts"][0]["failed"] == "ProofError"
+        assert answer.json()["attempts"][0]["failed"] == "UnprovenError"
         assert RECORD_CONTENT not in answer.text
 
-    @pytest.mark.parametrize(
-        ("offset", "found", "hour"),
-        [
-            (AT_T0 + 1, "published", 0),
-            (AT_T0 + 7 * OFFSETS, "pinned, not published", 7),
-            (AT_T0 + 2 * OFFSETS, None, None),
-        ],
-    )
-    def test_a_record_is_where_ledger_find_says(
-        self, log_in: As, offset: int, found: str | None, hour: int | None
+    def test_a_window_that_was_pinned_since_is_found(self, log_in: As, make_pipeline: MakePipeline) -> None:
+        """A task links to it at once."""
+        grown = make_pipeline("grown")
+        load(grown, 0)
+        browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
+        address = f"/api/pipelines/grown/windows/{window(1)}"
+        assert browser.get("/api/pipelines/grown").status_code == 200
+        load(grown, 1)
+        assert wait_until_known(browser, address) == 200
+
+    def test_a_topic_that_was_added_later_is_one_of_the_pipelines(
+        self, log_in: As, make_pipeline: MakePipeline
     ) -> None:
-        asked = {"topic": "t", "partition": 0, "offset": offset}
-        (answer,) = log_in("viewer").get("/api/pipelines/troubled/records", params=asked).json()["places"]
-        assert answer["window"] == (None if hour is None else window(hour))
-        assert answer["found"] == found or "in a hole" in answer["found"]
-
-    def test_a_topic_that_was_added_later_is_one_of_the_pipelines(self, log_in: As, root: str) -> None:
-        """``pipeline.json`` keeps the first list; the newest window has those of today."""
-        grown = open_pipeline(root, "grown")
-        try:
-            load(grown, 0)
-            publish(grown, pin_window(grown, *grown.snapshots.append([with_added_topic(hour) for hour in (1, 2)])))
-            browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
-            records = "/api/pipelines/grown/records"
-            asked = {"topic": "added", "partition": 0, "offset": AT_T0 + OFFSETS}
-            (found,) = browser.get(records, params=asked).json()["places"]
-            refused = browser.get(records, params={"topic": "other", "partition": 0, "offset": 1})
-            overview = browser.get("/api/pipelines/grown").json()["overview"]
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "grown")
-        assert (found["found"], found["window"]) == ("published", window(1))
-        assert refused.status_code == 400
-        assert refused.json()["detail"].endswith("has no topic 'other'; it has added, t.")
-        assert overview["topics"] == ["added", "t"]
-
-    @pytest.mark.parametrize(
-        "asked",
-        [
-            "topic=other&partition=0&offset=1",
-            "topic=t&partition=-1&offset=1",
-            f"topic=t&partition=0&offset={2**63}",
-            f"topic={'t' * 250}&partition=0&offset=1",
-            "topic=t",
-        ],
-    )
-    def test_a_question_that_makes_no_sense_is_refused(self, log_in: As, asked: str) -> None:
-        assert log_in("viewer").get(f"/api/pipelines/troubled/records?{asked}").status_code in (400, 422)
+        """The ledger's first commit keeps the first list; the newest snapshot has those of today."""
+        grown = make_pipeline("grown")
+        load(grown, 0)
+        publish(grown, pin(grown, *map(with_added_topic, (1, 2))))
+        browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
+        answer = browser.get("/api/pipelines/grown").json()
+        asked = f"topic=added&partition=0&offset={AT_T0 + OFFSETS}"
+        (found,) = browser.get(f"/api/pipelines/grown/records?{asked}").json()["places"]
+        assert answer["overview"]["topics"] == ["added", "t"]
+        assert answer["partitions"] == [["added", 0], ["t", 0]]
+        assert [each["offsets"] for each in answer["entries"]] == [[None, OFFSETS], [AT_T0 + 2 * OFFSETS, OFFSETS]]
+        assert (found["where"], found["window"]) == ("window", window(1))
 
 
 class TestRetention:
@@ -270,14 +267,15 @@ class TestRetention:
         ],
     )
     def test_is_that_of_all_topics(
-        self, log_in: As, root: str, facts: list[tuple[str | None, int | None]], kept_ms: int | None
+        self,
+        log_in: As,
+        make_pipeline: MakePipeline,
+        facts: list[tuple[str | None, int | None]],
+        kept_ms: int | None,
     ) -> None:
-        kept = open_pipeline(root, "kept")
-        try:
-            pin_window(kept, *kept.snapshots.append([with_topics(hour, facts) for hour in (0, 1)]))
-            row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/kept").json()["overview"]
-        finally:
-            shutil.rmtree(Path(urlsplit(root).path) / "kept")
+        kept = make_pipeline("kept")
+        pin(kept, *(with_topics(hour, facts) for hour in (0, 1)))
+        row = TestClient(make_app(), cookies=log_in("admin").cookies).get("/api/pipelines/kept").json()["overview"]
         assert (row["retention_ms"], row["unloaded_from_ms"]) == (kept_ms, T0), "its first load may be too late already"
 
 
@@ -288,7 +286,8 @@ class TestTheLinkBesideATask:
     def seen(self, root: str, monkeypatch: pytest.MonkeyPatch) -> PinnedManifest:
         monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/sub/")
         monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", root)
-        return Ledger(ObjectStoragePath(root), "troubled").pinned(window(0))
+        ledger = Ledger(ObjectStoragePath(root), "troubled")
+        return ledger.pinned(ledger.window(window(0)))
 
     def test_it_leads_to_the_window_on_the_page(self, seen: PinnedManifest) -> None:
         address = f"https://airflow.example.org/sub/kafka-windows/#/p/troubled/w/{window(0)}"

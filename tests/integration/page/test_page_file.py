@@ -13,8 +13,8 @@ from airflow.sdk import ObjectStoragePath
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.page.file import page_file
+from tests.integration.ledger.loads import window
 from tests.integration.page.conftest import RECORD_CONTENT, As
-from tests.integration.page.test_page import window
 
 KEPT = re.compile(r"globalThis\.kept = (.+?);if \(!location", re.DOTALL)
 
@@ -62,7 +62,7 @@ def test_the_command_writes_it(root: str, tmp_path: Path, capsys: pytest.Capture
     main(["ledger", "show", "troubled", window(3), "--ledger", root, "--html", str(file)])
     printed = capsys.readouterr()
     assert printed.err == f"Wrote the newest windows of troubled to {file}: open it in a browser.\n"
-    assert printed.out.splitlines()[0].startswith("topic")
+    assert window(3) in printed.out.splitlines()[0]
     assert f"#/p/troubled/w/{window(3)}" in file.read_text()
 
 

@@ -30,13 +30,12 @@ def ask(log_in: As, make_pipeline: MakePipeline) -> Any:
 class TestRows:
     def test_of_a_window_are_those_of_the_output_in_every_place(self, ask: Any) -> None:
         answer = ask()
-        (revision,) = ask(f"/windows/{window(1)}")["revisions"]
+        stands = ask(f"/windows/{window(1)}")["publication"]
         assert [entry["rows"] for entry in answer["entries"]] == [OFFSETS, DERIVED, None]
         assert answer["overview"]["rows"] == [OFFSETS, DERIVED]
-        assert (revision["read"], revision["written"]) == (OFFSETS, DERIVED)
+        assert (stands["read"], stands["written"]) == (OFFSETS, DERIVED)
 
     def test_of_a_partition_are_unknown_if_a_job_has_made_them(self, ask: Any) -> None:
         """A row that was made of many records is of no partition."""
-        assert [entry["partition_rows"] for entry in ask()["entries"]] == [[OFFSETS], None, None]
-        ranges = [ask(f"/windows/{window(hour)}")["revisions"][0]["ranges"] for hour in range(3)]
+        ranges = [ask(f"/windows/{window(hour)}")["ranges"] for hour in range(3)]
         assert [each["rows"] for (each,) in ranges] == [OFFSETS, None, None]

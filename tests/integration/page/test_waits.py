@@ -13,6 +13,7 @@ from airflow.models.dagrun import DagRun
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.trigger import Trigger
+from airflow.serialization.helpers import serialize_template_field
 from airflow.utils.session import create_session
 from sqlalchemy import delete, insert, text
 
@@ -23,8 +24,9 @@ from airflow_kafka_offsets.conditions.log_ends_found import LogEndsFound
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.page.waits import waits
 from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
@@ -38,11 +40,8 @@ TARGET = FixedOffsets.of(SINCE, [SeenOffset("t", 0, 5)])
 CASES: list[tuple[Condition, str, list[str], list[str]]] = [
     (GroupsCaughtUp(("g",)), "the group is at most 0 offsets behind", ["g"], []),
     (
-        GroupsCaughtUp(("g", "h"), ("t",), max_lag=1, max_partition_lag=1000, max_age_ms=60_000, stable_polls=3),
-        (
-            "each group is at most 1 offset behind and at most 1000 offsets behind on any partition and behind by no "
-            "record older than 60 s, 3 polls in a row"
-        ),
+        GroupsCaughtUp(("g", "h"), ("t",), max_lag=1, max_age_ms=60_000, stable_polls=3),
+        "each group is at most 1 offset behind and behind by no record older than 60 s, 3 polls in a row",
         ["g", "h"],
         ["t"],
     ),
@@ -138,7 +137,10 @@ def test_a_deferred_sensor_says_what_its_trigger_was_given(
         ("KafkaGroupLagSensor", {"groups": "g", "topics": None}, ["g"], []),
         ("KafkaGroupLagSensor", {"groups": ["g", "h"], "topics": ["t"]}, ["g", "h"], ["t"]),
         ("KafkaOffsetsReachedSensor", {"group": "g", "target": "{}", "topics": None}, ["g"], None),
-        ("KafkaWindowCompleteSensor", {"topics": "t"}, [], ["t"]),
+        ("KafkaWindowCompleteSensor", {"pipeline": str(KafkaPipeline("p", ["t", "u"]))}, [], ["t", "u"]),
+        ("KafkaNewDataSensor", {"pipeline": str(KafkaPipeline("p", "t"))}, [], ["t"]),
+        ("KafkaNewDataSensor", {"pipeline": str(KafkaPipeline("p", "t"))[:-9]}, [], None),
+        ("KafkaNewDataSensor", {"pipeline": "__import__('os').abort()"}, [], None),
         ("KafkaGroupLagSensor", {}, None, None),
     ],
 )
@@ -156,10 +158,21 @@ def test_a_poking_sensor_says_what_airflow_has_rendered(
     assert [wait["awaited"]] == [each.awaited_in_general for each in CONDITIONS.values() if each.sensor == operator]
 
 
+def test_a_poking_sensors_connection_may_be_its_pipelines(log_in: As) -> None:
+    add_task("loads", "wait", state="running", operator="KafkaNewDataSensor")
+    with create_session() as session:
+        given = {"pipeline": serialize_template_field(KafkaPipeline("p", "t", kafka_conn_id="prod"), "pipeline")}
+        fields = {"dag_id": "loads", "task_id": "wait", "run_id": "r", "map_index": -1, "rendered_fields": given}
+        session.execute(insert(RenderedTaskInstanceFields.__table__).values(**fields))
+    (wait,) = listed(log_in)
+    assert (wait["topics"], wait["kafka_conn_id"]) == (["t"], "prod")
+
+
 def test_each_of_our_sensors_is_known() -> None:
     for sensor in ("group_lag", "offsets_reached", "window_complete", "new_data"):
         import_module(f"airflow_kafka_offsets.sensors.{sensor}")
-    ours = {kind.__name__ for kind in KafkaWaitSensor.__subclasses__() if kind.__module__.startswith("airflow_kafka")}
+    kinds = [kind for base in KafkaWaitSensor.__subclasses__() for kind in base.__subclasses__()]
+    ours = {kind.__name__ for kind in kinds if kind.__module__.startswith("airflow_kafka")}
     assert {each.sensor for each in CONDITIONS.values()} - {None} == ours
 
 

@@ -4,76 +4,64 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
 import pytest
 from airflow.api_fastapi.core_api.security import get_user
-from airflow.sdk import ObjectStoragePath
 from fastapi import FastAPI
 
+from airflow_kafka_offsets.ledger.entries import AnyEntry, Attempted, Output, Pinned, Published, Snapshotted, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.pinning import Pinning
-from airflow_kafka_offsets.ledger.summaries import WindowSummary
-from airflow_kafka_offsets.ledger.window_listing import WindowState
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.ledger_names import month_of, window_id
-from airflow_kafka_offsets.page import permissions
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import window_between
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.page import ledgers, permissions
 from airflow_kafka_offsets.page.app import make_app
+from airflow_kafka_offsets.page.cache import Cache
 from dev import s3_server
 from tests.integration.counting_s3 import Counting, connection_to, make_bucket
-from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, judge, publish
-from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+from tests.integration.ledger.loads import OFFSETS, RUN, at_hour, window
+from tests.integration.page.conftest import open_pipeline
 
 pytestmark = pytest.mark.nightly("a ledger of a year; make test has the page on smaller ones")
 
-HOURS = 365 * 24 + 5
+HOURS = 365 * 24
 BUCKET, PIPELINE = "year", "hourly"
-READ_HOURS = 6 * 24 + 5
-"""The last ones are loaded file by file; of those before, of which only names and checkpoints may be read, no more is
-there."""
-START_MS = T0 // (24 * HOUR_MS) * 24 * HOUR_MS
-MOST_REQUESTS = 500
-"""A hundred windows with three files each, lists of a dozen months of windows and snapshots, as many checkpoints."""
-
-
-def window(hour: int) -> str:
-    return window_id(START_MS + hour * HOUR_MS, START_MS + (hour + 1) * HOUR_MS)
+SHOWN = 100
+"""Windows that the page shows at once. Of those before, only what the log says may be read: no more is there."""
 
 
 def make_year(folder: Path) -> None:
-    """A ledger on this disk: every window's name, checkpoints of all but the last days, the files of the last ones."""
-    ledger = Ledger(ObjectStoragePath(folder.as_uri()), PIPELINE)
-    ledger.create_or_check(["t"], "c", IsolationLevel.READ_UNCOMMITTED)
-    first, resolved_ms = HOURS - READ_HOURS, LATER_MS + HOURS * HOUR_MS
-    stored = ledger.snapshots.append(
-        [
-            snapshot({0: AT_T0 + hour * OFFSETS}, at_ms=START_MS + hour * HOUR_MS, resolved_at_ms=resolved_ms)
-            for hour in range(first, HOURS + 1)
-        ]
-    )
-    pinning = Pinning(ledger, "fail")
-    pinned = [pinning.pin(start, end) for start, end in pairwise(stored)]
-    assert not pinning.settle()
-    for each in pinned:
-        ledger.window_folders.of(each).record_verified("a-1", judge(each.manifest, publish(ledger, each)))
-    for each in pinned[23::24]:
-        ledger.keep_day(each.manifest.window)
-    by_day: dict[str, list[WindowSummary]] = {}
-    for hour in range(first):
-        by_day.setdefault(window(hour)[:8], []).append(summary(hour, hour - first + 1))
-    for day in by_day.values():
-        ledger.checkpoints.write(day)
-    ledger.checkpoints.put_together(ledger.checkpoints.files())
+    """A ledger on this disk: all windows in the log, and the files of the last ones."""
+    ledger = open_pipeline(folder.as_uri(), PIPELINE)
+    taken = [at_hour(hour) for hour in range(HOURS + 1)]
+    commit(ledger, [snapshot_entry(ledger, each, hour) for hour, each in enumerate(taken)])
+    commit(ledger, [window_entry(ledger, taken, hour) for hour in range(HOURS)])
+    names = [window(hour) for hour in range(HOURS)]
+    number = commit(ledger, [Attempted(name, {"dag_id": "loads"}) for name in names])
+    outputs = (Output("", "parquet", "s3://lake/year", OFFSETS),)
+    commit(ledger, [Published(name, number, RUN, "ab" * 32, outputs, True, 1) for name in names])
+    commit(ledger, [Verified(name, number, {"gaps": 0}) for name in names])
 
 
-def summary(hour: int, start_snapshot: int) -> WindowSummary:
-    return WindowSummary(
-        window(hour), 1, WindowState.VERIFIED, "ab" * 32, start_snapshot, start_snapshot + 1, OFFSETS, 0, 1, "a-1",
-        OFFSETS, f"s3://lake/{hour}", 1,
-    )  # fmt: skip
+def snapshot_entry(ledger: Ledger, taken: OffsetSnapshot, hour: int) -> Snapshotted:
+    offsets = ledger.contents.add_snapshot(taken) if hour >= HOURS - SHOWN else "ab" * 32
+    return Snapshotted(taken.timestamp_ms, taken.as_of, offsets)
+
+
+def window_entry(ledger: Ledger, taken: list[OffsetSnapshot], hour: int) -> Pinned:
+    manifest = Manifest.of(PIPELINE, ledger.id, window_between(taken[hour], taken[hour + 1]))
+    stored = ledger.contents.add_manifest(manifest) if hour >= HOURS - SHOWN else "cd" * 32
+    return Pinned(window(hour), stored, OFFSETS)
+
+
+def commit(ledger: Ledger, entries: list[AnyEntry]) -> int:
+    """All at once, as a bulk resolve does it. Returns the commit's number."""
+    expected = ledger.read().number
+    return ledger.change(lambda state: entries if state.number == expected else [])
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +77,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counting]:
         bucket = s3_backends["123456789012"]["aws"]
         for file in (each for each in folder.rglob("*") if each.is_file()):
             bucket.put_object(BUCKET, str(file.relative_to(folder)), file.read_bytes())
-        for hour in range(HOURS - READ_HOURS):
-            place = f"{PIPELINE}/windows/{month_of(window(hour))}/{window(hour)}/manifest.json"
-            bucket.put_object(BUCKET, place, b"not to be read")
         patch.setenv("AIRFLOW_CONN_YEAR_S3", connection_to(endpoint))
         patch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", f"s3://year_s3@{BUCKET}")
         yield application
@@ -118,20 +103,32 @@ def ask(page: FastAPI, *paths: str) -> list[httpx.Response]:
     return asyncio.run(together())
 
 
-def test_it_opens_with_few_requests_and_reads_nothing_of_what_a_checkpoint_has(store: Counting, page: FastAPI) -> None:
+def test_it_opens_with_few_requests_and_reads_nothing_of_what_the_log_says(store: Counting, page: FastAPI) -> None:
     store.requests.clear()
-    (row,), (opened,) = ask(page, "/api/pipelines"), ask(page, f"/api/pipelines/{PIPELINE}")
+    (row,) = ask(page, "/api/pipelines")
     (overview,) = row.json()["pipelines"]
-    assert (overview["windows"], overview["published"], overview["proved"]) == (
-        HOURS,
-        window(HOURS - 1),
-        window(HOURS - 1),
-    )
-    assert (overview["holes"], overview["problems"]) == ([], [])
-    assert len(opened.json()["entries"]) == 100
-    assert len(store.requests) < MOST_REQUESTS, store.requests[-100:]
-    unread = {f"/{window(hour)}/" for hour in range(HOURS - READ_HOURS)}
-    assert [each for each in store.requests if any(part in each for part in unread)] == []
+    assert (overview["windows"], overview["states"]) == (HOURS, {"verified": HOURS})
+    assert overview["published"] == overview["proved"] == window(HOURS - 1)
+    assert overview["holes"] == []
+    assert len(store.requests) <= 8, store.requests
+    store.requests.clear()
+    (opened,) = ask(page, f"/api/pipelines/{PIPELINE}")
+    assert len(opened.json()["entries"]) == SHOWN
+    assert len(store.requests) == SHOWN, "a manifest for each window"
+
+
+def test_what_is_new_costs_a_listing(store: Counting, page: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the newest snapshot, for what the overview says of retention."""
+    monkeypatch.setattr(ledgers, "Cache", partial(Cache, valid_ms=0))
+    once_more = another(page)
+    answers, counts = [], []
+    for _ in range(3):
+        store.requests.clear()
+        (answer,) = ask(once_more, "/api/pipelines")
+        answers.append(answer.json()["pipelines"][0]["windows"])
+        counts.append(len([each for each in store.requests if f"{PIPELINE}/log" in each or "checkpoints" in each]))
+    assert answers == [HOURS] * 3
+    assert counts[0] > counts[1] == counts[2], "the log was kept"
 
 
 def test_a_hundred_requests_at_once_ask_the_store_as_often_as_one(store: Counting, page: FastAPI) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +14,9 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 from py4j.java_gateway import JavaPackage, JVMView
 from pyspark.sql import SparkSession
-from upath import UPath
 
-from airflow_kafka_offsets.ledger.window_folders import WindowFolders
-from airflow_kafka_offsets.offsets.windows.ledger_names import month_of
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
@@ -25,13 +24,15 @@ from dev.kafka import Broker
 from dev.spark_packages import jars_of
 from tests.integration.conftest import Produce, Record
 from tests.integration.kafka_clients import connect
-from tests.unit.spark.manifests import CLUSTER_ID, FIVE_MS, make_ledger, manifest_of
+from tests.unit.spark import ledgers
+from tests.unit.spark.manifests import CLUSTER_ID, FIVE_MS, manifest_of
 
 RECORDS = {0: 100, 1: 0, 2: 250}
 """Records by partition of the topic that most tests read; partition 1 is empty."""
 
 MakeFlights = Callable[..., str]
 OpenWindow = Callable[..., PinnedWindow]
+Pin = Callable[..., RunConf]
 
 
 @pytest.fixture(scope="session")
@@ -158,14 +159,14 @@ def table(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def window_folders(ledger: Path) -> WindowFolders:
-    """The ledger's own windows."""
-    return WindowFolders(UPath(ledger))
+def ledger_uri(ledger: Path) -> str:
+    return ledger.as_uri()
 
 
-def window_folder(ledger: Path, manifest: Manifest) -> Path:
-    """Where the first revision of a window is."""
-    return ledger / "windows" / month_of(manifest.window) / manifest.window
+@pytest.fixture
+def our_ledger(ledger: Path) -> Ledger:
+    """The same as an object."""
+    return ledgers.ledger_in(ledger)
 
 
 @pytest.fixture(scope="session")
@@ -175,29 +176,38 @@ def cluster_id(broker: Broker) -> str:
 
 
 @pytest.fixture
-def pin(window_folders: WindowFolders, ledger: Path, broker: Broker, cluster_id: str) -> Callable[..., RunConf]:
-    """Store a manifest in the ledger, as a new revision where it says something else than the window's newest; what the
-    operator would tell an attempt about it."""
+def pin(our_ledger: Ledger, broker: Broker, cluster_id: str) -> Pin:
+    """Pin a manifest's window in the ledger, and begin an attempt at it; what its driver is told."""
 
-    def store(manifest: Manifest, attempt: str = "try-1", *, allow_gaps: bool = False) -> RunConf:
+    def store(
+        manifest: Manifest,
+        attempt: int | None = None,
+        *,
+        allow_gaps: bool = False,
+        lost: Collection[LogRange] = (),
+        again: bool = False,
+    ) -> RunConf:
+        """:param attempt: one that has begun, for another driver of it.
+        :param again: the window is loaded, and is to be loaded again.
+        """
         if manifest.cluster_id == CLUSTER_ID:
             manifest = replace(manifest, cluster_id=cluster_id)
-        if not (ledger / "pipeline.json").exists():
-            make_ledger(ledger)
-        newest = window_folders.newest(manifest.window).revision
-        pinned = window_folders.pin_again(manifest.revised(newest))
-        kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers}
-        return RunConf(pinned.uri, pinned.sha256, attempt, kafka, allow_gaps)
+        window = ledgers.pin(our_ledger, manifest)
+        if again:
+            ledgers.reload(our_ledger, window.name)
+        pinned, kafka = our_ledger.pinned(window), {"kafka.bootstrap.servers": broker.bootstrap_servers}
+        number = attempt or ledgers.begin(our_ledger, window, lost)
+        return RunConf(pinned.uri, pinned.sha256, number, kafka, our_ledger.state.number, allow_gaps)
 
     return store
 
 
 @pytest.fixture
-def open_window(spark: SparkSession, pin: Callable[..., RunConf]) -> OpenWindow:
-    """Open a pinned window for an attempt."""
+def open_window(spark: SparkSession, pin: Pin) -> OpenWindow:
+    """Open a pinned window for a new attempt, or another driver of one: arguments as for ``pin``."""
 
-    def open_(manifest: Manifest, attempt: str = "try-1", *, allow_gaps: bool = False) -> PinnedWindow:
-        return PinnedWindow.open(spark, pin(manifest, attempt, allow_gaps=allow_gaps))
+    def open_(manifest: Manifest, attempt: int | None = None, **how: Any) -> PinnedWindow:
+        return PinnedWindow.open(spark, pin(manifest, attempt, **how))
 
     return open_
 

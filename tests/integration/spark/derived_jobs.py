@@ -76,11 +76,6 @@ def make_sink(request: pytest.FixtureRequest, tmp_path: Path) -> MakeSink:
     return make
 
 
-@pytest.fixture
-def ledger_uri(ledger: Path) -> str:
-    return f"file://{ledger}"
-
-
 def derive(window: PinnedWindow, sink: Sink, dead: Sink) -> RunResult:
     """Both outputs, published."""
     result = window.write_derived(per_key, sink, too_high=Derived(too_high, dead))

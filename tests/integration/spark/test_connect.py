@@ -11,34 +11,26 @@ from typing import Any
 
 import pyspark
 import pytest
-from pyspark.sql import DataFrame
 
-from airflow_kafka_offsets.errors import (
-    ConfigurationError,
-    CountedTwiceError,
-    LedgerConflictError,
-    LedgerCorruptError,
-    LedgerError,
-    UnprovenError,
-)
-from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerCorruptError, UnprovenError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Sink, read_published
 from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
-from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
-from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 from dev.java import java_home
 from dev.java_server import JavaServer
 from dev.ports import HOST, free_ports
-from tests.integration.spark.conftest import SMALL, MakeFlights, table_confs, window_folder
-from tests.integration.spark.publishing import publish
+from tests.integration.spark.conftest import SMALL, Pin, table_confs
+from tests.integration.spark.publishing import driver_of, publish
 from tests.integration.spark.sinks.conftest import EXPECTED, make_sink
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.offsets.proof.results import source_of
-from tests.unit.spark.manifests import FIVE_MS, manifest_of
+from tests.unit.spark import ledgers
+from tests.unit.spark.manifests import manifest_of
 
 __all__ = ["make_sink"]  # a fixture, that pytest finds here
 
@@ -105,15 +97,15 @@ def connected(session: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def open_connected(connected: Any, pin: Callable[..., RunConf]) -> OpenConnected:
+def open_connected(connected: Any, pin: Pin) -> OpenConnected:
     """Open a window by its manifest's URI and hash. The brokers' address is in a conf, as Airflow's ``config_kwargs``
     would set it."""
 
-    def open_(manifest: Manifest, *, allow_gaps: bool = False) -> PinnedWindow:
-        told = pin(manifest)
+    def open_(manifest: Manifest, attempt: int | None = None, **how: Any) -> PinnedWindow:
+        told = pin(manifest, attempt, **how)
         for name, value in told.kafka.items():
             connected.conf.set(f"spark.kafkaOffsets.{name}", value)
-        return pinned_window(connected, told.manifest_uri, told.sha256, allow_gaps=allow_gaps)
+        return pinned_window(connected, told.manifest_uri, told.sha256, told.attempt, allow_gaps=told.allow_gaps)
 
     return open_
 
@@ -130,16 +122,32 @@ class TestReading:
         found = {number: sorted(row.offset for row in rows if row.partition == number) for number in (0, 2)}
         assert found == {0: list(range(10, 90)), 2: list(range(125))}
         assert window.audit.count == 205
-        assert window.audit.outside_window == 0
 
     @pytest.mark.nightly("TestWriting proves a window by Spark Connect")
     def test_it_is_audited_as_its_rows_are_written(
         self, open_connected: OpenConnected, manifest: Manifest, table: str
     ) -> None:
         window = open_connected(manifest)
-        window.read(strict_time=True, counted=True).write.parquet(table)
+        window.read(counted=True).write.parquet(table)
         assert window.audit.count == 205
-        assert window.spark.read.parquet(table).where("NOT outside_window").count() == 205
+        assert window.spark.read.parquet(table).count() == 205
+
+    def test_what_was_lost_before_the_attempt_began_is_left_out(
+        self, open_connected: OpenConnected, manifest: Manifest, flights: str
+    ) -> None:
+        """The client reads the ledger's log by Spark jobs, checkpoints and all."""
+        window = open_connected(manifest, lost=[LogRange(flights, 2, 0, 100)])
+        assert offsets(window.read()) == {0: list(range(10, 90)), 2: list(range(100, 125))}
+
+    def test_a_long_log_is_read_from_its_checkpoint(
+        self, open_connected: OpenConnected, manifest: Manifest, our_ledger: Ledger, ledger: Path
+    ) -> None:
+        open_connected(manifest)
+        for _ in range(60):
+            ledgers.begin(our_ledger, our_ledger.window(manifest.window))
+        window = open_connected(manifest)
+        assert list((ledger / "checkpoints").iterdir())
+        assert driver_of(window).number == our_ledger.state.number
 
     def test_an_empty_window_has_no_rows(self, open_connected: OpenConnected, empty_manifest: Manifest) -> None:
         """S6."""
@@ -187,7 +195,13 @@ class TestWriting:
     """What a driver would say in the ledger is handed over; the rest is Airflow's side either way."""
 
     def test_a_window_is_written_and_proved_and_read_once_it_is_published(
-        self, connected: Any, open_connected: OpenConnected, manifest: Manifest, sink: Sink, ledger: Path
+        self,
+        connected: Any,
+        open_connected: OpenConnected,
+        manifest: Manifest,
+        sink: Sink,
+        ledger: Path,
+        ledger_uri: str,
     ) -> None:
         window = open_connected(manifest)
         result = window.write(window.read(), sink)
@@ -197,85 +211,58 @@ class TestWriting:
         asked = replace(result, source=source_of(window.manifest))
         assert judge(window.manifest, asked).proved
         assert not judge(window.manifest, result).proved, "nobody has asked Kafka"
-        assert {each.name for each in window_folder(ledger, manifest).iterdir()} == {"manifest.json", "manifest.sha256"}
+        (only,) = (ledger / "windows" / manifest.window).iterdir()
+        assert only.name == f"{window.manifest.sha256}.json", "a client writes nothing into the ledger"
 
         publish(window, asked)
-        assert offsets(read_published(connected, f"file://{ledger}")) == EXPECTED
+        assert offsets(read_published(connected, ledger_uri)) == EXPECTED
 
     @pytest.mark.nightly("each sink once more by Spark Connect; the test above publishes to each")
-    def test_a_window_that_is_published_is_counted_again_and_read_from_kafka_no_more(
+    def test_another_client_of_a_published_attempt_is_given_its_counts(
         self, open_connected: OpenConnected, manifest: Manifest, sink: Sink
     ) -> None:
-        first, again = open_connected(manifest), open_connected(manifest)
-        published = replace(first.write(first.read(), sink), source=source_of(first.manifest))
+        first = open_connected(manifest)
+        published = asked_of(first, first.write(first.read(), sink))
         publish(first, published)
+        again = open_connected(manifest, driver_of(first).number)
         nowhere = {"kafka.bootstrap.servers": "127.0.0.1:1"}
         assert again.write(again.read(**nowhere), sink) == published
 
     @pytest.mark.nightly("each sink once more by Spark Connect; the first test publishes to each")
-    def test_a_retry_replaces_the_rows_of_one_that_was_not_published(
+    def test_a_retry_replaces_the_rows_of_one_that_was_not_published_and_another_client_of_it_leaves_them(
         self, open_connected: OpenConnected, manifest: Manifest, sink: Sink
     ) -> None:
-        """The ledger has no note of the first one."""
-        for _ in range(2):
-            window = open_connected(manifest)
+        """The ledger has no note of any of them."""
+        number = None
+        for attempt in (None, None, "the same"):
+            window = open_connected(manifest, number if attempt else None)
+            number = driver_of(window).number
             result = window.write(window.read(), sink)
-            assert (result.rows_written, result.attempt) == (205, window.attempt)
+            assert (result.rows_written, result.attempt) == (205, number)
 
-    def test_rows_outside_the_windows_time_are_kept_apart(
-        self, connected: Any, open_connected: OpenConnected, flights: str, table: str, ledger: Path
-    ) -> None:
-        window = open_connected(manifest_of([(flights, 2, 0, 250)], end_ms=FIVE_MS + 100_000))
-        result = window.write(window.read(strict_time=True), FileSink(table))
-        assert (result.rows_written, result.outside_written) == (250, 150)
-        publish(window, result)
-        assert read_published(connected, f"file://{ledger}").count() == 100
-        assert read_published(connected, f"file://{ledger}", outside=True).count() == 150
-
-    @pytest.mark.nightly("of revisions; test_published.py has them without Spark Connect")
-    def test_of_two_revisions_the_newer_one_is_read_and_a_forgotten_one_is_not(
-        self,
-        connected: Any,
-        open_connected: OpenConnected,
-        window_folders: WindowFolders,
-        flights: str,
-        table: str,
-        ledger: Path,
-    ) -> None:
-        made = [manifest_of([(flights, 0, 0, end)]) for end in (60, 70)]
-        for snapshot, each in enumerate(made, 8):
-            window = open_connected(replace(each, end_snapshot=snapshot))
-            publish(window, window.write(window.read(), FileSink(table)))
-        assert read_published(connected, f"file://{ledger}").count() == 70
-        window_folders.forget(made[0].window, "resolved too early")
-        with pytest.raises(LedgerError, match="no published window"):
-            read_published(connected, f"file://{ledger}")
-
-    @pytest.mark.nightly("of revisions; test_published.py has them without Spark Connect")
+    @pytest.mark.nightly("tables; test_reading.py has them without Spark Connect")
     @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-    def test_a_table_that_a_newer_revision_was_loaded_into_is_not_read_until_that_is_published(
+    def test_a_table_that_a_window_is_loaded_into_again_is_not_read_until_that_is_published(
         self,
         connected: Any,
         open_connected: OpenConnected,
         flights: str,
-        ledger: Path,
+        ledger_uri: str,
         make_sink: Callable[[str], Sink],
         kind: str,
     ) -> None:
         """The ledger has no note of it: the table's own commits tell."""
-        sink = make_sink(kind)
-        first = open_connected(manifest_of([(flights, 0, 0, 60)]))
+        sink, manifest = make_sink(kind), manifest_of([(flights, 0, 0, 60)])
+        first = open_connected(manifest)
         publish(first, asked_of(first, first.write(first.read(), sink)))
-        newer = open_connected(replace(manifest_of([(flights, 0, 0, 70)]), end_snapshot=9))
-        assert read_published(connected, f"file://{ledger}").count() == 60
+        newer = open_connected(manifest, again=True)
+        assert read_published(connected, ledger_uri).count() == 60
 
         result = asked_of(newer, newer.write(newer.read(), sink))
-        with pytest.raises(
-            LedgerConflictError, match=r"\(revision 1\) are published, .* holds those of .*, revision 2"
-        ):
-            read_published(connected, f"file://{ledger}")
+        with pytest.raises(CommitConflictError, match=r"are published, but .* holds those of attempt"):
+            read_published(connected, ledger_uri)
         publish(newer, result)
-        assert read_published(connected, f"file://{ledger}").count() == 70
+        assert read_published(connected, ledger_uri).count() == 60
 
     def test_rows_that_were_dropped_are_not_proved(
         self, open_connected: OpenConnected, manifest: Manifest, table: str
@@ -285,141 +272,52 @@ class TestWriting:
             window.write(window.read().where("NOT (partition = 2 AND offset = 7)"), FileSink(table))
 
 
-@pytest.mark.nightly("TestWriting writes and proves a window by Spark Connect, test_writing.py one with gaps")
-class TestGaps:
-    """Offsets may be without a record: Kafka is read once more after the write, to be compared with."""
+class TestRefusals:
+    """What a client can't do is refused before anything is read, all in the same words."""
 
-    def test_a_window_with_transactions_is_proved(
-        self, connected: Any, open_connected: OpenConnected, sparse: Manifest, sink: Sink, ledger: Path
-    ) -> None:
-        window = open_connected(sparse, allow_gaps=True)
-        result = window.write(window.read(), sink)
-        assert (result.read.counted, result.read.count, result.rows_written, result.unread) == (True, 8, 8, ())
-        verdict = judge(window.manifest, asked_of(window, result))
-        assert (verdict.proved, verdict.gaps) == (True, 40)
-        publish(window, asked_of(window, result))
-        assert read_published(connected, f"file://{ledger}").count() == 8
+    WORDS = "needs a session with a driver of its own, and this is a client of Spark Connect"
 
-    @pytest.mark.parametrize(
-        ("spoil", "why"),
-        [
-            (lambda rows: rows.where("offset > 0"), "read 8 rows, wrote 7: the output lacks 1 of them"),
-            (lambda rows: rows.limit(3), "read 8 rows, wrote 3: the output lacks 5 of them"),
-            (lambda rows: rows.where("false"), "read 8 rows, wrote 0: the output lacks 8 of them"),
-            (lambda rows: rows.union(rows.where("offset = 0")), "read 8 rows, wrote 9: rows were doubled"),
-            (
-                lambda rows: rows.where("offset > 0").union(rows.where("offset = 12")),
-                "read and wrote 8 rows each, but not the same ones",
-            ),
-        ],
-        ids=["a filter", "a limit", "no row is left", "a row is doubled", "as many dropped as doubled"],
-    )
-    def test_rows_that_are_not_the_logs_are_not_proved(
-        self,
-        open_connected: OpenConnected,
-        sparse: Manifest,
-        table: str,
-        spoil: Callable[[DataFrame], DataFrame],
-        why: str,
-    ) -> None:
-        window = open_connected(sparse, allow_gaps=True)
-        with pytest.raises(UnprovenError, match=why):
-            window.write(spoil(window.read()), FileSink(table))
-
-    def test_without_leave_they_are_not_proved(
+    def test_a_window_whose_offsets_may_have_no_record(
         self, open_connected: OpenConnected, sparse: Manifest, table: str
     ) -> None:
+        window = open_connected(sparse, allow_gaps=True)
+        with pytest.raises(ConfigurationError, match=rf"allow_gaps.*{self.WORDS}"):
+            window.write(window.read(), FileSink(table))
+        assert not Path(table.removeprefix("file://")).exists()
+
+    def test_without_leave_it_is_not_proved(self, open_connected: OpenConnected, sparse: Manifest, table: str) -> None:
         window = open_connected(sparse)
         with pytest.raises(UnprovenError, match="-0 lacks 40 of 48 rows"):
             window.write(window.read(), FileSink(table))
 
-    def test_a_window_of_markers_alone_has_no_rows(
-        self, open_connected: OpenConnected, sparse: Manifest, table: str
+    def test_derived_rows(self, open_connected: OpenConnected, manifest: Manifest, table: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"Deriving rows.*{self.WORDS}"):
+            open_connected(manifest).write_derived(lambda rows: rows, FileSink(table))
+
+    def test_records_that_the_driver_would_read(
+        self, connected: Any, open_connected: OpenConnected, manifest: Manifest, flights: str
     ) -> None:
-        (pinned,) = sparse.ranges
-        window = open_connected(manifest_of([(pinned.topic, 0, 1, 6)]), allow_gaps=True)
-        result = window.write(window.read(), FileSink(table))
-        assert (result.read.count, result.rows_written) == (0, 0)
-        assert judge(window.manifest, asked_of(window, result)).proved
+        connected.conf.set("spark.kafkaOffsets.extremeTimestamps", f"{flights}-0:20")
+        try:
+            with pytest.raises(ConfigurationError, match=f"extremeTimestamps {self.WORDS}"):
+                open_connected(manifest).read()
+        finally:
+            connected.conf.unset("spark.kafkaOffsets.extremeTimestamps")
 
-    def test_a_window_that_lacks_no_record_is_not_read_again(
-        self, open_connected: OpenConnected, manifest: Manifest, table: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        window = open_connected(manifest, allow_gaps=True)
-        rows = window.read()
-        monkeypatch.delattr(PinnedRead, "again")
-        result = window.write(rows, FileSink(table))
-        assert (result.rows_written, result.read.counted) == (205, False)
-        assert judge(window.manifest, asked_of(window, result)).proved
-
-    def test_strict_time_counts_the_logs_records(
-        self, open_connected: OpenConnected, sparse: Manifest, table: str
-    ) -> None:
-        (pinned,) = sparse.ranges
-        late = manifest_of([(pinned.topic, 0, 0, pinned.end_offset)], start_ms=FIVE_MS + 1)
-        window = open_connected(late, allow_gaps=True)
-        result = window.write(window.read(strict_time=True), FileSink(table))
-        assert (result.read.outside_window, result.outside_written) == (8, 8)
-        assert judge(window.manifest, asked_of(window, result)).proved
-
-    def test_a_log_that_is_compacted_after_the_write_has_it_tried_again(
-        self, open_connected: OpenConnected, make_flights: MakeFlights, table: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The other read finds less than was written, as if the cleaner had come in between."""
-        topic = make_flights({0: 20}, **{"cleanup.policy": "compact"})
-        window = open_connected(manifest_of([(topic, 0, 0, 20)], cleanup_policy="compact"))
-        with pytest.raises(UnprovenError, match="read 20 rows, wrote 19: the output lacks 1 of them"):
-            window.write(window.read().where("offset <> 4"), FileSink(f"{table}/1"))
-        rows, again = window.read().where("offset <> 4"), window.again
-        monkeypatch.setattr(window, "again", lambda: again().where("offset > 5"))
-        with pytest.raises(CountedTwiceError, match=r"19 rows were written, and Kafka has 14 .* Run the task again"):
-            window.write(rows, FileSink(f"{table}/2"))
-
-    def test_an_output_that_another_attempt_has_written_to_meanwhile_is_tried_again(
-        self,
-        open_connected: OpenConnected,
-        sparse: Manifest,
-        make_sink: Callable[[str], Sink],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        """The second read takes as long as the first, and the ledger has no note of either attempt."""
-        sink = make_sink("delta")
-        window, other = open_connected(sparse, allow_gaps=True), open_connected(sparse, allow_gaps=True)
-        rows, again = window.read(), window.again
-
-        def while_another_writes() -> DataFrame:
-            with pytest.raises(UnprovenError, match="read 8 rows, wrote 7"):
-                other.write(other.read().where("offset > 0"), sink)
-            return again()
-
-        monkeypatch.setattr(window, "again", while_another_writes)
-        with pytest.raises(CountedTwiceError, match="its output has changed while Kafka was read again"):
-            window.write(rows, sink)
-
-    def test_rows_of_another_read_are_refused_before_they_are_written(
-        self, open_connected: OpenConnected, sparse: Manifest, table: str
-    ) -> None:
-        rows = open_connected(sparse, allow_gaps=True).read()
-        with pytest.raises(ConfigurationError, match=r"Call read\(\) first"):
-            open_connected(sparse, allow_gaps=True).write(rows, FileSink(table))
-        assert not Path(table.removeprefix("file://")).exists()
-
-
-class TestRefusals:
-    def test_strict_time_needs_the_records_timestamps(
-        self, open_connected: OpenConnected, manifest: Manifest, table: str
-    ) -> None:
-        window = open_connected(manifest)
-        with pytest.raises(ConfigurationError, match="keep it as read"):
-            window.write(window.read(strict_time=True).drop("timestamp"), FileSink(table))
+    def test_a_write_without_an_attempt(self, connected: Any, pin: Pin, manifest: Manifest, table: str) -> None:
+        told = pin(manifest)
+        window = pinned_window(connected, told.manifest_uri, told.sha256)
+        rows = window.read(**told.kafka)
+        with pytest.raises(ConfigurationError, match="it has no attempt at it"):
+            window.write(rows, FileSink(table))
 
     def test_a_manifest_that_was_changed_or_is_missing_is_not_read(
-        self, connected: Any, pin: Callable[..., RunConf], manifest: Manifest
+        self, connected: Any, pin: Pin, manifest: Manifest
     ) -> None:
         told = pin(manifest)
         with pytest.raises(LedgerCorruptError, match="The manifest"):
             pinned_window(connected, told.manifest_uri, "1234")
         with pytest.raises(LedgerCorruptError, match="There is no manifest"):
-            pinned_window(connected, told.manifest_uri + ".no", told.sha256)
+            pinned_window(connected, told.manifest_uri.replace(told.sha256, "no"), told.sha256)
         with pytest.raises(ConfigurationError, match="Spark has no client for nosuch://"):
-            pinned_window(connected, "nosuch://bucket/manifest.json", told.sha256)
+            pinned_window(connected, "nosuch://bucket/windows/w/ab.json", told.sha256)

@@ -3,8 +3,8 @@ nothing is left at the ends of what its tasks wrote."""
 
 from __future__ import annotations
 
-import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,17 +16,18 @@ from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.checksum import every_offset
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.stretches import unread_records
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from airflow_kafka_offsets.spark.window.counts import RowPlan
 from airflow_kafka_offsets.spark.window.tally import scan
 from dev.kafka import Broker
-from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_before, window_folder
-from tests.integration.spark.publishing import load, load_rows
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_before
+from tests.integration.spark.publishing import driver_of, load, load_rows, result_of
 from tests.unit.spark.manifests import manifest_of
 
 pytestmark = pytest.mark.timeout(900)
@@ -35,13 +36,8 @@ pytestmark = pytest.mark.timeout(900)
 class Sorting(FileSink):
     """A place that sorts what it gets, of which the plan of the rows tells nothing."""
 
-    def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
-        return super().write(rows.orderBy("value", "offset"), attempt)
-
-
-def result_of(ledger: Path, manifest: Manifest) -> RunResult:
-    path = window_folder(ledger, manifest) / "results" / "try-1.json"
-    return RunResult.from_json(json.loads(path.read_text()))
+    def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
+        return super().replace(rows.orderBy("value", "offset"), attempt)
 
 
 class TestAReadThatIsStoppedEarly:
@@ -59,7 +55,6 @@ class TestAReadThatIsStoppedEarly:
         self,
         open_window: OpenWindow,
         make_flights: MakeFlights,
-        ledger: Path,
         table: str,
         compacted: bool,
         options: dict[str, str],
@@ -71,7 +66,7 @@ class TestAReadThatIsStoppedEarly:
         with pytest.raises(UnprovenError, match=rf"offset 10 of {topic}-0: the read was stopped early, by limit"):
             load(window, table, lambda rows: rows.coalesce(1).limit(10), **options)
 
-        result = result_of(ledger, window.manifest)
+        result = result_of(window)
         assert (result.read.count, result.rows_written) == (10, 10)
         assert "stopped early" in str(judge(window.manifest, result))
 
@@ -82,23 +77,15 @@ class TestAReadThatIsStoppedEarly:
         """By Kafka, which is asked where rows lack, whether what was read was counted or not."""
         dropped = r"-0 lacks 90 of 100 rows. Kafka has records there, such as offset \d+ .*\(a filter, .* stopped early"
         with pytest.raises(UnprovenError, match=dropped) as cut:
-            load(open_window(manifest_of([(flights, 0, 0, 100)]), "try-0"), table, lambda rows: rows.limit(10))
+            load(open_window(manifest_of([(flights, 0, 0, 100)])), table, lambda rows: rows.limit(10))
         assert "allow_gaps" not in str(cut.value)
         none = r"-0 lacks 7 of 17 rows. Kafka has no record at the first .* transactions: .*allow_gaps=True"
         with pytest.raises(UnprovenError, match=none) as transactions:
-            load(open_window(manifest_of([(transactional, 0, 0, 17)]), "try-1"), table)
+            load(open_window(manifest_of([(transactional, 0, 0, 17)])), table)
         assert "filter" not in str(transactions.value)
-        both = open_window(manifest_of([(transactional, 0, 0, 17)]), "try-4")
+        both = open_window(manifest_of([(transactional, 0, 0, 17)]))
         with pytest.raises(UnprovenError, match=r"Kafka has records there, such as offset 0 of"):
             load(both, table, lambda rows: rows.where("offset > 0"))
-
-        window = open_window(manifest_of([(flights, 0, 0, 100)]), "try-2")
-        with pytest.raises(UnprovenError, match="stopped early") as stopped:
-            load(window, table, lambda rows: rows.limit(10), strict_time=True)
-        assert "allow_gaps" not in str(stopped.value)
-        window = open_window(manifest_of([(transactional, 0, 0, 17)]), "try-3")
-        with pytest.raises(UnprovenError, match=r"10 records for 17 offsets .* transactions.*allow_gaps=True"):
-            load(window, table, strict_time=True)
 
     @pytest.mark.nightly("the first test stops a read early")
     def test_by_a_limit_over_many_tasks_is_not_tried_again(
@@ -122,9 +109,9 @@ class TestAReadThatIsStoppedEarly:
         class Collected(FileSink):
             """Collects the rows of all tasks but the second one, and writes those."""
 
-            def write(self, _: DataFrame, attempt: Attempt) -> str | None:
+            def replace(self, _: DataFrame, attempt: Attempt) -> str | None:
                 few = rows.where("offset < 16 OR offset >= 32").collect()
-                return super().write(spark.createDataFrame(few, rows.schema), attempt)
+                return super().replace(spark.createDataFrame(few, rows.schema), attempt)
 
         with pytest.raises(UnprovenError, match=r"read 8 rows, wrote 5: the output lacks 3 of them"):
             window.write(rows, Collected(table))
@@ -134,7 +121,7 @@ class TestAReadThatIsStoppedEarly:
         self, spark: SparkSession, open_window: OpenWindow, sparse: Manifest, table: str
     ) -> None:
         for number, cut in enumerate((lambda rows: rows.coalesce(1).limit(4), lambda rows: rows)):
-            window = open_window(sparse, f"try-{number}", allow_gaps=True)
+            window = open_window(sparse, allow_gaps=True)
             window.spark = spark.newSession()
             window.spark.conf.set("spark.sql.sources.useV1SourceList", "kafka")
             if number == 0:
@@ -149,8 +136,8 @@ class TestAReadThatIsStoppedEarly:
         topic = make_flights({0: 50})
 
         class Slow(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
-                written = super().write(rows, attempt)
+            def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
+                written = super().replace(rows, attempt)
                 delete_before(broker, tmp_path, topic, 30)
                 return written
 
@@ -187,19 +174,15 @@ class TestAReadThatWasCountedTwice:
             window.write(rows, Sorting(table))
 
     def test_is_not_needed_where_every_offset_was_written(
-        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+        self, open_window: OpenWindow, manifest: Manifest, table: str
     ) -> None:
         """What can't be known of it is None, and not doubled."""
         window = open_window(manifest, allow_gaps=True)
-        assert load_rows(window, window.read(), Sorting(table)).rows == 205
-
-        result = result_of(ledger, manifest)
-        assert judge(manifest, result).proved
-        assert (result.read.count, result.read.outside_window, result.read.bytes_per_record) == (205, None, None)
-        assert window.audit == result.read
-        again = open_window(manifest, "try-2", allow_gaps=True)
-        assert load(again, table).published_attempt == "try-1"
-        assert again.audit == result.read
+        run = load_rows(window, window.read(), Sorting(table))
+        assert run.rows == 205
+        assert judge(manifest, run.result).proved
+        assert (run.result.read.count, run.result.read.bytes_per_record) == (205, None)
+        assert window.audit == run.result.read
 
     def test_does_not_prove_what_gaps_may_hide(self, open_window: OpenWindow, sparse: Manifest, table: str) -> None:
         window = open_window(sparse, allow_gaps=True)
@@ -207,21 +190,40 @@ class TestAReadThatWasCountedTwice:
             window.write(window.read(maxRecordsPerPartition="16"), Sorting(table))
 
 
-@pytest.mark.nightly("test_strict_time.py shows strict time")
-class TestStrictTime:
-    def test_refuses_a_sort_before_anything_is_read(
-        self, open_window: OpenWindow, manifest: Manifest, table: str, tmp_path: Path
-    ) -> None:
-        with pytest.raises(ConfigurationError, match=r"orderBy\(\) .*sortWithinPartitions"):
-            load(open_window(manifest), table, lambda rows: rows.orderBy("key"), strict_time=True)
-        assert not (tmp_path / "table").exists()
+class TestAnActionThatNobodyRan:
+    """A sink that leaves the rows of the attempt's other driver as they are runs no action on this one's."""
 
-    def test_is_not_proved_by_a_read_that_was_counted_twice(
-        self, open_window: OpenWindow, manifest: Manifest, table: str
+    class Keeping(FileSink):
+        """Takes the rows of another driver for its own."""
+
+        def __init__(self, path: str, theirs: PinnedWindow) -> None:
+            super().__init__(path)
+            self.theirs = driver_of(theirs)
+
+        def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
+            return self._folder(attempt)
+
+        def _folder(self, attempt: Attempt) -> str:
+            return super()._folder(replace(attempt, run=self.theirs.run))
+
+    def test_is_made_up_for_where_the_count_is_needed(
+        self, open_window: OpenWindow, sparse: Manifest, table: str
     ) -> None:
-        window = open_window(manifest)
-        with pytest.raises(UnprovenError, match="nobody knows how many lie outside"):
-            window.write(window.read(strict_time=True), Sorting(table))
+        first = open_window(sparse, allow_gaps=True)
+        written = first.write(first.read(maxRecordsPerPartition="16"), FileSink(table))
+        second = open_window(sparse, driver_of(first).number, allow_gaps=True)
+        result = second.write(second.read(maxRecordsPerPartition="16"), self.Keeping(table, first))
+        assert (result.read, result.written, result.task_starts) == (written.read, written.written, written.task_starts)
+
+    def test_is_not_where_the_output_alone_proves_it(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, table: str
+    ) -> None:
+        """Kafka isn't read."""
+        first = open_window(manifest)
+        first.write(first.read(), FileSink(table))
+        second = open_window(manifest, driver_of(first).number)
+        rows = second.read().where(F.raise_error(F.lit("it is read")).isNull())
+        assert second.write(rows, self.Keeping(table, first)).rows_written == 205
 
 
 class TestRowsOfAnotherOrigin:
@@ -299,14 +301,14 @@ def test_spark_sums_up_what_a_complete_output_must_hold(spark: SparkSession, top
         (each.topic, each.partition, offset) for each in manifest.ranges for offset in range(*each.log_range[2:])
     ]
     rows = spark.createDataFrame(offsets, "topic string, partition int, offset bigint")
-    assert scan(rows.orderBy("offset"), manifest).written == every_offset(manifest)
-    doubled = scan(rows.where("offset <> 101").union(rows.where("offset = 102")), manifest).written
+    assert scan(rows.orderBy("offset"), manifest) == every_offset(manifest, left_of(manifest))
+    doubled = scan(rows.where("offset <> 101").union(rows.where("offset = 102")), manifest)
     assert sum(each.count for each in doubled) == len(offsets)
-    assert doubled != every_offset(manifest)
+    assert doubled != every_offset(manifest, left_of(manifest))
 
 
 def test_an_offset_that_no_log_has_is_summed_up_all_the_same(spark: SparkSession, manifest: Manifest) -> None:
     """A transform may have put it there; the verdict says so, not Spark's arithmetic."""
     rows = spark.createDataFrame([("flights", 0, (1 << 63) - 1)], "topic string, partition int, offset bigint")
-    (found,) = scan(rows, manifest).written
+    (found,) = scan(rows, manifest)
     assert (found.count, found.max_offset) == (1, (1 << 63) - 1)

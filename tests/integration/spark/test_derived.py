@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from upath import UPath
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
@@ -20,12 +19,10 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.pipelines.empty_window import count_nothing
-from airflow_kafka_offsets.pipelines.publisher import publish_next
+from airflow_kafka_offsets.pipelines import loads
 from airflow_kafka_offsets.spark import (
     Attempt,
     DeltaSink,
@@ -35,7 +32,6 @@ from airflow_kafka_offsets.spark import (
     Sink,
     read_published,
 )
-from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from dev import ROOT
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.derived_jobs import (
@@ -43,18 +39,17 @@ from tests.integration.spark.derived_jobs import (
     MakeSink,
     derive,
     expected,
-    ledger_uri,
     make_sink,
     per_key,
     rows_of,
     too_high,
 )
-from tests.integration.spark.publishing import publish, result_of
+from tests.integration.spark.publishing import driver_of, ledger_of, publish, result_of
 from tests.integration.spark.stages import read_by_the_newer_interface
 from tests.integration.spark.test_transforms import OUTCOMES, outcome_of, transform_of
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
-__all__ = ["ledger_uri", "make_sink"]
+__all__ = ["make_sink"]
 
 
 class TestOutputs:
@@ -72,7 +67,6 @@ class TestOutputs:
         spark: SparkSession,
         open_window: OpenWindow,
         manifest: Manifest,
-        ledger: Path,
         ledger_uri: str,
         make_sink: MakeSink,
     ) -> None:
@@ -86,11 +80,11 @@ class TestOutputs:
         assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
         high = read_published(spark, ledger_uri, output="too_high").select("partition", "offset").collect()
         assert sorted(map(tuple, high)) == [(2, number) for number in range(HIGH_M + 1, 125)]
-        assert (published.rows, [each.rows for each in published.further]) == (7, [24])
-        assert result == result_of(ledger, manifest, "try-1")
+        assert [(each.name, each.rows) for each in published.outputs] == [("", 7), ("too_high", 24)]
+        assert result == result_of(window)
         assert (result.read.count, result.rows_written, result.records) == (205, 7, 205)
         words = "read = log (7 rows written by your job, 24 to too_high)"
-        assert str(judge(manifest, result, published)).startswith(words)
+        assert str(judge(manifest, result)).startswith(words)
         assert window.audit.count == 205
 
     def test_of_one_output_are_written_as_they_are_read(
@@ -127,40 +121,42 @@ class TestOutputs:
         window = open_window(empty_manifest)
         result = window.write_derived(lambda rows: rows.agg(F.count("*").alias("flights")), make_sink("total"))
         published = publish(window, result)
-        assert (published.rows, published.output) == (0, None)
+        assert (published.rows, published.outputs[0].output) == (0, None)
         with pytest.raises(LedgerError, match="all without rows"):
             read_published(spark, ledger_uri)
 
-    def test_of_a_window_that_needed_no_job_are_there_for_readers_and_reruns(
+    def test_of_a_window_that_needed_no_job_are_there_for_readers(
         self,
         spark: SparkSession,
         open_window: OpenWindow,
         empty_manifest: Manifest,
         flights: str,
-        ledger: Path,
         ledger_uri: str,
         make_sink: MakeSink,
     ) -> None:
         """S6: Airflow's side has published it, and knows neither the job nor its outputs."""
-
-        def run(window: PinnedWindow) -> RunResult:
-            return window.write_derived(lambda rows: rows, make_sink("all"), more=Derived(too_high, make_sink("more")))
-
         window = open_window(empty_manifest)
-        ours = Ledger(UPath(ledger.parent), ledger.name)
-        pinned = ours.pinned(empty_manifest.window)
-        publish_next(ours, count_nothing(ours, pinned, "try-0", allow_gaps=False))
-        assert run(window).attempt == "try-0"
-        again = open_window(empty_manifest, "try-2")
-        assert again.write(again.read(), DeltaSink("nowhere")).attempt == "try-0"
+        ledger, number = ledger_of(window), driver_of(window).number
+        pinned = ledger.window(empty_manifest.window)
+        begun = loads.Begun(pinned, ledger.pinned(pinned), pinned.attempt(number), None)
+        loads.publish_asked(ledger, loads.count_nothing(ledger, begun))
 
         ranges = [(flights, 0, 10, 10), (flights, 1, 0, 0), (flights, 2, 0, 125)]
-        neighbour = open_window(manifest_of(ranges, start_ms=SIX_MS, end_ms=SEVEN_MS), "try-3")
-        made = run(neighbour)
+        neighbour = open_window(manifest_of(ranges, start_ms=SIX_MS, end_ms=SEVEN_MS))
+        more = Derived(too_high, make_sink("more"))
+        made = neighbour.write_derived(lambda rows: rows, make_sink("all"), more=more)
         publish(neighbour, made)
-        found = read_published(spark, ledger_uri, output="more")
-        assert found.count() == made.further[0].rows
+        assert read_published(spark, ledger_uri, output="more").count() == made.outputs[1][3]
         assert read_published(spark, ledger_uri).count() == made.rows_written == 125
+
+    def test_of_what_a_loss_has_left_are_made_of_that(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, flights: str, table: str
+    ) -> None:
+        """S13."""
+        lost = [LogRange(flights, 0, 0, 90)]
+        window = open_window(manifest, lost=lost)
+        result = window.write_derived(lambda rows: rows.groupBy("partition").count(), FileSink(table))
+        assert (publish(window, result).rows, result.read.count) == (1, 125)
 
     @pytest.mark.nightly("eight cases of no rows; the test above has one")
     @pytest.mark.parametrize("outputs", [1, 2])
@@ -188,14 +184,6 @@ class TestOutputs:
             assert read_published(spark, ledger_uri, output="all").count() == 205
         assert spark.conf.get("spark.sql.adaptive.optimizer.excludedRules", None) is None
 
-    def test_of_a_window_that_was_read_with_strict_time_are_all_rows(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, make_sink: MakeSink
-    ) -> None:
-        window = open_window(manifest)
-        window.read(strict_time=True)
-        derive(window, make_sink("hourly"), make_sink("high"))
-        assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
-
     def test_of_a_log_with_gaps_are_held_against_the_log(
         self, spark: SparkSession, open_window: OpenWindow, transactional: str, ledger_uri: str, make_sink: MakeSink
     ) -> None:
@@ -203,7 +191,7 @@ class TestOutputs:
         manifest = manifest_of([(transactional, 0, 0, 17)])
         with pytest.raises(UnprovenError, match=r"made of 10 records, but the window has 17 offsets.*allow gaps"):
             open_window(manifest).write_derived(per_key, make_sink("first"))
-        window = open_window(manifest, "try-2", allow_gaps=True)
+        window = open_window(manifest, allow_gaps=True)
         result = derive(window, make_sink("hourly"), make_sink("high"))
         assert (result.records, result.read.count, result.unread) == (10, 10, ())
         assert sum(flights for flights, _ in rows_of(read_published(spark, ledger_uri)).values()) == 10
@@ -277,13 +265,13 @@ class Own(FileSink):
 
 class TestRefusals:
     def test_a_read_that_is_stopped_early_is_not_proved(
-        self, open_window: OpenWindow, manifest: Manifest, table: str, window_folders: WindowFolders
+        self, open_window: OpenWindow, manifest: Manifest, table: str, our_ledger: Ledger
     ) -> None:
         """S25."""
         window = open_window(manifest)
         with pytest.raises(UnprovenError, match="stopped early, by limit"):
             window.write_derived(lambda rows: rows.limit(50).groupBy("partition").count(), FileSink(table))
-        assert window_folders.publication(manifest.window) is None
+        assert our_ledger.window(manifest.window).publication is None
 
     @pytest.mark.parametrize(
         ("job", "words"),
@@ -337,7 +325,7 @@ class TestRefusals:
 
     @pytest.mark.nightly("tables; the other refusals are of files")
     def test_two_names_of_one_table_are_noticed_once_both_are_written(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, window_folders: WindowFolders
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, our_ledger: Ledger
     ) -> None:
         """As where a session's catalog is the one that the other name says."""
         name = f"t{uuid.uuid4().hex[:8]}"
@@ -345,7 +333,7 @@ class TestRefusals:
         other.place = "elsewhere"
         with pytest.raises(ConfigurationError, match="Two outputs go to"):
             derive(open_window(manifest), one, other)
-        assert window_folders.publication(manifest.window) is None
+        assert our_ledger.window(manifest.window).publication is None
 
     def test_what_another_transform_does_with_an_outputs_records_is_noticed(
         self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink
@@ -364,15 +352,15 @@ class TestRefusals:
         def joining(records: DataFrame) -> DataFrame:
             return records.join(given[-1].groupBy("partition").count(), "partition").select("offset")
 
-        for number, (other, words) in enumerate([(counting, "ran an action on its"), (joining, "another output's")]):
-            window = open_window(manifest, f"try-{number}")
+        for other, words in [(counting, "ran an action on its"), (joining, "another output's")]:
+            window = open_window(manifest)
             with pytest.raises(ConfigurationError, match=words):
                 window.write_derived(some, make_sink("some"), other=Derived(other, make_sink("other")))
 
     def test_a_sink_that_drops_rows_is_noticed(self, open_window: OpenWindow, manifest: Manifest, table: str) -> None:
         class Dropping(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
-                return super().write(rows.where("key != '3'"), attempt)
+            def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
+                return super().replace(rows.where("key != '3'"), attempt)
 
         with pytest.raises(UnprovenError, match=r"made 7 rows .* holds 6"):
             open_window(manifest).write_derived(per_key, Dropping(table))

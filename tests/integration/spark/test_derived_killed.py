@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
@@ -19,17 +18,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import LedgerError
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.pipelines import loads
 from airflow_kafka_offsets.spark import read_published
-from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from dev import ROOT
-from tests.integration.spark.derived_jobs import expected, ledger_uri, rows_of
-from tests.integration.spark.publishing import publish, result_of
+from tests.integration.spark.conftest import Pin
+from tests.integration.spark.derived_jobs import expected, rows_of
 
 pytestmark = pytest.mark.nightly("a driver for each step that is killed; sinks/test_killed.py kills one")
-
-__all__ = ["ledger_uri"]
 
 LAST = 1_000
 """There aren't so many steps: this run goes through."""
@@ -39,9 +37,9 @@ STEPS = count() if os.environ.get("KILLS") == "all" else (0, 2, 4, LAST)
 @pytest.mark.timeout(1800)
 def test_its_tables_are_those_that_the_log_makes(
     spark: SparkSession,
-    pin: Callable[..., RunConf],
+    pin: Pin,
     manifest: Manifest,
-    ledger: Path,
+    our_ledger: Ledger,
     ledger_uri: str,
     connector: str,
     table_jars: str,
@@ -50,7 +48,7 @@ def test_its_tables_are_those_that_the_log_makes(
     """S1, S22: SIGKILL, of the driver and its JVM."""
     killed, jars = 0, f"{connector},{table_jars}"
     for step in STEPS:
-        told = pin(manifest, f"try-{step}")
+        told = pin(manifest)
         ended = subprocess.run(
             [sys.executable, "-m", f"{__package__}.killed_derivation", jars, tmp_path, f"{step}", _as_json(told)],
             cwd=ROOT,
@@ -66,7 +64,9 @@ def test_its_tables_are_those_that_the_log_makes(
             with pytest.raises(LedgerError, match="no published window"):
                 read_published(spark, ledger_uri, output=output)
     assert killed >= 3
-    publish(PinnedWindow.open(spark, told), result_of(ledger, manifest, told.attempt))
+    assert told.attempt is not None
+    (counted,) = loads.counted(our_ledger, our_ledger.window(manifest.window), told.attempt)
+    loads.publish_asked(our_ledger, counted)
     assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
     assert read_published(spark, ledger_uri, output="too_high").count() == 24
     held = {name: spark.read.format("delta").load(f"file://{tmp_path}/{name}").count() for name in ("hourly", "high")}

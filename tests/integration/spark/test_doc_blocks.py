@@ -21,10 +21,10 @@ from pyspark.sql import functions as F
 import airflow_kafka_offsets.spark as public
 from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.session.conf import ATTEMPT, MANIFEST, PREFIX, SHA256, RunConf
+from airflow_kafka_offsets.spark.session.conf import ATTEMPT, MANIFEST, PREFIX, SHA256
 from dev import ROOT
 from tests.integration.doc_blocks import DOCS, PAGES, Block, blocks_of, guide_blocks, name_of
-from tests.integration.spark.conftest import OpenWindow
+from tests.integration.spark.conftest import OpenWindow, Pin
 from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import manifest_of
 
@@ -74,12 +74,12 @@ def run(spark: SparkSession, ledger: Path, table: str) -> Run:
 
 
 @pytest.fixture
-def told(spark: SparkSession, pin: Callable[..., RunConf], manifest: Manifest) -> Iterator[None]:
+def told(spark: SparkSession, pin: Pin, manifest: Manifest) -> Iterator[None]:
     """The session's confs name the window, as an operator submits them, since the jobs ask for *the* session."""
     before = spark.conf.getAll
     conf = pin(manifest)
     kafka = {f"{PREFIX}{name}": value for name, value in conf.kafka.items()}
-    for name, value in ({MANIFEST: conf.manifest_uri, SHA256: conf.sha256, ATTEMPT: conf.attempt} | kafka).items():
+    for name, value in ({MANIFEST: conf.manifest_uri, SHA256: conf.sha256, ATTEMPT: str(conf.attempt)} | kafka).items():
         spark.conf.set(name, value)
     yield
     for name in spark.conf.getAll.keys() - before.keys():

@@ -23,8 +23,8 @@ from airflow_kafka_offsets.spark.published import read_published
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from dev.kafka import Broker
 from tests.integration.batches import produce_batches
-from tests.integration.spark.conftest import OpenWindow, delete_before
-from tests.integration.spark.publishing import load
+from tests.integration.spark.conftest import OpenWindow, Pin, delete_before
+from tests.integration.spark.publishing import driver_of, load
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
 FITTING = (
@@ -76,21 +76,18 @@ def manifest(mixed: str) -> Manifest:
 
 
 @pytest.fixture
-def told(pin: Callable[..., RunConf]) -> Callable[..., RunConf]:
-    def tell(manifest: Manifest, records: str, attempt: str = "try-2") -> RunConf:
+def told(pin: Pin) -> Callable[..., RunConf]:
+    def tell(manifest: Manifest, records: str, attempt: int | None = None) -> RunConf:
         return replace(pin(manifest, attempt), extreme_timestamps=records)
 
     return tell
 
 
 class TestTimestampsThatSparkHas:
-    def test_are_loaded_and_all_but_those_of_the_hour_lie_outside_of_it(
-        self, open_window: OpenWindow, make_extreme: Callable[..., str], table: str
-    ) -> None:
+    def test_are_loaded(self, open_window: OpenWindow, make_extreme: Callable[..., str], table: str) -> None:
         topic = make_extreme(*FITTING)
         window = open_window(manifest_of([(topic, 0, 0, len(FITTING))]))
-        run = load(window, table, strict_time=True)
-        assert (run.rows, run.outside) == (len(FITTING), len(FITTING) - 1)
+        assert load(window, table).rows == len(FITTING)
 
 
 @pytest.mark.nightly("the driver reads them itself; TestTimestampsThatSparkHas loads the extreme ones")
@@ -119,16 +116,16 @@ class TestTimestampsThatSparkHasNot:
         topic = make_extreme(bad, good, good, bad, good, bad, good, good, bad, good, good, bad, bad)
         manifest = manifest_of([(topic, 0, 0, 13)])
         named, advice = "elsewhere-0:1", []
-        for attempt in ("try-1", "try-2"):
+        for _ in range(2):
             with pytest.raises(ExtremeTimestampError) as caught:
-                load(PinnedWindow.open(spark, told(manifest, named, attempt)), table)
+                load(PinnedWindow.open(spark, told(manifest, named)), table)
             advised = re.search(r"extremeTimestamps=(\S+)\.( There are more)?", str(caught.value))
             assert advised is not None
             assert "add these to the Spark application's conf: spark.kafkaOffsets" in str(caught.value)
             named += f",{advised[1]}"
             advice.append((advised[1], bool(advised[2])))
         assert advice == [(f"{topic}-0:0,{topic}-0:3-5", True), (f"{topic}-0:8,{topic}-0:11-12", False)]
-        assert load(PinnedWindow.open(spark, told(manifest, named, "try-3")), table).rows == 13
+        assert load(PinnedWindow.open(spark, told(manifest, named)), table).rows == 13
 
     def test_very_many_in_a_row_are_one_stretch_and_are_loaded_in_bounded_memory(
         self,
@@ -137,7 +134,7 @@ class TestTimestampsThatSparkHasNot:
         make_extreme: Callable[..., str],
         broker: Broker,
         table: str,
-        ledger: Path,
+        ledger_uri: str,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """Whoever may write to the topic can write as many as he likes; every tenth is an ordinary one."""
@@ -148,16 +145,14 @@ class TestTimestampsThatSparkHasNot:
         produce_batches(broker.bootstrap_servers, topic, {0: batches}, bytes(batch.build()))
         manifest = manifest_of([(topic, 0, 0, MANY + 1)])
         with pytest.raises(ExtremeTimestampError) as caught:
-            load(PinnedWindow.open(spark, told(manifest, "", "try-1")), table)
+            load(PinnedWindow.open(spark, told(manifest, "")), table)
         assert f"{topic}-0 from 1 to {MANY - 1}, {MANY * 9 // 10} records" in str(caught.value)
         assert f"extremeTimestamps={topic}-0:1-{MANY - 1}." in str(caught.value)
         monkeypatch.setattr(extreme_timestamps, "_HELD_BYTES", 2**20)
         monkeypatch.setattr(extreme_timestamps, "_CHUNK_BYTES", 2**20)
         window = PinnedWindow.open(spark, told(manifest, f"{topic}-0:1-{MANY - 1}"))
-        run = load(window, table, strict_time=True)
-        assert (run.rows, run.outside) == (MANY + 1, MANY * 9 // 10)
-        outside = read_published(spark, f"file://{ledger}", outside=True)
-        assert [*outside.select("timestamp").distinct().collect()] == [(None,)]
+        assert load(window, table).rows == MANY + 1
+        assert read_published(spark, ledger_uri).where("timestamp IS NULL").count() == MANY * 9 // 10
 
     def test_that_has_the_driver_read_them_and_nothing_is_lost(
         self,
@@ -166,36 +161,33 @@ class TestTimestampsThatSparkHasNot:
         manifest: Manifest,
         mixed: str,
         table: str,
-        ledger: Path,
+        ledger_uri: str,
     ) -> None:
         window = PinnedWindow.open(spark, told(manifest, f"{mixed}-0:2, {mixed}-0:4-5, elsewhere-0:1"))
-        run = load(window, table, strict_time=True, includeHeaders="true")
-        assert (run.rows, run.outside) == (7, 3)
-        pipeline = f"file://{ledger}"
-        inside, outside = (read_published(spark, pipeline, outside=each).collect() for each in (False, True))
-        assert sorted(each.offset for each in inside) == [0, 1, 3, 6]
-        assert sorted((each.offset, each.timestamp, bytes(each.value)) for each in outside) == [
+        assert load(window, table, includeHeaders="true").rows == 7
+        rows = read_published(spark, ledger_uri)
+        assert rows.where("timestamp IS NOT NULL").count() == 4
+        extreme = rows.where("timestamp IS NULL").collect()
+        assert sorted((each.offset, each.timestamp, bytes(each.value)) for each in extreme) == [
             (2, None, b"value 2"),
             (4, None, b"value 4"),
             (5, None, b"value 5"),
         ]
-        assert {bytes(each.headers[0].value) for each in outside} == {b"2", b"4", b"5"}
+        assert {bytes(each.headers[0].value) for each in extreme} == {b"2", b"4", b"5"}
 
     def test_they_are_proved_where_offsets_may_be_without_a_record_too(
-        self, open_window: OpenWindow, spark: SparkSession, pin: Callable[..., RunConf], mixed: str, table: str
+        self, open_window: OpenWindow, spark: SparkSession, pin: Pin, mixed: str, table: str
     ) -> None:
         records = f"{mixed}-0:2,{mixed}-0:4-5"
-        conf = replace(pin(manifest_of([(mixed, 0, 0, 7)]), "try-3", allow_gaps=True), extreme_timestamps=records)
+        conf = replace(pin(manifest_of([(mixed, 0, 0, 7)]), allow_gaps=True), extreme_timestamps=records)
         assert load(PinnedWindow.open(spark, conf), table).rows == 7
 
-    def test_and_where_the_rows_are_cached(
-        self, spark: SparkSession, pin: Callable[..., RunConf], mixed: str, table: str
-    ) -> None:
-        conf = pin(manifest_of([(mixed, 0, 0, 7)]), "try-4", allow_gaps=True)
+    def test_and_where_the_rows_are_cached(self, spark: SparkSession, pin: Pin, mixed: str, table: str) -> None:
+        conf = pin(manifest_of([(mixed, 0, 0, 7)]), allow_gaps=True)
         window = PinnedWindow.open(spark, replace(conf, extreme_timestamps=f"{mixed}-0:2,{mixed}-0:4-5"))
         assert load(window, table, lambda rows: rows.cache()).rows == 7
 
-    def test_a_rerun_reads_nothing_from_kafka_that_may_be_gone_by_then(
+    def test_another_driver_reads_nothing_from_kafka_that_may_be_gone_by_then(
         self,
         told: Callable[..., RunConf],
         spark: SparkSession,
@@ -206,10 +198,12 @@ class TestTimestampsThatSparkHasNot:
     ) -> None:
         topic = make_extreme(*EXTREME, FIVE_MS)
         manifest = manifest_of([(topic, 0, 0, 5)])
-        assert load(PinnedWindow.open(spark, told(manifest, f"{topic}-0:0-3")), table).rows == 5
+        first = PinnedWindow.open(spark, told(manifest, f"{topic}-0:0-3"))
+        run = load(first, table)
+        assert run.rows == 5
         delete_before(broker, tmp_path, topic, 4)
-        window = PinnedWindow.open(spark, told(manifest, f"{topic}-0:0-3", "try-3"))
-        assert load(window, table).published_attempt == "try-2"
+        window = PinnedWindow.open(spark, told(manifest, f"{topic}-0:0-3", driver_of(first).number))
+        assert load(window, table).result == run.result
         with pytest.raises(Exception, match="weren't read again: take its rows from read_published"):
             window.read().select("offset").collect()
 
@@ -245,7 +239,7 @@ class TestTimestampsThatSparkHasNot:
         last = len(stamps) - 1
         window = PinnedWindow.open(spark, told(manifest_of([(topic, 0, 0, last + 1)]), f"{topic}-0:0-{last}"))
         by_driver = {each.offset: each.ms for each in milliseconds(window.read())}
-        window = PinnedWindow.open(spark, told(manifest_of([(topic, 0, 1, last)]), "", "try-3"))
+        window = PinnedWindow.open(spark, told(manifest_of([(topic, 0, 1, last)]), ""))
         by_spark = {each.offset: each.ms for each in milliseconds(window.read())}
         assert by_driver == by_spark | {0: None, last: None}
         recent = [each for each in stamps[1:-1] if each > -(10**13)]  # those before 1582 it moves to another calendar

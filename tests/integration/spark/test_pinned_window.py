@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,16 +9,18 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerCorruptError
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.reader import OLDER_SOURCES, newer_source
 from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
 from airflow_kafka_offsets.spark.session.conf import RunConf
+from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from tests.integration.conftest import Produce
-from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records
-from tests.unit.spark.manifests import manifest_of
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, Pin, flight_records
+from tests.integration.spark.publishing import driver_of
+from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
-Pin = Callable[..., RunConf]
 NOWHERE = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 
 
@@ -60,7 +61,7 @@ class TestExactRead:
         with pytest.raises(ConfigurationError, match=r"isn't counted, .* read\(counted=True\)"):
             _ = window.audit
         assert window.read(counted=True).count() == 205
-        assert (window.audit.count, window.audit.outside_window, window.audit.counted) == (205, 0, True)
+        assert (window.audit.count, window.audit.counted) == (205, True)
 
     def test_other_brokers_than_those_of_an_earlier_read_are_refused(
         self, open_window: OpenWindow, manifest: Manifest
@@ -70,6 +71,16 @@ class TestExactRead:
         window.read(**{"KAFKA.bootstrap.servers": "127.0.0.1:1"})
         with pytest.raises(ConfigurationError, match=r"was read from 127.0.0.1:1, and now it is to be read from 127"):
             window.read()
+
+    def test_what_was_lost_before_the_attempt_began_is_left_out(
+        self, open_window: OpenWindow, manifest: Manifest, flights: str
+    ) -> None:
+        """At a start, as retention takes it; and in the middle, too."""
+        window = open_window(manifest, lost=[LogRange(flights, 0, 0, 30), LogRange(flights, 2, 7, 100)])
+        rest = {0: list(range(30, 90)), 2: [*range(7), *range(100, 125)]}
+        assert offsets(window.read()) == rest
+        assert sorted(window.plan().tasks) == sorted(window.left)
+        assert offsets(window.read(maxRecordsPerPartition="20")) == rest
 
     def test_headers_come_when_asked_for(self, open_window: OpenWindow, manifest: Manifest) -> None:
         assert "headers" in open_window(manifest).read(includeHeaders="true").columns
@@ -91,9 +102,9 @@ class TestManifestIsChecked:
             PinnedWindow.open(spark, replace(pin(manifest), sha256="1234"))
 
     def test_a_missing_manifest_is_named(self, spark: SparkSession, pin: Pin, manifest: Manifest) -> None:
-        conf = replace(pin(manifest), manifest_uri="file:///nowhere/manifest.json")
+        conf = replace(pin(manifest), manifest_uri="file:///nowhere/windows/w/1234.json")
 
-        with pytest.raises(LedgerCorruptError, match=r"no manifest at file:///nowhere/manifest\.json"):
+        with pytest.raises(LedgerCorruptError, match=r"no manifest at file:///nowhere/windows/w/1234\.json"):
             PinnedWindow.open(spark, conf)
 
 
@@ -149,17 +160,51 @@ def plan_of(rows: DataFrame) -> str:
 
 
 class TestConfs:
-    def test_the_session_names_the_window(self, spark: SparkSession, pin: Pin, manifest: Manifest) -> None:
-        told = pin(manifest)
-        session = spark.newSession()  # confs of its own, so that no other test sees these
-        session.conf.set("spark.kafkaOffsets.manifest", told.manifest_uri)
-        session.conf.set("spark.kafkaOffsets.sha256", told.sha256)
-        session.conf.set("spark.kafkaOffsets.attempt", told.attempt)
+    @pytest.fixture
+    def told(self, pin: Pin, manifest: Manifest) -> RunConf:
+        return pin(manifest)
 
+    @pytest.fixture
+    def session(self, spark: SparkSession, told: RunConf) -> SparkSession:
+        """One whose confs name the window, which no other test sees."""
+        session = spark.newSession()
+        for name, value in {"manifest": told.manifest_uri, "sha256": told.sha256, "attempt": told.attempt}.items():
+            session.conf.set(f"spark.kafkaOffsets.{name}", str(value))
+        return session
+
+    def test_the_session_names_the_window_and_the_attempt(
+        self, session: SparkSession, told: RunConf, manifest: Manifest
+    ) -> None:
         window = pinned_window(session)
-
         assert window.manifest == manifest
-        assert window.folder == told.manifest_uri.removesuffix("/manifest.json")
+        assert driver_of(window).number == told.attempt
+
+    def test_a_window_that_is_given_has_an_attempt_of_its_own_or_none(
+        self, session: SparkSession, told: RunConf, pin: Pin, flights: str
+    ) -> None:
+        """The session's is another window's."""
+        assert driver_of(pinned_window(session, told.manifest_uri, told.sha256)).number == told.attempt
+        other = pin(manifest_of([(flights, 0, 0, 5)], start_ms=SIX_MS, end_ms=SEVEN_MS))
+        assert pinned_window(session, other.manifest_uri, other.sha256).ledger is None
+        window = pinned_window(session, other.manifest_uri, other.sha256, other.attempt)
+        assert driver_of(window).number == other.attempt
+
+    def test_without_an_attempt_a_window_is_read_and_not_written(
+        self, spark: SparkSession, pin: Pin, manifest: Manifest, table: str
+    ) -> None:
+        told = pin(manifest)
+        window = PinnedWindow.open(spark, replace(told, attempt=None))
+        rows = window.read(counted=True)
+        assert rows.count() == window.audit.count == 205
+        with pytest.raises(ConfigurationError, match=r"ledger begin flights 20261121T05.*, which says what to set"):
+            window.write(rows, FileSink(table))
+
+    def test_an_attempt_that_the_log_does_not_have_is_refused(
+        self, spark: SparkSession, pin: Pin, manifest: Manifest
+    ) -> None:
+        told = pin(manifest)
+        with pytest.raises(LedgerConflictError, match=r"Attempt 99 .* no such attempt at it. Begin one: kafka-offsets"):
+            PinnedWindow.open(spark, replace(told, attempt=99))
 
     def test_secrets_stay_out_of_repr(self, spark: SparkSession, pin: Pin, manifest: Manifest) -> None:
         told = replace(pin(manifest), kafka={"kafka.sasl.jaas.config": "hunter2"})

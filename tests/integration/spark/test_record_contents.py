@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from kafka import KafkaProducer
@@ -31,12 +30,12 @@ def odd(make_flights: MakeFlights, broker: Broker) -> str:
 
 
 def test_a_tombstone_is_a_row_and_headers_keep_their_doubles(
-    spark: SparkSession, open_window: OpenWindow, odd: str, table: str, ledger: Path
+    spark: SparkSession, open_window: OpenWindow, odd: str, table: str, ledger_uri: str
 ) -> None:
     """S27, S28: a null value is published and counted; a header's key may come twice."""
     run = load(open_window(manifest_of([(odd, 0, 0, 2)])), table, includeHeaders="true")
     assert run.rows == 2
-    first, tombstone = read_published(spark, f"file://{ledger}").orderBy("offset").collect()
+    first, tombstone = read_published(spark, ledger_uri).orderBy("offset").collect()
     assert [(each["key"], bytes(each["value"])) for each in first["headers"]] == TWICE
     assert (bytes(tombstone["key"]), tombstone["value"], tombstone["headers"]) == (b"3c0001", None, None)
 

@@ -1,110 +1,188 @@
-"""Writing a window again: by another attempt at it, and as another revision."""
+"""Writing a window again: by another driver of the same attempt, by a late one, and by another attempt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.errors import (
-    ConfigurationError,
-    LedgerCorruptError,
-)
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerCorruptError, UnprovenError
+from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt
-from tests.integration.spark.conftest import OpenWindow, window_folder
-from tests.integration.spark.publishing import Loaded, load, load_rows, result_of
+from tests.integration.spark.conftest import OpenWindow
+from tests.integration.spark.publishing import Loaded, driver_of, load, load_rows, name_of, publish, result_of
 from tests.integration.spark.test_pinned_window import offsets
+from tests.patience import PATIENCE_S
+from tests.unit.spark import ledgers
 
 EXPECTED = {0: list(range(10, 90)), 2: list(range(125))}
 
 
 def overtaken(window: PinnedWindow, table: str, another: Callable[[], object]) -> Loaded:
-    """Load a window, while another attempt does so after this one has begun."""
+    """Load a window, while another driver does so after this one has begun."""
 
     class Overtaken(FileSink):
-        def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
+        def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
             another()
-            return super().write(rows, attempt)
+            return super().replace(rows, attempt)
 
     return load_rows(window, window.read(), Overtaken(table))
 
 
-class TestRetries:
-    def test_a_rerun_of_a_published_window_counts_the_published_rows_again_and_leaves_them(
-        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str, tmp_path: Path
+def folders(table: str, manifest: Manifest) -> set[str]:
+    """What the window's folder in the output has."""
+    return {path.name for path in Path(table.removeprefix("file://"), f"window={manifest.window}").iterdir()}
+
+
+class TestSeveralDriversOfOneAttempt:
+    """A submitter's own retry, such as YARN's: one prepared load, whose driver is started twice."""
+
+    def test_the_second_one_finds_the_first_one_published_and_does_nothing(
+        self, open_window: OpenWindow, manifest: Manifest, table: str
     ) -> None:
         """S23, S14: nothing is read from Kafka, where a compacted topic may hold less by now."""
-        first, rerun = open_window(manifest), open_window(manifest, "try-2")
-        load(first, table)
-        run = load(rerun, table)
+        first = open_window(manifest)
+        run = load(first, table)
+        second = open_window(manifest, driver_of(first).number)
+        nowhere = {"kafka.bootstrap.servers": "127.0.0.1:1"}
+        assert second.write(second.read(**nowhere), FileSink(table)) == run.result
+        assert second.audit == first.audit
+        assert folders(table, manifest) == {f"attempt={name_of(first)}"}
 
-        assert (run.attempt, run.published_attempt, run.rows) == ("try-2", "try-1", 205)
-        assert run.result == result_of(ledger, manifest, "try-1")
-        assert rerun.audit == first.audit
-        assert not (window_folder(ledger, manifest) / "results" / "try-2.json").exists()
-        assert [path.name for path in (tmp_path / "table" / f"window={manifest.window}").iterdir()] == ["attempt=try-1"]
-
-    def test_a_rerun_trusts_no_counts_that_were_changed_since_they_were_published(
+    def test_the_second_one_trusts_no_counts_that_were_changed_since_they_were_published(
         self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
     ) -> None:
-        load(open_window(manifest), table)
-        counts = window_folder(ledger, manifest) / "results" / "try-1.json"
+        first = open_window(manifest)
+        load(first, table)
+        (counts,) = ledger.rglob("*.result.json")
         counts.write_text(counts.read_text().replace('"seconds"', ' "seconds"'))
-        with pytest.raises(LedgerCorruptError, match=r"try-1\.json was changed after it was published"):
-            load(open_window(manifest, "try-2"), table)
+        with pytest.raises(LedgerCorruptError, match=r"result\.json in .* is missing, or was changed since"):
+            load(open_window(manifest, driver_of(first).number), table)
 
+    def test_started_at_once_each_writes_rows_of_its_own_and_one_counts(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
+    ) -> None:
+        first = open_window(manifest)
+        second = open_window(manifest, driver_of(first).number)
+        with ThreadPoolExecutor(2) as pool:
+            written = [pool.submit(each.write, each.read(), FileSink(table)) for each in (first, second)]
+            results = [each.result(2 * PATIENCE_S) for each in written]
+        assert [result_of(each) for each in (first, second)] == results
+        assert {publish(each, result).run for each, result in zip((first, second), results, strict=True)} == {
+            driver_of(first).run
+        }
+        assert folders(table, manifest) == {f"attempt={name_of(each)}" for each in (first, second)}
+        assert offsets(read_published(spark, ledger_uri)) == EXPECTED
+
+    def test_one_that_was_not_proved_takes_nothing_from_the_other(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
+    ) -> None:
+        first = open_window(manifest)
+        with pytest.raises(UnprovenError):
+            load(first, table, lambda rows: rows.where("offset <> 7"))
+        second = open_window(manifest, driver_of(first).number)
+        assert load(second, table).published.run == driver_of(second).run
+        assert offsets(read_published(spark, ledger_uri)) == EXPECTED
+
+
+class TestLateDrivers:
     def test_of_two_attempts_side_by_side_one_is_published_and_read(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
     ) -> None:
         """S22: Airflow's retry may run beside the attempt that it gave up on. Each says what it has counted itself."""
-
-        run = overtaken(open_window(manifest, "try-2"), table, lambda: load(open_window(manifest, "try-1"), table))
-
-        assert (run.attempt, run.result.attempt, run.published_attempt) == ("try-2", "try-2", "try-1")
-        assert run.result.written == result_of(ledger, manifest, "try-1").written
-        assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
-
-    def test_an_attempt_can_not_use_a_name_again(
-        self, open_window: OpenWindow, empty_manifest: Manifest, table: str, ledger: Path
-    ) -> None:
-        """Of a window without offsets there is no folder that would tell."""
-        load(open_window(empty_manifest), table)
-
-        with pytest.raises(ConfigurationError, match="the attempt's name was used before"):
-            load(open_window(empty_manifest), table)
-
-
-@pytest.mark.nightly("of revisions; TestRetries writes a window again")
-class TestRevisions:
-    """Of revisions made from the same snapshots the first that is published counts: the later ones lack records that
-    were gone by then."""
-
-    @pytest.fixture
-    def the_rest(self, manifest: Manifest) -> Manifest:
-        first, *others = manifest.ranges
-        lost = replace(first, start_offset=first.start_offset + 5, lost_offsets=5)
-        return replace(manifest, ranges=(lost, *others))
-
-    def test_one_that_would_not_count_is_not_written(
-        self, open_window: OpenWindow, manifest: Manifest, the_rest: Manifest, table: str, tmp_path: Path
-    ) -> None:
-        load(open_window(manifest, "try-1"), table)
-        run = load(open_window(the_rest, "try-2"), table)
-
-        assert (run.attempt, run.published_attempt, run.rows) == ("try-2", "try-1", 205)
-        assert [path.name for path in (tmp_path / "table" / f"window={manifest.window}").iterdir()] == ["attempt=try-1"]
-
-    def test_one_that_does_not_count_any_more_is_written_for_nothing(
-        self, open_window: OpenWindow, manifest: Manifest, the_rest: Manifest, table: str
-    ) -> None:
-        first, second = open_window(manifest, "try-1"), open_window(the_rest, "try-2")
+        first, second = open_window(manifest), open_window(manifest)
         run = overtaken(second, table, lambda: load(first, table))
 
-        assert (run.attempt, run.published_attempt, run.rows) == ("try-2", "try-1", 205)
+        assert run.result.attempt == driver_of(second).number
+        assert run.published.attempt == driver_of(first).number
+        assert run.result.written == result_of(first).written
+        assert offsets(read_published(spark, ledger_uri)) == EXPECTED
+
+    def test_one_that_begins_to_write_after_another_attempt_is_published_writes_nothing(
+        self, open_window: OpenWindow, manifest: Manifest, table: str
+    ) -> None:
+        late, other = open_window(manifest), open_window(manifest)
+        load(other, table)
+        published = f"attempt {driver_of(other).number} is published"
+        with pytest.raises(LedgerConflictError, match=f"{published}. To load it again, run kafka-offsets ledger rel"):
+            load(late, table)
+        with pytest.raises(LedgerConflictError, match=published):
+            open_window(manifest, driver_of(late).number)
+        assert folders(table, manifest) == {f"attempt={name_of(other)}"}
+
+    def test_one_that_began_before_a_reload_writes_nothing(
+        self, open_window: OpenWindow, manifest: Manifest, our_ledger: Ledger, table: str, tmp_path: Path
+    ) -> None:
+        late = open_window(manifest)
+        ledgers.reload(our_ledger, manifest.window)
+        with pytest.raises(LedgerConflictError, match="it is to be loaded again since"):
+            load(late, table)
+        assert not (tmp_path / "table").exists()
+
+    def test_one_whose_window_was_voided_writes_nothing(
+        self, open_window: OpenWindow, manifest: Manifest, our_ledger: Ledger, table: str, tmp_path: Path
+    ) -> None:
+        late = open_window(manifest)
+        our_ledger.change(lambda state: decisions.void(state, [manifest.window]))
+        with pytest.raises(LedgerConflictError, match="has no window"):
+            load(late, table)
+        assert not (tmp_path / "table").exists()
+
+    def test_one_whose_window_was_resolved_anew_writes_nothing(
+        self, open_window: OpenWindow, manifest: Manifest, empty_manifest: Manifest, table: str
+    ) -> None:
+        late = open_window(manifest)
+        open_window(empty_manifest)
+        with pytest.raises(LedgerConflictError, match="was resolved anew, to other offsets"):
+            load(late, table)
+
+
+class TestAnotherLedger:
+    def test_a_manifest_that_lies_in_it_is_not_loaded(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+    ) -> None:
+        """A window's folder was copied into a ledger of the same name."""
+        window = open_window(manifest)
+        for commit in ledger.glob("log/*/*.json"):
+            commit.write_text(commit.read_text().replace(manifest.ledger_id, "0e" * 16))
+        with pytest.raises(LedgerConflictError, match=f"is ledger {'0e' * 16}. A ledger is moved or restored as a"):
+            open_window(manifest, driver_of(window).number)
+
+
+class TestReload:
+    def test_a_window_that_is_to_be_loaded_again_is_read_as_it_was_until_then(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
+    ) -> None:
+        """Each attempt's files lie in a folder of their own."""
+        load(open_window(manifest), table, lambda rows: rows.withColumn("how", rows.partition * 0))
+        again = open_window(manifest, again=True)
+        result = again.write(again.read().selectExpr("*", "1 AS how"), FileSink(table))
+        assert {row["how"] for row in read_published(spark, ledger_uri).select("how").distinct().collect()} == {0}
+        publish(again, result)
+        rows = read_published(spark, ledger_uri)
+        assert {row["how"] for row in rows.select("how").distinct().collect()} == {1}
+        assert offsets(rows) == EXPECTED
+
+    def test_it_may_go_to_another_output(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, tmp_path: Path
+    ) -> None:
+        load(open_window(manifest), f"file://{tmp_path}/one")
+        run = load(open_window(manifest, again=True), f"file://{tmp_path}/two")
+        assert (run.output or "").startswith(f"file://{tmp_path}/two")
+        assert offsets(read_published(spark, ledger_uri)) == EXPECTED
+
+
+def test_a_driver_has_one_write(open_window: OpenWindow, empty_manifest: Manifest, table: str) -> None:
+    """Of a window without offsets there is no folder that would tell."""
+    window = open_window(empty_manifest)
+    load(window, table)
+    with pytest.raises(ConfigurationError, match="was written before"):
+        load(window, table)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,24 +13,20 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.errors import (
     AuthenticationError,
     KafkaOffsetsError,
-    LogTruncatedError,
     TopicChangedError,
     UncheckedSourceError,
 )
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt
-from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
 from tests.integration.client.cases.workload import connected_client, new_topic, produce, wait_until_known
 from tests.integration.conftest import Produce
-from tests.integration.spark.conftest import MakeFlights, flight_records, window_folder
-from tests.integration.spark.publishing import load
-from tests.patience import wait_until
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, Pin, flight_records
+from tests.integration.spark.publishing import driver_of, ledger_of, load
 from tests.unit.spark.manifests import manifest_of
 
 RECORDS = 8
@@ -77,24 +72,27 @@ def refused(window: PinnedWindow, table: str, kind: type[KafkaOffsetsError], bec
     """The window is neither published nor proved, whoever asks."""
     with pytest.raises(kind, match=because):
         load(window, table)
-    assert not list(Path(window.folder.removeprefix("file:")).glob("results/*.json"))
+    assert counted_nothing(window)
+
+
+def counted_nothing(window: PinnedWindow) -> bool:
+    """Whether no driver of the window's attempt has left a result."""
+    return not ledger_of(window).attempt(window.manifest.window, driver_of(window).number).results()
 
 
 class TestOrdinaryLoads:
     def test_the_result_says_what_kafka_said_after_the_read(
-        self, topic: str, resolved: Resolve, open_window: Callable[..., PinnedWindow], table: str, ledger: Path
+        self, topic: str, resolved: Resolve, open_window: OpenWindow, table: str
     ) -> None:
         manifest = resolved(topic)
-        window = open_window(manifest)
-        assert load(window, table).rows == RECORDS
-        result = RunResult.from_json(json.loads((window_folder(ledger, manifest) / "results/try-1.json").read_text()))
+        result = load(open_window(manifest), table).result
+        assert result.rows_written == RECORDS
         assert result.source is not None
         assert result.source.cluster_id == manifest.cluster_id
         assert result.source.topic_ids == {topic: manifest.topics[topic].topic_id}
-        assert result.source.intact == 1
 
     def test_kafka_is_not_asked_for_a_window_without_offsets(
-        self, topic: str, resolved: Resolve, pin: Callable[..., RunConf], spark: SparkSession, table: str
+        self, topic: str, resolved: Resolve, pin: Pin, spark: SparkSession, table: str
     ) -> None:
         told = replace(pin(resolved(topic, 0)), kafka={})
         assert load(PinnedWindow.open(spark, told), table).rows == 0
@@ -107,7 +105,7 @@ class TestRecreatedTopics:
         topic: str,
         resolved: Resolve,
         recreate: Recreate,
-        open_window: Callable[..., PinnedWindow],
+        open_window: OpenWindow,
         table: str,
         records: int,
     ) -> None:
@@ -119,7 +117,7 @@ class TestRecreatedTopics:
 
     @pytest.mark.nightly("the test above has a topic that was made anew")
     def test_in_a_notebook_that_publishes_nothing(
-        self, topic: str, resolved: Resolve, recreate: Recreate, pin: Callable[..., RunConf], spark: SparkSession
+        self, topic: str, resolved: Resolve, recreate: Recreate, pin: Pin, spark: SparkSession
     ) -> None:
         told = pin(resolved(topic))
         recreate(topic, 2 * RECORDS)
@@ -134,21 +132,21 @@ class TestRecreatedTopics:
         topic: str,
         resolved: Resolve,
         recreate: Recreate,
-        open_window: Callable[..., PinnedWindow],
+        open_window: OpenWindow,
         table: str,
     ) -> None:
         """After the first question, before the read: the second question is what counts. The next attempt trusts none
         of its rows."""
 
         class Late(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
+            def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
                 recreate(topic, 2 * RECORDS)
-                return super().write(rows, attempt)
+                return super().replace(rows, attempt)
 
         window = open_window(resolved(topic))
         with pytest.raises(TopicChangedError, match=rf"{topic} was re-created .* isn't published"):
             window.write(window.read(), Late(table))
-        assert not list(Path(window.folder.removeprefix("file:")).glob("results/*.json"))
+        assert counted_nothing(window)
 
     @pytest.mark.nightly("the first tests have topics that were made anew before and beside the read")
     def test_after_the_read_and_before_the_commit(
@@ -156,14 +154,14 @@ class TestRecreatedTopics:
         topic: str,
         resolved: Resolve,
         recreate: Recreate,
-        open_window: Callable[..., PinnedWindow],
+        open_window: OpenWindow,
         table: str,
     ) -> None:
         """The rows are right, and nobody can tell any more."""
 
         class Late(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
-                written = super().write(rows, attempt)
+            def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
+                written = super().replace(rows, attempt)
                 recreate(topic, 2 * RECORDS)
                 return written
 
@@ -176,7 +174,7 @@ class TestRecreatedTopics:
         topic: str,
         resolved: Resolve,
         admin: KafkaAdminClient,
-        open_window: Callable[..., PinnedWindow],
+        open_window: OpenWindow,
         table: str,
     ) -> None:
         window = open_window(resolved(topic))
@@ -186,9 +184,7 @@ class TestRecreatedTopics:
 
 @pytest.mark.nightly("brokers of its own; airflow/test_resolve.py refuses another cluster")
 class TestOtherClusters:
-    def test_another_cluster_behind_the_same_address(
-        self, spark: SparkSession, pin: Callable[..., RunConf], table: str
-    ) -> None:
+    def test_another_cluster_behind_the_same_address(self, spark: SparkSession, pin: Pin, table: str) -> None:
         """A cluster that was set up anew, or staging under production's name: topic and offsets are there."""
         with Broker(BrokerSettings(name="first")) as first:
             topic = new_topic(first)
@@ -208,7 +204,7 @@ class TestOtherClusters:
             )
 
     def test_the_options_of_the_read_lead_elsewhere(
-        self, topic: str, resolved: Resolve, open_window: Callable[..., PinnedWindow], table: str
+        self, topic: str, resolved: Resolve, open_window: OpenWindow, table: str
     ) -> None:
         """What is asked is what is read."""
         with Broker(BrokerSettings(name="elsewhere")) as other:
@@ -224,83 +220,15 @@ def told_at(broker: Broker, told: RunConf) -> RunConf:
     return replace(told, kafka={"kafka.bootstrap.servers": broker.bootstrap_servers})
 
 
-@pytest.mark.nightly("three brokers of its own; airflow/windows/cluster/ finds a cut log before the load")
-class TestCutLogs:
-    @pytest.fixture
-    def cut(self, cluster: KafkaCluster) -> tuple[str, Manifest]:
-        """A topic whose log was cut from 7 records to 3 and has 9 again; the window of the 7."""
-        ahead, behind = cluster.brokers[0], cluster.brokers[1]
-        config = {"unclean.leader.election.enable": "true"}
-        topic = new_topic(cluster, replicas=[[ahead.node_id, behind.node_id]], config=config)
-        produce(cluster, topic, timestamps=[1, 2, 3])
-        wait_until(lambda: len(cluster.in_sync(topic, 0)) == 2, "both replicas are in sync")
-        behind.kill()
-        wait_until(lambda: cluster.in_sync(topic, 0) == {ahead.node_id}, "one replica is left")
-        produce(cluster, topic, timestamps=[4, 5, 6, 7])
-        manifest = resolve(cluster.bootstrap_servers, topic, 7)
-        ahead.kill()
-        behind.launch()
-        wait_until(lambda: cluster.leader(topic, 0) is behind, "the other replica leads")
-        produce(cluster, topic, timestamps=[11, 12, 13, 14, 15, 16])
-        return topic, manifest
-
-    @pytest.mark.parametrize("lost", [0, 2], ids=["all is there", "some is lost"])
-    def test_are_found_where_the_start_is_of_the_log_before_the_cut_and_the_end_of_the_one_after(
-        self,
-        cut: tuple[str, Manifest],
-        cluster: KafkaCluster,
-        spark: SparkSession,
-        pin: Callable[..., RunConf],
-        table: str,
-        lost: int,
-    ) -> None:
-        """S15: the offsets 3 and 4 hold records that are in no window. A notebook asks nobody before it reads."""
-        topic, before = cut
-        after = resolve(cluster.bootstrap_servers, topic, 9)
-        epochs = [each.ranges[0].end_leader_epoch for each in (before, after)]
-        pinned = replace(after.ranges[0], start_offset=5, start_leader_epoch=epochs[0]).from_log_start(5 + lost)
-        told = pin(replace(after, ranges=(pinned,)))
-        kafka = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
-        refused(
-            PinnedWindow.open(spark, replace(told, kafka=kafka)),
-            table,
-            LogTruncatedError,
-            rf"were truncated below its start before its end was resolved: {topic}-0",
-        )
-        window = pinned_window(spark, told.manifest_uri, told.sha256)
-        assert window.read(counted=True, **kafka).count() == 4 - lost
-        with pytest.raises(LogTruncatedError, match="Forget this window"):
-            _ = window.audit
-        whole = replace(pinned, start_offset=3, lost_offsets=0)
-        told = replace(pin(replace(after, ranges=(whole,)), "try-2"), kafka=kafka)
-        assert load(PinnedWindow.open(spark, told), table).rows == 6
-
-    def test_are_found_by_their_leader_epochs(
-        self,
-        cut: tuple[str, Manifest],
-        cluster: KafkaCluster,
-        spark: SparkSession,
-        pin: Callable[..., RunConf],
-        table: str,
-    ) -> None:
-        """S15: an unclean leader election cuts a log, and it grows again."""
-        topic, manifest = cut
-        told = replace(pin(manifest), kafka={"kafka.bootstrap.servers": cluster.bootstrap_servers})
-        refused(PinnedWindow.open(spark, told), table, LogTruncatedError, rf"were truncated below its end .* {topic}-0")
-        whole = replace(manifest, ranges=tuple(replace(each, end_offset=3) for each in manifest.ranges))
-        told = replace(pin(whole, "try-2"), kafka=told.kafka)
-        assert load(PinnedWindow.open(spark, told), table).rows == 3
-
-
 class TestWhenKafkaCannotBeAsked:
     def test_nothing_is_published_and_a_retry_may_help(
-        self, topic: str, resolved: Resolve, open_window: Callable[..., PinnedWindow], broker: Broker, table: str
+        self, topic: str, resolved: Resolve, open_window: OpenWindow, broker: Broker, table: str
     ) -> None:
         """The broker stops answering once all is written."""
 
         class Gone(FileSink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
-                written = super().write(rows, attempt)
+            def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
+                written = super().replace(rows, attempt)
                 broker.proxy.refuse()
                 broker.proxy.cut()
                 return written
@@ -315,10 +243,10 @@ class TestWhenKafkaCannotBeAsked:
         finally:
             broker.proxy.heal()
         assert failed.value.retriable
-        assert not list(Path(window.folder.removeprefix("file:")).glob("results/*.json"))
+        assert counted_nothing(window)
 
     def test_refused_credentials_are_named_and_not_shown(
-        self, topic: str, resolved: Resolve, open_window: Callable[..., PinnedWindow], broker: Broker, table: str
+        self, topic: str, resolved: Resolve, open_window: OpenWindow, broker: Broker, table: str
     ) -> None:
         module = "org.apache.kafka.common.security.scram.ScramLoginModule"
         login = {

@@ -16,14 +16,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import airflow_kafka_offsets
-from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.pipelines import loads
 from airflow_kafka_offsets.spark.published import read_published
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.submission.driver_bundle import bundle
 from dev import jars
-from tests.integration.spark.publishing import publish, result_of
+from tests.integration.spark.conftest import Pin
 from tests.integration.spark.test_pinned_window import offsets
 
 PACKAGE = Path(airflow_kafka_offsets.__file__).parent
@@ -104,9 +104,10 @@ class TestLoad:
         self,
         spark: SparkSession,
         submit: Submit,
-        pin: Callable[..., RunConf],
+        pin: Pin,
         manifest: Manifest,
-        ledger: Path,
+        ledger_uri: str,
+        our_ledger: Ledger,
         table: str,
     ) -> None:
         told = pin(manifest)
@@ -119,28 +120,27 @@ class TestLoad:
             "string",
             "--json-schema",
             "icao24 STRING, altitude_m INT",
-            "--strict-time",
         )
         stdout, stderr = process.communicate()
 
         assert process.returncode == 0, stderr
-        assert json.loads(stdout.strip().splitlines()[-1]) == {
-            "attempt": "try-1",
-            "rows": 205,
-            "output": f"{table}/window={manifest.window}/attempt=try-1",
-            "outside": 0,
-        }
-        window = PinnedWindow.open(spark, told)
-        publish(window, result_of(ledger, manifest, "try-1"))
-        rows = read_published(spark, f"file://{ledger}")
+        ended = json.loads(stdout.strip().splitlines()[-1])
+        assert (ended["attempt"], ended["rows"]) == (told.attempt, 205)
+        assert ended["output"] == f"{table}/window={manifest.window}/attempt={told.attempt}-{ended['run']}"
+        (counted,) = loads.counted(our_ledger, our_ledger.window(manifest.window), ended["attempt"])
+        assert counted.result.run == ended["run"]
+        loads.publish_asked(our_ledger, counted)
+        rows = read_published(spark, ledger_uri)
         assert offsets(rows) == EXPECTED
         assert rows.where("value.altitude_m = offset AND key = CAST(offset % 7 AS STRING)").count() == 205
 
     @pytest.mark.nightly("a driver of its own; the first test loads a window by one")
     def test_without_sparks_kafka_connector_it_names_the_package_and_fails_at_once(
-        self, submit: Submit, pin: Callable[..., RunConf], manifest: Manifest, table: str, window_folders: WindowFolders
+        self, submit: Submit, pin: Pin, manifest: Manifest, table: str, our_ledger: Ledger
     ) -> None:
-        process = submit(pin(manifest), LOAD, "--output", table, jars=None)
+        told = pin(manifest)
+        assert told.attempt is not None
+        process = submit(told, LOAD, "--output", table, jars=None)
         stdout, stderr = process.communicate()
 
         log = stdout + stderr
@@ -150,14 +150,14 @@ class TestLoad:
         )
         assert f"kafka-offsets-load: {said}" in log
         assert "Traceback" not in log
-        note = window_folders.newest(manifest.window).failure("try-1")
+        note = our_ledger.attempt(manifest.window, told.attempt).failure()
         assert note is not None
         assert note.is_permanent
         assert str(note.as_error()).startswith(said)
 
     @pytest.mark.nightly("a driver of its own; airflow/test_window_tasks.py refuses such a connector")
     def test_the_connector_of_another_spark_is_one_clear_line(
-        self, submit: Submit, pin: Callable[..., RunConf], manifest: Manifest, table: str
+        self, submit: Submit, pin: Pin, manifest: Manifest, table: str
     ) -> None:
         older = jars.retrieve("spark-kafka-3.5.1", "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.1")
         found = ",".join(map(str, sorted(older.glob("*.jar"))))
@@ -168,7 +168,7 @@ class TestLoad:
 
     @pytest.mark.nightly("a driver of its own; airflow/test_failed_load.py shows what a failed load says")
     def test_an_error_of_ours_is_one_line_without_a_traceback_or_a_secret(
-        self, submit: Submit, pin: Callable[..., RunConf], manifest: Manifest, table: str
+        self, submit: Submit, pin: Pin, manifest: Manifest, table: str
     ) -> None:
         told = replace(pin(manifest), sha256="1234")
         process = submit(told, LOAD, "--output", table, secrets={"kafka.sasl.jaas.config": "hunter2"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,78 +11,98 @@ from urllib.parse import urlsplit
 
 import pyarrow.parquet as pq
 import pytest
-from airflow.sdk import ObjectStoragePath
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
     DataLossError,
-    LedgerConflictError,
     UnprovenError,
 )
-from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
-from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt, Sink
 from dev.kafka import Broker
 from tests.integration.conftest import Produce
-from tests.integration.spark.conftest import MakeFlights, OpenWindow, flight_records
-from tests.integration.spark.publishing import load, result_of
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, Pin, flight_records
+from tests.integration.spark.publishing import driver_of, ledger_of, load, name_of, result_of
 from tests.integration.spark.test_pinned_window import offsets
 from tests.patience import PATIENCE_S
-from tests.unit.spark.manifests import FIVE_MS, manifest_of
+from tests.unit.spark.manifests import manifest_of
 
+Shape = Callable[[DataFrame], DataFrame]
 EXPECTED = {0: list(range(10, 90)), 2: list(range(125))}
 
 
 class TestOneAttempt:
     def test_publishes_the_window_and_says_so(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
     ) -> None:
-        run = load(open_window(manifest), table)
+        window = open_window(manifest)
+        run = load(window, table)
 
-        assert (run.attempt, run.published_attempt, run.rows) == ("try-1", "try-1", 205)
-        assert run.output == f"{table}/window={manifest.window}/attempt=try-1"
-        result = result_of(ledger, manifest, "try-1")
-        assert result == run.result
-        assert (result.sink, result.apart, result.attempt) == ("parquet", True, "try-1")
-        assert result.application_id == spark.sparkContext.applicationId
-        assert offsets(read_published(spark, f"file://{ledger}")) == EXPECTED
+        assert (run.rows, run.output) == (205, f"{table}/window={manifest.window}/attempt={name_of(window)}")
+        assert run.result == result_of(window)
+        assert (run.result.sink, run.result.apart) == ("parquet", True)
+        assert f"{run.result.attempt}-{run.result.run}" == name_of(window)
+        assert run.result.application_id == spark.sparkContext.applicationId
+        assert offsets(read_published(spark, ledger_uri)) == EXPECTED
 
-    def test_counts_what_was_read_and_written(
-        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
-    ) -> None:
-        """Read = written = log, in one pass over Kafka (S25); all record times are in the manifest's hour."""
-        load(open_window(manifest), table)
-        result = result_of(ledger, manifest, "try-1")
+    def test_notes_which_application_it_is(self, open_window: OpenWindow, manifest: Manifest, table: str) -> None:
+        window = open_window(manifest)
+        load(window, table)
+        driver = driver_of(window)
+        (found,) = ledger_of(window).attempt(manifest.window, driver.number).applications()
+        assert found.id == window.spark.sparkContext.applicationId
+
+    def test_counts_what_was_read_and_written(self, open_window: OpenWindow, manifest: Manifest, table: str) -> None:
+        """Read = written = log, in one pass over Kafka (S25)."""
+        result = load(open_window(manifest), table).result
 
         assert judge(manifest, result).proved
         assert result.read.count == 205
-        assert result.read.outside_window == 0
         assert [(each.partition, each.min_offset, each.max_offset) for each in result.written] == [
             (0, 10, 89),
             (2, 0, 124),
         ]
 
-    @pytest.mark.parametrize("told", [1024.0 * 1024, None], ids=["large", "small"])
-    def test_measures_records_of_windows_that_are_large_enough_to_be_split(
+    def test_of_what_a_loss_has_left_is_proved_as_that(
         self,
         spark: SparkSession,
-        pin: Callable[..., RunConf],
+        open_window: OpenWindow,
         manifest: Manifest,
-        ledger: Path,
+        flights: str,
+        ledger_uri: str,
         table: str,
-        told: float | None,
+    ) -> None:
+        """S13: read + lost = window. The window's manifest stays as it is."""
+        lost = (LogRange(flights, 0, 0, 50), LogRange(flights, 2, 0, 125))
+        window = open_window(manifest, lost=lost)
+        run = load(window, table)
+        assert run.rows == 40
+        assert str(judge(manifest, run.result, lost)).startswith("read = written = log, 165 offsets lost before")
+        assert offsets(read_published(spark, ledger_uri)) == {0: list(range(50, 90))}
+
+    def test_of_a_window_that_is_lost_as_a_whole_has_no_rows(
+        self, open_window: OpenWindow, manifest: Manifest, flights: str, table: str
+    ) -> None:
+        """Kafka isn't asked for it."""
+        lost = [LogRange(flights, 0, 0, 90), LogRange(flights, 2, 0, 125)]
+        window = open_window(manifest, lost=lost)
+        run = load(window, table, **{"kafka.bootstrap.servers": "127.0.0.1:1"})
+        assert (run.rows, run.output, run.result.source) == (0, None, None)
+
+    @pytest.mark.parametrize("told", [1024.0 * 1024, None], ids=["large", "small"])
+    def test_measures_records_of_windows_that_are_large_enough_to_be_split(
+        self, spark: SparkSession, pin: Pin, manifest: Manifest, table: str, told: float | None
     ) -> None:
         """It takes a job of its own, and only the split plan needs their size."""
-        conf = replace(pin(manifest, "try-1"), bytes_per_record=told)
-        load(PinnedWindow.open(spark, conf), table)
-        measured = result_of(ledger, manifest, "try-1").read.bytes_per_record
+        conf = replace(pin(manifest), bytes_per_record=told)
+        measured = load(PinnedWindow.open(spark, conf), table).result.read.bytes_per_record
         values = [value for count in (90, 125) for _, _, value in flight_records(count)]
         assert measured == (pytest.approx(sum(map(len, values)) / len(values), abs=3) if told else None)
 
@@ -115,7 +134,7 @@ class TestOneAttempt:
         if chosen is not None:
             conf.set(name, chosen)
         try:
-            loaded = load(open_window(manifest_of([(flights, 0, 0, 9)]), "try-2"), table)
+            loaded = load(open_window(manifest_of([(flights, 0, 0, 9)])), table)
             assert conf.get(name) == (chosen or before)
         finally:
             conf.unset(name)
@@ -131,33 +150,15 @@ class TestOneAttempt:
     ) -> None:
         """Hadoop's local file system would put a ``.crc`` beside each file."""
         load(open_window(manifest), table)
-
-        files = {path.name for path in ledger.rglob("*") if path.is_file()}
-        assert files == {
-            "pipeline.json",
-            "manifest.json",
-            "manifest.sha256",
-            "00000001.json",
-            "try-1.json",
-            "files.txt",
-        }
-
-    def test_late_and_early_records_are_counted(
-        self, open_window: OpenWindow, flights: str, ledger: Path, table: str
-    ) -> None:
-        short = manifest_of([(flights, 2, 0, 250)], end_ms=FIVE_MS + 100_000)
-        load(open_window(short), table)
-
-        assert result_of(ledger, short, "try-1").read.outside_window == 150
+        assert not [path.name for path in ledger.rglob("*") if path.name.startswith(".") or ".crc" in path.name]
 
     def test_a_window_without_offsets_is_published_without_rows(
-        self, open_window: OpenWindow, empty_manifest: Manifest, ledger: Path, table: str, tmp_path: Path
+        self, open_window: OpenWindow, empty_manifest: Manifest, table: str, tmp_path: Path
     ) -> None:
         """S6."""
         run = load(open_window(empty_manifest), table)
 
         assert (run.rows, run.output) == (0, None)
-        assert run.published.output is None
         assert not (tmp_path / "table").exists()
 
 
@@ -183,33 +184,18 @@ class TestNotProved:
         ],
     )
     def test_rows_that_change_between_read_and_write_are_not_published(
-        self,
-        open_window: OpenWindow,
-        manifest: Manifest,
-        ledger: Path,
-        table: str,
-        tamper: Callable[[DataFrame], DataFrame],
-        words: str,
+        self, open_window: OpenWindow, manifest: Manifest, table: str, tamper: Shape, words: str
     ) -> None:
-        with pytest.raises(UnprovenError, match=words):
-            load(open_window(manifest), table, tamper)
+        window = open_window(manifest)
+        with pytest.raises(UnprovenError, match=words) as refused:
+            load(window, table, tamper)
 
-        assert result_of(ledger, manifest, "try-1").read.count == 205
-
-    def test_an_attempt_that_was_not_proved_stays_known_to_the_ledger(
-        self, open_window: OpenWindow, manifest: Manifest, ledger: Path, table: str
-    ) -> None:
-        """As that of a driver that no operator has submitted, and so noted as an attempt."""
-        with pytest.raises(UnprovenError):
-            load(open_window(manifest), table, lambda rows: rows.limit(3))
-        load(open_window(manifest, "try-2"), table)
-
-        listing = (
-            Ledger(ObjectStoragePath(ledger.parent.as_uri()), ledger.name)
-            .window_folders.newest(manifest.window)
-            .listing()
-        )
-        assert listing.attempts == listing.results == ["try-1", "try-2"]
+        assert result_of(window).read.count == 205
+        assert f"stay at {table}/window={manifest.window}/attempt={name_of(window)}" in str(refused.value)
+        driver = driver_of(window)
+        failure = ledger_of(window).attempt(manifest.window, driver.number).failure()
+        assert failure is not None
+        assert failure.error == "UnprovenError"
 
     def test_a_sink_may_keep_the_columns_as_other_types(
         self, open_window: OpenWindow, manifest: Manifest, table: str
@@ -217,8 +203,8 @@ class TestNotProved:
         """A hash of a partition's number is another one where it is a bigint."""
 
         class Wider(FileSink):
-            def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-                return super().read(spark, attempt).withColumn("partition", F.col("partition").cast("bigint"))
+            def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+                return super().current(spark, attempt).withColumn("partition", F.col("partition").cast("bigint"))
 
         window = open_window(manifest)
         assert window.write(window.read(), Wider(table)).rows_written == 205
@@ -227,10 +213,10 @@ class TestNotProved:
         self, open_window: OpenWindow, manifest: Manifest
     ) -> None:
         class Nameless(Sink):
-            def write(self, rows: DataFrame, attempt: Attempt) -> str | None:
+            def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
                 raise AssertionError
 
-            def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+            def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
                 raise AssertionError
 
         window = open_window(manifest)
@@ -270,7 +256,7 @@ class TestGaps:
 
         with pytest.raises(UnprovenError, match="-0 lacks 7 of 17 rows"):
             load(open_window(manifest), table)
-        assert load(open_window(manifest, "try-2", allow_gaps=True), table).rows == 10
+        assert load(open_window(manifest, allow_gaps=True), table).rows == 10
 
     def test_a_range_of_markers_alone_is_read_as_no_rows(
         self, open_window: OpenWindow, transactional: str, table: str
@@ -308,26 +294,18 @@ class TestRefusals:
         with pytest.raises(ConfigurationError, match=f"must keep the columns {column}"):
             load(open_window(manifest), table, lambda rows: rows.drop(column))
 
-    @pytest.mark.parametrize("column", ["window", "Attempt", "outside_window"])
+    @pytest.mark.parametrize("column", ["window", "Attempt"])
     def test_columns_of_the_folders_names_are_taken(
         self, open_window: OpenWindow, manifest: Manifest, table: str, column: str
     ) -> None:
         with pytest.raises(ConfigurationError, match="that name is reserved"):
             load(open_window(manifest), table, lambda rows: rows.withColumn(column, F.lit(1)))
 
-    def test_a_window_has_one_output(
-        self, open_window: OpenWindow, manifest: Manifest, table: str, tmp_path: Path
-    ) -> None:
-        load(open_window(manifest), table)
-
-        with pytest.raises(LedgerConflictError, match="the output of this run holds 0 of them"):
-            load(open_window(manifest, "try-2"), f"file://{tmp_path}/elsewhere")
-
-    def test_published_rows_that_are_gone_are_not_reported_as_published(
+    def test_a_window_is_written_once_with_one_object(
         self, open_window: OpenWindow, manifest: Manifest, table: str
     ) -> None:
-        run = load(open_window(manifest), table)
-        shutil.rmtree(str(run.output).removeprefix("file://"))
-
-        with pytest.raises(LedgerConflictError, match=r"ledger forget .* --force"):
-            load(open_window(manifest, "try-2"), table)
+        window = open_window(manifest)
+        with pytest.raises(UnprovenError):
+            load(window, table, lambda rows: rows.limit(3))
+        with pytest.raises(ConfigurationError, match="was written before with this object"):
+            load(window, table)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.cli.printing import Column, every_column, table, telling, upright, with_bars
+from airflow_kafka_offsets.cli.printing import (
+    Column,
+    every_column,
+    print_record,
+    table,
+    telling,
+    upright,
+    with_bars,
+)
 
 WINDOW = "20261120T060000000Z_20261120T070000000Z"
 COLUMNS = (Column("topic", folds=True), Column("partition", "part"), Column("window"), Column("lag", unless=(None, 0)))
@@ -36,6 +46,11 @@ def test_a_long_name_is_folded_and_nothing_else_is_touched(width: int) -> None:
 
 def test_where_the_terminal_is_too_narrow_records_are_upright() -> None:
     assert table([row()], COLUMNS, 40) == f"topic:   flights\npart:    0\nwindow:  {WINDOW}\nlag:     1234567\n"
+
+
+def test_a_spare_column_is_left_out_where_the_terminal_is_too_narrow_for_it() -> None:
+    columns = (*COLUMNS, Column("topic", "spare", spare=True))
+    assert [len(table([row()], columns, width).splitlines()[0].split()) for width in (80, 70)] == [5, 4]
 
 
 def test_without_a_terminal_a_row_is_one_line_however_long() -> None:
@@ -104,3 +119,27 @@ class TestBars:
     @pytest.mark.parametrize("rows", [ROWS[:1], [{"part": 0, "lag": 0}, {"part": 1, "lag": None}]])
     def test_need_something_to_compare(self, rows: list[dict[str, Any]]) -> None:
         assert "█" not in "".join(self.lines(80, rows))
+
+
+class TestARecordOfParts:
+    RECORD = {
+        "window": WINDOW,
+        "lag": None,
+        "attempts": [{"attempt": 7, "rows": 3}],
+        "losses": [],
+    }
+    PARTS = {
+        "attempts": (Column("attempt"), Column("rows")),
+        "losses": (Column("topic"),),
+    }
+
+    def printed(self, capsys: pytest.CaptureFixture[str], output: str) -> str:
+        args = SimpleNamespace(output=output, wide=False)
+        print_record(self.RECORD, args, (Column("window"), Column("lag", unless=(None,))), self.PARTS)
+        return capsys.readouterr().out
+
+    def test_is_shown_with_a_table_for_each_part_that_has_something(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert self.printed(capsys, "table") == f"window:  {WINDOW}\n\nattempt  rows\n      7     3\n"
+
+    def test_is_one_object_with_lists(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert json.loads(self.printed(capsys, "json")) == [self.RECORD]

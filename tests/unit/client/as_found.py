@@ -66,7 +66,7 @@ def _use() -> None:
     from airflow_kafka_offsets.client.offsets_client import OffsetsClient
     from airflow_kafka_offsets.conditions import CONDITIONS  # noqa: F401
     from airflow_kafka_offsets.errors import ClusterUnreachableError
-    from airflow_kafka_offsets.pipelines import window_pinner  # noqa: F401
+    from airflow_kafka_offsets.pipelines import resolver  # noqa: F401
 
     settings = ClientSettings.from_config({"bootstrap.servers": "127.0.0.1:1"})
     with OffsetsClient(settings, timeout_s=1) as client, suppress(ClusterUnreachableError):

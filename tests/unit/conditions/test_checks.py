@@ -19,9 +19,9 @@ from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 
 ASKED: list[tuple[frozenset[int], str]] = []
 
@@ -148,14 +148,10 @@ class TestArguments:
         [
             {"groups": ()},
             {"max_lag": -1},
-            {"max_partition_lag": -1},
             {"max_age_ms": -1},
             {"stable_polls": 0},
             {"no_commit": "skip"},
             {"unknown_group": "pass"},
-            {"ahead_of_log": "ignore"},
-            {"abandoned_topics": "drop"},
-            {"topics": ("t",), "abandoned_topics": "ignore"},
         ],
     )
     def test_a_group_condition_refuses_what_makes_no_sense(self, arguments: dict[str, Any]) -> None:

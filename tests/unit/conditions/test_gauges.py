@@ -39,12 +39,6 @@ class TestWhatCounts:
         everything = {("lag_total", None): 0, ("lag", "t"): 0, ("lag", "old"): 0}
         assert gauges(*AT_END, CommittedOffset("old", 0, 5000)) == everything
 
-    def test_a_topic_that_is_ignored_as_abandoned_is_left_out(self) -> None:
-        """Whether it is 5,000 behind or not: a gauge keeps its last value, so that a 0 would stay."""
-        for committed in (0, 5000):
-            found = gauges(*AT_END, CommittedOffset("old", 0, committed), abandoned_topics="ignore", max_age_ms=1)
-            assert found == {("lag_total", None): 0, ("lag", "t"): 0, ("lag_age", "t"): 0}
-
     def test_a_topic_without_a_commit_is_left_out_where_those_are_ignored(self) -> None:
         found = gauges(*AT_END, no_commit="ignore", max_age_ms=1)
         assert found == {("lag_total", None): 0, ("lag", "t"): 0, ("lag_age", "t"): 0}

@@ -8,9 +8,9 @@ from airflow_kafka_offsets.conditions.new_data import NewData, StaleTopics
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.offsets.builders import T0
 
 TIMED_OUT = ResponseError("REQUEST_TIMED_OUT", 7, True)

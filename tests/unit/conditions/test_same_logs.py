@@ -8,8 +8,8 @@ from airflow_kafka_offsets.client.routing.metadata import PartitionMetadata, Top
 from airflow_kafka_offsets.conditions.client_calls import EndsOfEpochs, ask_same_logs, note_unknowable
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 
 SEEN = FixedOffsets.of(
     "snapshot 1",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.get_provider_info import get_provider_info
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
+from airflow_kafka_offsets.ledger.ledger import PinnedManifest
 from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, folder_page, history_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
@@ -58,10 +58,10 @@ class TestOfATask:
             task_id="t", window={}, conf={"spark.yarn.historyServer.address": "history:18080"}
         )
         task.application_id = "app-1"
-        task.seen = TaskWindow(PinnedManifest("s3://lake/k/p/windows/202611/w/manifest.json", "00", self.ANY))
+        task.seen = TaskWindow(PinnedManifest("s3://lake/k/p/windows/w/0a0a.json", "00", self.ANY))
         assert SparkUILink().get_link(task, ti_key=self.KEY) == "http://history:18080/history/app-1/"
         assert WindowLink().get_link(task, ti_key=self.KEY) == (
-            "https://console.aws.amazon.com/s3/buckets/lake?prefix=k/p/windows/202611/w/"
+            "https://console.aws.amazon.com/s3/buckets/lake?prefix=k/p/windows/w/"
         )
 
 

@@ -14,8 +14,7 @@ from weakref import ref
 import pytest
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.page.answer import Answer
-from airflow_kafka_offsets.page.cache import Cache
+from airflow_kafka_offsets.page.cache import Answer, Cache
 
 KIB = 2**10
 

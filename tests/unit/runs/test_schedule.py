@@ -102,13 +102,6 @@ def test_of_another_dag_it_takes_in_a_neighbour_at_most(timetable: Any) -> None:
     assert {hours(1, 2), hours(2, 3)} < set(found) <= {hours(each, each + 1) for each in range(4)}
 
 
-@pytest.mark.parametrize("timetable", [BY_START, BY_END])
-def test_windows_are_those_of_its_ticks(timetable: Any) -> None:
-    schedule = Schedule.of("loads", timetable)
-    assert schedule.windows(*hours(0, 3)) == [hours(0, 1), hours(1, 2), hours(2, 3)]
-    assert schedule.windows(hours(0, 1)[0] + 1, hours(0, 3)[1]) is None
-
-
 def test_the_last_window_is_one_that_is_over() -> None:
     for timetable in (BY_START, BY_END, BY_PARTITION):
         assert Schedule.of("loads", timetable).last_window(instant_ms(SIX + 90 * timedelta(minutes=1))) == hours(0, 1)
@@ -118,7 +111,7 @@ def test_the_last_window_is_one_that_is_over() -> None:
 def test_a_schedule_without_cron_tells_nothing_and_refuses_nothing() -> None:
     for timetable in (DeltaDataIntervalTimetable(HOUR), None):
         schedule = Schedule.of("loads", timetable)
-        assert schedule.last_window(instant_ms(SIX)) is schedule.windows(*hours(0, 1)) is None
+        assert schedule.last_window(instant_ms(SIX)) is None
         assert schedule.cuts_at(instant_ms(SIX) + 17_000)
 
 
@@ -154,11 +147,10 @@ class TestClocksThatChangeByHalfAnHour:
     LORD_HOWE = Schedule.of("loads", CronDataIntervalTimetable("0 * * * *", timezone="Australia/Lord_Howe"))
 
     @pytest.mark.parametrize(("month", "first", "last"), [(4, (3, 13, 0), (5, 13, 30)), (10, (2, 13, 30), (4, 13, 0))])
-    def test_windows_over_the_change_are_unknown(
+    def test_ticks_over_the_change_are_unknown(
         self, month: int, first: tuple[int, int, int], last: tuple[int, int, int]
     ) -> None:
         start, end = (instant_ms(datetime(2026, month, *each, tzinfo=UTC)) for each in (first, last))
-        assert self.LORD_HOWE.windows(start, end) is None
         with pytest.raises(IntervalError, match="has no tick after"):
             ticks("0 * * * *", "Australia/Lord_Howe", start, end)
 
@@ -183,7 +175,6 @@ def test_the_older_family_of_timetables_says_the_same(name: str) -> None:
     }
     ours, theirs = Schedule.of("loads", known[name]), Schedule.of("loads", OLDER[name])
     at_ms = instant_ms(SIX + 90 * timedelta(minutes=1))
-    assert theirs.windows(*hours(0, 2)) == ours.windows(*hours(0, 2))
     assert theirs.last_window(at_ms) == ours.last_window(at_ms)
     assert theirs.backfill(*hours(0, 2)) == ours.backfill(*hours(0, 2))
     assert theirs.cuts_at(at_ms) == ours.cuts_at(at_ms)
@@ -196,8 +187,6 @@ def test_so_many_windows_that_nobody_means_them_are_refused_soon() -> None:
     """They would take hours to list, for example when the year is misspelt."""
     with pytest.raises(IntervalError, match=r"About 5,\d{3},\d{3} windows of '\* \* \* \* \*' lie between 2016-"):
         ticks("* * * * *", "UTC", instant_ms(SIX.replace(year=2016)), instant_ms(SIX))
-    schedule = Schedule.of("loads", CronDataIntervalTimetable("* * * * *", timezone="UTC"))
-    assert schedule.windows(instant_ms(SIX.replace(year=2016)), instant_ms(SIX)) is None
 
 
 def test_what_is_no_schedule_is_said_in_one_sentence() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from pathlib import Path
 
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -37,16 +35,8 @@ def manifest_of(
         window=window_id(start_ms, end_ms),
         start_ms=start_ms,
         end_ms=end_ms,
-        start_snapshot=1,
-        end_snapshot=2,
         cluster_id=CLUSTER_ID,
         isolation_level=isolation_level,
         topics={each.topic: TopicFacts(each.topic, None, len(rows), cleanup_policy) for each in rows},
         ranges=rows,
     )
-
-
-def make_ledger(folder: Path, ledger_id: str = LEDGER_ID) -> None:
-    """Give a pipeline's folder an identity: by default that which these manifests carry."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pipeline.json").write_text(json.dumps({"ledger_id": ledger_id, "pipeline": "flights"}))

@@ -19,7 +19,7 @@ TEXT = secrets_text(SECRET)
 
 def connection(master: str, deploy_mode: str | None) -> dict[str, str | None]:
     """A Spark connection, as far as it says where the driver runs."""
-    return {"master": master, "deploy_mode": deploy_mode, "rest_endpoint": "a:6066"}
+    return {"master": master, "deploy_mode": deploy_mode}
 
 
 class TestDriverPlace:
@@ -28,7 +28,6 @@ class TestDriverPlace:
         [
             ("local[2]", None, DriverPlace.HERE),
             ("spark://a:7077,b:7077", "client", DriverPlace.HERE),
-            ("spark://a:7077,b:7077", "cluster", DriverPlace.STANDALONE),
             ("yarn", "cluster", DriverPlace.YARN),
             ("k8s://https://api:443", "cluster", DriverPlace.KUBERNETES),
         ],
@@ -44,36 +43,22 @@ class TestDriverPlace:
         with pytest.raises(ConfigurationError, match=r"can't be deployed to local\[2\]"):
             DriverPlace.of(connection("local[2]", "cluster"), GivenConfs())
 
+    def test_a_standalone_cluster_runs_no_python_application_itself(self) -> None:
+        """Spark refuses that too, once it is submitted."""
+        with pytest.raises(ConfigurationError, match=r"spark://a:7077 is a standalone cluster.*Use deploy mode client"):
+            DriverPlace.of(connection("spark://a:7077", "cluster"), GivenConfs())
+
 
 class TestEnvironment:
     def test_the_variable_is_there_while_it_is_submitted_and_not_after(self) -> None:
-        with secrets_on_their_way(DriverPlace.HERE, SECRET, GivenConfs()) as way:
-            assert (os.environ[SECRETS_VARIABLE], dict(way.confs), way.properties_file) == (TEXT, {}, None)
+        with secrets_on_their_way(DriverPlace.HERE, SECRET, GivenConfs()) as properties_file:
+            assert (os.environ[SECRETS_VARIABLE], properties_file) == (TEXT, None)
         assert SECRETS_VARIABLE not in os.environ
-
-    def test_a_standalone_cluster_is_not_asked_by_rest_which_would_drop_it(self) -> None:
-        with secrets_on_their_way(DriverPlace.STANDALONE, SECRET, GivenConfs()) as way:
-            assert dict(way.confs) == {"spark.master.rest.enabled": "false"}
-
-    def test_a_user_who_wants_rest_is_told(self) -> None:
-        wanted = {"spark.master.rest.enabled": "true"}
-        with (
-            pytest.raises(
-                ConfigurationError, match=r"would not reach the driver with the conf spark\.master\.rest\.enabled=true"
-            ),
-            secrets_on_their_way(DriverPlace.STANDALONE, SECRET, GivenConfs(in_task=wanted)),
-        ):
-            pass
-
-    def test_a_file_that_is_the_masters_too_is_overridden(self) -> None:
-        given = GivenConfs(Path("/spark/conf/spark-defaults.conf"), {"spark.master.rest.enabled": "true"})
-        with secrets_on_their_way(DriverPlace.STANDALONE, SECRET, given) as way:
-            assert dict(way.confs) == {"spark.master.rest.enabled": "false"}
 
     @pytest.mark.parametrize("place", list(DriverPlace))
     def test_a_connection_without_credentials_needs_nothing(self, place: DriverPlace) -> None:
-        with secrets_on_their_way(place, {}, GivenConfs(Path("/mine.conf"))) as way:
-            assert (SECRETS_VARIABLE in os.environ, dict(way.confs), way.properties_file) == (False, {}, None)
+        with secrets_on_their_way(place, {}, GivenConfs(Path("/mine.conf"))) as properties_file:
+            assert (SECRETS_VARIABLE in os.environ, properties_file) == (False, None)
 
 
 class TestKubernetesSecret:
@@ -81,8 +66,8 @@ class TestKubernetesSecret:
 
     @pytest.mark.parametrize("given", [GivenConfs(in_file=NAMED), GivenConfs(in_task=NAMED)], ids=["file", "task"])
     def test_may_be_named_in_the_task_or_in_the_file(self, given: GivenConfs) -> None:
-        with secrets_on_their_way(DriverPlace.KUBERNETES, SECRET, given) as way:
-            assert (SECRETS_VARIABLE in os.environ, dict(way.confs), way.properties_file) == (False, {}, None)
+        with secrets_on_their_way(DriverPlace.KUBERNETES, SECRET, given) as properties_file:
+            assert (SECRETS_VARIABLE in os.environ, properties_file) == (False, None)
 
     def test_is_asked_for(self) -> None:
         with (
@@ -104,26 +89,26 @@ class TestPropertiesFile:
     def test_the_users_own_lines_stay_in_force(self, tmp_path: Path) -> None:
         own = tmp_path / "own.conf"
         own.write_text("spark.executor.cores 4")  # without an end of line
-        with secrets_on_their_way(DriverPlace.YARN, SECRET, GivenConfs(own)) as way:
-            assert way.properties_file is not None
-            lines = Path(way.properties_file).read_text().splitlines()
+        with secrets_on_their_way(DriverPlace.YARN, SECRET, GivenConfs(own)) as properties_file:
+            assert properties_file is not None
+            lines = Path(properties_file).read_text().splitlines()
         assert lines == ["spark.executor.cores 4", "", f"spark.kafkaOffsets.secrets {TEXT}"]
-        assert not Path(way.properties_file).exists()
+        assert not Path(properties_file).exists()
 
     def test_what_isnt_text_is_left_to_spark(self, tmp_path: Path) -> None:
         own = tmp_path / "own.conf"
         own.write_bytes(b"# f\xfcr alle\n")
-        with secrets_on_their_way(DriverPlace.YARN, SECRET, GivenConfs(own)) as way:
-            assert way.properties_file is not None
-            assert Path(way.properties_file).read_bytes().startswith(b"# f\xfcr alle\n")
+        with secrets_on_their_way(DriverPlace.YARN, SECRET, GivenConfs(own)) as properties_file:
+            assert properties_file is not None
+            assert Path(properties_file).read_bytes().startswith(b"# f\xfcr alle\n")
 
     def test_they_continue_no_line_of_the_users(self, tmp_path: Path) -> None:
         """Else they would be a part of its value, which processes and Spark's UI show."""
         own = tmp_path / "own.conf"
         own.write_text("spark.executor.extraJavaOptions -Xss4m \\")
-        with secrets_on_their_way(DriverPlace.YARN, SECRET, GivenConfs(own)) as way:
-            assert way.properties_file is not None
-            found = confs_in(Path(way.properties_file).read_text())
+        with secrets_on_their_way(DriverPlace.YARN, SECRET, GivenConfs(own)) as properties_file:
+            assert properties_file is not None
+            found = confs_in(Path(properties_file).read_text())
         assert found == {"spark.executor.extraJavaOptions": "-Xss4m", "spark.kafkaOffsets.secrets": TEXT}
 
     def test_nothing_in_it_means_something_to_a_shell_or_a_properties_file(self) -> None:

@@ -24,10 +24,7 @@ class TestHook:
             defaults={"spark.default": "ours", "spark.other": "ours"},
             confs={"spark.pinned": "ours"},
             properties_file="ours.properties",
-            application="file:///one.jar",
-            application_args=["start"],
-            java_class="org.Runner",
-            py_files=None,
+            py_files="users.py,ours.zip",
             packages="org:connector:1",
             jars="/ours/a.jar",
         )
@@ -46,11 +43,10 @@ class TestHook:
         assert given.hook(task)._conf["spark.openlineage.parentRunId"] == "1"
 
     def test_the_task_keeps_its_own_arguments(self, task: KafkaSparkSubmitOperator, given: SparkArguments) -> None:
-        names = ("application", "application_args", "conf", "properties_file", "py_files", "packages", "_java_class")
+        names = ("application", "conf", "properties_file", "py_files", "packages", "jars")
         before = {name: getattr(task, name) for name in names}
         hook = given.hook(task)
-        assert (hook._py_files, hook._java_class, hook._application_args) == (None, "org.Runner", ["start"])
-        assert hook._packages == "org:connector:1"
+        assert (hook._py_files, hook._packages, hook._jars) == ("users.py,ours.zip", "org:connector:1", "/ours/a.jar")
         assert {name: getattr(task, name) for name in names} == before
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import textwrap
-from pathlib import Path
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
-from upath import UPath
 
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.errors import (
@@ -18,13 +16,12 @@ from airflow_kafka_offsets.errors import (
     SparkFailedError,
     StoreFailedError,
     UnprovenError,
-    WindowOverlapError,
 )
-from airflow_kafka_offsets.ledger.window_folder import WindowFolder
-from airflow_kafka_offsets.ledger.window_folders import WindowFolders
+from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import MOST_BYTES, FailureNote, exit_line, note_of
 from airflow_kafka_offsets.submission.spark_failure import last_words, printed_failure, spark_failure
+from tests.unit.ledger.memory import MemoryFiles
 
 
 def kinds_of(kind: type[KafkaOffsetsError]) -> list[type[KafkaOffsetsError]]:
@@ -33,7 +30,7 @@ def kinds_of(kind: type[KafkaOffsetsError]) -> list[type[KafkaOffsetsError]]:
 
 
 EVERY_ERROR = [each for each in kinds_of(KafkaOffsetsError) if each.__module__ == errors.__name__]
-SOMETIMES = (OffsetsError, WindowOverlapError)
+SOMETIMES = (OffsetsError,)
 """Single ones of these may pass, and others not."""
 
 
@@ -46,12 +43,6 @@ def traceback_of(raised: str, within: str = "<module>") -> list[str]:
     """As Python prints it, and the provider keeps it."""
     place = [f'File "/jobs/load.py", line 20, in {within}', "main()", 'File "/jobs/load.py", line 14, in main']
     return ["Traceback (most recent call last):", *place, "raise error", raised]
-
-
-@pytest.fixture
-def ledger_folder(tmp_path: Path) -> WindowFolder:
-    """A window's folder, where the driver could note nothing."""
-    return WindowFolders(UPath(tmp_path)).folder("20130309T000000000Z_20130310T000000000Z", 1)
 
 
 class TestNote:
@@ -115,14 +106,15 @@ class TestOutput:
         assert printed_failure(output) == FailureNote("LedgerCorruptError", "The manifest has another hash.")
 
     def test_of_the_ready_made_loads_last_line_nothing_else_is_said_when_another_try_makes_sense(
-        self, ledger_folder: WindowFolder
+        self,
     ) -> None:
         output = [
             'Setting Spark log level to "WARN".',
             "WARN Utils: Service 'SparkUI' could not bind on port 4040. Attempting port 4041.",
             exit_line(StoreFailedError("Reading s3://lake/manifest.json failed: connection refused.")),
         ]
-        found = spark_failure(ledger_folder, "try-1", output, AirflowException("Cannot execute: x. Error code is: 1."))
+        nothing_noted = AttemptFiles(MemoryFiles(), "w", 7)
+        found = spark_failure(nothing_noted, output, AirflowException("Cannot execute: x. Error code is: 1."))
         assert type(found) is SparkFailedError
         assert str(found) == "StoreFailedError: Reading s3://lake/manifest.json failed: connection refused."
 

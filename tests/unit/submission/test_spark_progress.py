@@ -8,118 +8,87 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from upath import UPath
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.ledger.publications import Publications
-from airflow_kafka_offsets.ledger.settlement import Settlement
-from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, note_file
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.submission import spark_progress
-from airflow_kafka_offsets.submission.spark_progress import StageTeller, Watched, progress_told
+from airflow_kafka_offsets.submission.spark_progress import Stage, Watched, oldest_running, progress_told
 from tests.patience import GRACE_S, PATIENCE_S
+from tests.unit.ledger.memory import MemoryFiles
 
 LOG = logging.getLogger("task")
-DRIVER = Watched("try-1", "key")
+ATTEMPT, RUN, KEY = 7, "0000000a", "key"
 
 
-class Stages:
-    """The REST API of an application, as Spark serves it: each look finds the stages that a test has set."""
-
-    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.INFO, LOG.name)
-        self._caplog = caplog
-        self._stages: tuple[dict[str, Any], ...] = ()
-        api = httpx.Client(base_url="http://spark/", transport=httpx.MockTransport(self._answer))
-        self._teller = StageTeller(api, LOG)
-
-    def told(self, at_s: float, *stages: dict[str, Any]) -> list[str]:
-        """The lines of one look."""
-        self._stages = stages
-        self._caplog.clear()
-        self._teller.tell(at_s)
-        return self._caplog.messages
-
-    def _answer(self, request: httpx.Request) -> httpx.Response:
-        if request.url.path == "/stages":
-            return httpx.Response(200, json=[each for each in self._stages if each["status"] == "ACTIVE"])
-        asked = [each for each in self._stages if request.url.path == f"/stages/{each['stageId']}/0"]
-        return httpx.Response(200, json=asked[0]) if asked else httpx.Response(404)
+def stage(number: int, done: int, tasks: int = 40) -> dict[str, Any]:
+    """An element of ``/stages``, as Spark serves it."""
+    return {"stageId": number, "attemptId": 0, "numTasks": tasks, "numCompletedIndices": done, "status": "ACTIVE"}
 
 
-def stage(number: int, done: int, tasks: int = 40, status: str = "ACTIVE") -> dict[str, Any]:
-    numbers = {"stageId": number, "attemptId": 0, "numTasks": tasks, "numCompletedIndices": done}
-    return {**numbers, "status": status}
+class TestStage:
+    def test_the_oldest_that_runs_is_told(self) -> None:
+        def answer(request: httpx.Request) -> httpx.Response:
+            assert (request.url.path, request.url.query) == ("/stages", b"status=active")
+            return httpx.Response(200, json=[stage(5, 1), stage(4, 0)])
 
+        api = httpx.Client(base_url="http://spark/", transport=httpx.MockTransport(answer))
+        assert oldest_running(api, 100) == Stage(4, 40, 0, 100)
 
-class TestLines:
-    @pytest.fixture
-    def spark(self, caplog: pytest.LogCaptureFixture) -> Stages:
-        return Stages(caplog)
+    def test_between_two_stages_there_is_none(self) -> None:
+        api = httpx.Client(
+            base_url="http://spark/", transport=httpx.MockTransport(lambda _: httpx.Response(200, json=[]))
+        )
+        assert oldest_running(api, 100) is None
 
-    def test_the_time_left_follows_from_the_tasks_that_were_done_since_the_first_look(self, spark: Stages) -> None:
-        assert spark.told(100, stage(3, 2)) == ["2 of 40 tasks of stage 3 (5 %)"]
-        assert spark.told(110, stage(3, 12)) == ["12 of 40 tasks of stage 3 (30 %), 28 s left"]
-        assert spark.told(120, stage(3, 40)) == ["40 of 40 tasks of stage 3 (100 %), 1 s left"]
+    def test_the_time_left_follows_from_the_tasks_that_were_done_since_the_first_look(self) -> None:
+        first = Stage(3, 40, 2, 100)
+        assert first.line(first) == "2 of 40 tasks of stage 3 (5 %)"
+        assert Stage(3, 40, 12, 110).line(first) == "12 of 40 tasks of stage 3 (30 %), 28 s left"
+        assert Stage(3, 40, 40, 120).line(first) == "40 of 40 tasks of stage 3 (100 %), 1 s left"
 
-    def test_a_long_time_is_said_in_larger_units(self, spark: Stages) -> None:
-        spark.told(0, stage(3, 0, 10_000))
-        assert spark.told(10, stage(3, 10, 10_000)) == ["10 of 10,000 tasks of stage 3 (under 1 %), 3 hours left"]
-
-    def test_a_stage_that_is_over_is_told_once_and_the_next_begins(self, spark: Stages) -> None:
-        spark.told(0, stage(3, 12))
-        over = stage(3, 40, status="COMPLETE")
-        assert spark.told(10, over, stage(4, 1, 2)) == [
-            "Stage 3 is done",
-            "1 of 2 tasks of stage 4 (50 %)",
-        ]
-        assert spark.told(20, over, stage(4, 2, 2, "COMPLETE")) == ["Stage 4 is done"]
-        assert spark.told(30) == []
-
-    def test_of_stages_side_by_side_one_is_told_until_it_is_over(self, spark: Stages) -> None:
-        assert spark.told(0, stage(5, 1), stage(4, 0)) == ["0 of 40 tasks of stage 4 (0 %)"]
-        assert spark.told(10, stage(5, 40), stage(4, 10)) == ["10 of 40 tasks of stage 4 (25 %), 30 s left"]
-
-    def test_a_stage_that_failed_is_not_told_as_done(self, spark: Stages) -> None:
-        spark.told(0, stage(3, 12))
-        assert spark.told(10, stage(3, 12, status="FAILED")) == []
-
-    def test_one_that_spark_has_forgotten_is_left(self, spark: Stages) -> None:
-        spark.told(0, stage(3, 12))
-        with pytest.raises(httpx.HTTPStatusError, match="404"):
-            spark.told(10, stage(4, 0))
-        assert spark.told(20, stage(4, 0)) == ["0 of 40 tasks of stage 4 (0 %)"]
+    def test_a_long_time_is_said_in_larger_units(self) -> None:
+        line = Stage(3, 10_000, 10, 10).line(Stage(3, 10_000, 0, 0))
+        assert line == "10 of 10,000 tasks of stage 3 (under 1 %), 3 hours left"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> WindowFolder:
-    (tmp_path / "applications").mkdir()
-    return WindowFolder(UPath(tmp_path), "w", 1, Publications(UPath(tmp_path)), Settlement(UPath(tmp_path), "m/w"))
+def attempt() -> AttemptFiles:
+    return AttemptFiles(MemoryFiles(), "w", ATTEMPT)
 
 
 @pytest.fixture
-def note(tmp_path: Path) -> Callable[..., None]:
-    """Write what the driver notes."""
+def write(attempt: AttemptFiles) -> Callable[..., None]:
+    """Write a driver's note."""
 
-    def write(ui: str | None, key: str | None = DRIVER.note_key) -> None:
-        fields = SparkApplication("app-1", ui).to_json(DRIVER.attempt, key) | {"started_ms": 1}
-        (tmp_path / "applications" / "try-1.json").write_text(json.dumps(fields))
+    def put(content: str, run: str = RUN) -> None:
+        attempt.files.replace(f"{attempt.folder}/{note_file(run)}", content.encode())
 
-    return write
+    return put
+
+
+@pytest.fixture
+def note(write: Callable[..., None]) -> Callable[..., None]:
+    """Write what a driver notes."""
+
+    def put(ui: str | None, key: str | None = KEY, run: str = RUN, name: str = "app-1") -> None:
+        write(json.dumps(SparkApplication(name, ui).to_json(ATTEMPT, run, key)), run)
+
+    return put
 
 
 @contextmanager
-def told(folder: WindowFolder, found: list[SparkApplication] | None = None) -> Iterator[None]:
+def told(
+    attempt: AttemptFiles, found: list[SparkApplication] | None = None, *, on_yarn: bool = False
+) -> Iterator[None]:
     """A load of half a second at most, with a thread that is not to outlive it by much."""
-    started = time.monotonic()
-    with progress_told(folder, DRIVER, LOG, (found if found is not None else []).append):
+    started, driver = time.monotonic(), Watched(attempt, KEY, on_yarn)
+    with progress_told(driver, LOG, (found if found is not None else []).append):
         yield
     assert time.monotonic() - started < GRACE_S
 
@@ -134,11 +103,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture)
 @pytest.mark.usefixtures("impatient")
 class TestOutOfReach:
     def test_a_ui_that_does_not_answer_is_named_once(
-        self, folder: WindowFolder, note: Callable[[str], None], caplog: pytest.LogCaptureFixture
+        self, attempt: AttemptFiles, note: Callable[[str], None], caplog: pytest.LogCaptureFixture
     ) -> None:
         note("http://127.0.0.1:1")
         found: list[SparkApplication] = []
-        with told(folder, found):
+        with told(attempt, found):
             until(lambda: "No progress" in caplog.text)
             time.sleep(0.2)
         assert found == [SparkApplication("app-1", "http://127.0.0.1:1")]
@@ -147,75 +116,75 @@ class TestOutOfReach:
         assert "can't be asked from here" in caplog.messages[1]
 
     def test_a_login_page_is_no_answer(
-        self, folder: WindowFolder, note: Callable[[str], None], caplog: pytest.LogCaptureFixture
+        self, attempt: AttemptFiles, note: Callable[[str], None], caplog: pytest.LogCaptureFixture
     ) -> None:
         with serving("<html>log in first</html>") as ui:
             note(ui)
-            with told(folder):
+            with told(attempt):
                 until(lambda: "can't be asked from here" in caplog.text)
 
     def test_without_a_ui_nobody_is_asked(
-        self, folder: WindowFolder, note: Callable[[str | None], None], caplog: pytest.LogCaptureFixture
+        self, attempt: AttemptFiles, note: Callable[[str | None], None], caplog: pytest.LogCaptureFixture
     ) -> None:
         note(None)
-        with told(folder):
+        with told(attempt):
             until(lambda: "has no UI (spark.ui.enabled=false)" in caplog.text)
 
     def test_a_load_that_ends_before_its_driver_began_leaves_no_word(
-        self, folder: WindowFolder, tmp_path: Path, caplog: pytest.LogCaptureFixture
+        self, attempt: AttemptFiles, write: Callable[..., None], caplog: pytest.LogCaptureFixture
     ) -> None:
-        (tmp_path / "applications" / "try-1.json").write_text('{"application_id": ')  # half written
-        with told(folder):
+        write('{"application_id": ')
+        with told(attempt):
             time.sleep(0.1)
-        assert caplog.messages == []
+        assert [each for each in caplog.messages if "progress" in each.lower()] == []
 
     def test_links_that_cannot_be_shown_are_left_out(
-        self, folder: WindowFolder, note: Callable[[str | None], None], caplog: pytest.LogCaptureFixture
+        self, attempt: AttemptFiles, note: Callable[[str | None], None], caplog: pytest.LogCaptureFixture
     ) -> None:
         def fail(_application: SparkApplication) -> None:
             raise RuntimeError("no XComs here")
 
         note(None)
-        with progress_told(folder, DRIVER, LOG, fail):
+        with progress_told(Watched(attempt, KEY), LOG, fail):
             until(lambda: "has no UI" in caplog.text)
 
     def test_a_store_that_fails_for_a_while_is_asked_again(
         self,
-        folder: WindowFolder,
+        attempt: AttemptFiles,
         note: Callable[[str | None], None],
         caplog: pytest.LogCaptureFixture,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        asked = WindowFolder.application
+        asked = AttemptFiles.applications
         answers = [OSError("slow down"), OSError("slow down")]
 
-        def flaky(self: WindowFolder, attempt: str, key: str) -> SparkApplication | None:
+        def flaky(self: AttemptFiles, key: str) -> list[SparkApplication]:
             if answers:
                 raise answers.pop()
-            return asked(self, attempt, key)
+            return asked(self, key)
 
-        monkeypatch.setattr(WindowFolder, "application", flaky)
+        monkeypatch.setattr(AttemptFiles, "applications", flaky)
         note(None)
-        with told(folder):
+        with told(attempt):
             until(lambda: "has no UI" in caplog.text)
         assert len(caplog.messages) == 2
         assert "the ledger can't be asked for the driver's note (OSError('slow down'))" in caplog.messages[0]
 
     def test_a_load_that_has_ended_gets_no_links_of_a_late_answer(
-        self, folder: WindowFolder, note: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
+        self, attempt: AttemptFiles, note: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        asked, looked, left = WindowFolder.application, threading.Event(), threading.Event()
+        asked, looked, left = AttemptFiles.applications, threading.Event(), threading.Event()
 
-        def slow(self: WindowFolder, attempt: str, key: str) -> SparkApplication | None:
+        def slow(self: AttemptFiles, key: str) -> list[SparkApplication]:
             looked.set()
             left.wait(PATIENCE_S)
             time.sleep(0.1)
-            return asked(self, attempt, key)
+            return asked(self, key)
 
-        monkeypatch.setattr(WindowFolder, "application", slow)
+        monkeypatch.setattr(AttemptFiles, "applications", slow)
         note(None)
         found: list[SparkApplication] = []
-        with told(folder, found):
+        with told(attempt, found):
             looked.wait(PATIENCE_S)
             left.set()
         assert found == []
@@ -227,7 +196,7 @@ class TestAddress:
     @pytest.mark.parametrize(("on_yarn", "line"), [(True, "1 of 40 tasks"), (False, "can't be asked from here")])
     def test_on_yarn_alone_a_driver_may_send_whoever_asks_to_a_proxy(
         self,
-        folder: WindowFolder,
+        attempt: AttemptFiles,
         note: Callable[..., None],
         impatient: None,
         caplog: pytest.LogCaptureFixture,
@@ -236,70 +205,72 @@ class TestAddress:
     ) -> None:
         with serving(json.dumps([stage(0, 1)])) as proxy, serving("", f"{proxy}/proxy/application_1_0001") as ui:
             note(ui)
-            with progress_told(folder, replace(DRIVER, on_yarn=on_yarn), LOG, lambda _: None):
+            with told(attempt, on_yarn=on_yarn):
                 until(lambda: line in caplog.text)
 
     def test_an_address_that_the_driver_didnt_sign_is_neither_asked_nor_shown(
-        self, folder: WindowFolder, note: Callable[..., None], impatient: None, caplog: pytest.LogCaptureFixture
+        self, attempt: AttemptFiles, note: Callable[..., None], impatient: None, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """Whoever may write to the ledger could send the worker and people to any address."""
+        """Whoever may write to the ledger could send the worker and people to any address. And the key of an earlier
+        try's driver isn't kept."""
         asked: list[str] = []
         found: list[SparkApplication] = []
         for key in (None, "another key"):
             with serving("[]", asked=asked) as ui:
                 note(ui, key)
-                with told(folder, found):
-                    until(lambda: "isn't signed by this load's driver" in caplog.text)
+                with told(attempt, found):
+                    until(lambda: "isn't signed by a driver that this try has submitted" in caplog.text)
                     time.sleep(0.1)
             caplog.clear()
         assert asked == []
         assert {each.ui for each in found} == {None}
 
-    def test_a_driver_of_an_earlier_try_isnt_asked_as_its_key_is_gone(
-        self, folder: WindowFolder, note: Callable[..., None], impatient: None, caplog: pytest.LogCaptureFixture
+    def test_of_several_drivers_of_one_attempt_the_one_that_signed_is_asked(
+        self, attempt: AttemptFiles, note: Callable[..., None], impatient: None, caplog: pytest.LogCaptureFixture
     ) -> None:
-        asked: list[str] = []
-        with serving("[]", asked=asked) as ui:
-            note(ui)
-            with progress_told(folder, replace(DRIVER, note_key=None), LOG, lambda _: None):
-                until(lambda: "app-1 was submitted by an earlier try" in caplog.text)
-        assert asked == []
+        with serving(json.dumps([stage(0, 1)])) as ui:
+            note(ui, name="app-2", run="0000000b")
+            note("http://127.0.0.1:1", "another key")
+            with told(attempt):
+                until(lambda: "1 of 40 tasks" in caplog.text)
+        assert "Spark application app-2 is running" in caplog.text
 
     @pytest.mark.parametrize(
         "ui", ["javascript:alert(1)", "file:///etc/passwd", "http://user:word@host/", "http://", "http://[", "//host"]
     )
     def test_nor_one_that_is_no_address_of_the_web(
-        self, folder: WindowFolder, note: Callable[..., None], ui: str
+        self, attempt: AttemptFiles, note: Callable[..., None], ui: str
     ) -> None:
         note(ui)
-        assert folder.application("try-1", DRIVER.note_key) == SparkApplication("app-1", None)
+        assert attempt.applications(KEY) == [SparkApplication("app-1", None)]
 
     @pytest.mark.parametrize("name", ["../../admin", "app 1", ""])
-    def test_an_id_that_would_lead_elsewhere_is_none(self, folder: WindowFolder, tmp_path: Path, name: str) -> None:
-        (tmp_path / "applications" / "try-1.json").write_text(json.dumps({"application_id": name, "ui": None}))
+    def test_an_id_that_would_lead_elsewhere_is_none(
+        self, attempt: AttemptFiles, write: Callable[..., None], name: str
+    ) -> None:
+        write(json.dumps({"application_id": name, "ui": None}))
         with pytest.raises(LedgerCorruptError, match="is not the id of a Spark application"):
-            folder.application("try-1", DRIVER.note_key)
+            attempt.application(RUN, KEY)
 
     def test_a_ui_that_is_away_for_a_while_is_asked_again(
         self,
-        folder: WindowFolder,
+        attempt: AttemptFiles,
         note: Callable[[str], None],
         impatient: None,
         caplog: pytest.LogCaptureFixture,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         answers = [httpx.ConnectError("away")] * 8
-        tell = StageTeller.tell
 
-        def flaky(self: StageTeller, at_s: float) -> None:
+        def flaky(spark: httpx.Client, at_s: float) -> Stage | None:
             if answers:
                 raise answers.pop()
-            tell(self, at_s)
+            return oldest_running(spark, at_s)
 
-        monkeypatch.setattr(StageTeller, "tell", flaky)
+        monkeypatch.setattr(spark_progress, "oldest_running", flaky)
         with serving(json.dumps([stage(0, 1)])) as ui:
             note(ui)
-            with told(folder):
+            with told(attempt):
                 until(lambda: "1 of 40 tasks" in caplog.text)
         assert [each.split(":")[0] for each in caplog.messages[1:2]] == ["No progress for now"]
 

@@ -9,6 +9,7 @@ import pytest
 from airflow.sdk import DAG, Asset
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
 from airflow_kafka_offsets.task_groups.increment_load import KafkaIncrementLoad, kafka_increment_load
@@ -16,7 +17,7 @@ from airflow_kafka_offsets.task_groups.increment_load import KafkaIncrementLoad,
 
 def group(of_dag: dict[str, Any] | None = None, **arguments: Any) -> tuple[DAG, KafkaIncrementLoad]:
     with DAG("d", default_args=of_dag or {}) as dag:
-        return dag, kafka_increment_load(group_id="g", pipeline="p", **({"topics": "t"} | arguments))
+        return dag, kafka_increment_load(group_id="g", **({"pipeline": KafkaPipeline("p", "t")} | arguments))
 
 
 def order(dag: DAG) -> list[str]:
@@ -30,7 +31,13 @@ def test_it_waits_resolves_loads_and_verifies_and_others_follow_with_the_increme
     assert order(dag) == ["g.new_data", "g.resolve", "g.load", "g.verify", "commit"]
     assert isinstance(loaded.resolve, KafkaResolveIncrementOperator)
     assert loaded.new_data is not None
-    assert (loaded.new_data.pipeline, loaded.new_data.deferrable, loaded.verify.deferrable) == ("p", True, False)
+    assert (loaded.new_data.deferrable, loaded.verify.deferrable) == (True, False)
+
+
+def test_of_a_name_and_topics_it_makes_the_pipeline() -> None:
+    _, loaded = group(pipeline="p", topics=["t", "u"])
+    assert loaded.new_data is not None
+    assert loaded.new_data.pipeline == loaded.resolve.pipeline == KafkaPipeline("p", ["t", "u"])
 
 
 def test_without_waiting_it_begins_with_resolving() -> None:
@@ -41,15 +48,15 @@ def test_without_waiting_it_begins_with_resolving() -> None:
 
 def test_arguments_reach_the_tasks_that_they_are_for() -> None:
     table = Asset("s3://lake/clicks")
+    clicks = KafkaPipeline("p", "t", ledger_root="s3://l", kafka_conn_id="k", isolation_level="read_uncommitted")
     _, loaded = group(
-        {"isolation_level": "read_uncommitted", "poke_interval": 7},
+        {"poke_interval": 7},
+        pipeline=clicks,
         since="latest",
         min_records=100,
         max_age=timedelta(hours=1),
-        ledger_root="s3://l",
         on_data_loss="load_rest",
         on_hole="warn",
-        kafka_conn_id="k",
         outlets=[table],
         default_args={"retries": 3},
         application_args=["--output", "o"],
@@ -57,21 +64,18 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
     assert loaded.new_data is not None
     assert isinstance(loaded.resolve, KafkaResolveIncrementOperator)
     tasks = (loaded.new_data, loaded.resolve, loaded.load, loaded.verify)
-    assert {(each.retries, each.kafka_conn_id) for each in tasks} == {(3, "k")}
+    assert {each.retries for each in tasks} == {3}
+    assert loaded.new_data.pipeline == loaded.resolve.pipeline == clicks
     assert (loaded.new_data.min_records, loaded.new_data.max_age) == (100, timedelta(hours=1))
-    assert (loaded.new_data.isolation_level, loaded.new_data.poke_interval) == ("read_uncommitted", 7)
-    assert loaded.new_data.ledger_root == loaded.resolve.ledger_root == "s3://l"
-    assert (loaded.resolve.since, loaded.resolve.on_data_loss, loaded.load.on_data_loss) == (
-        "latest",
-        "load_rest",
-        "load_rest",
-    )
+    assert loaded.new_data.poke_interval == 7
+    assert (loaded.resolve.since, loaded.load.on_data_loss) == ("latest", "load_rest")
     assert (loaded.verify.on_hole, loaded.verify.outlets, loaded.load.outlets) == ("warn", [table], [])
     assert loaded.load.application_args == ["--output", "o"]
 
 
 def test_a_pattern_of_topics_is_resolved_but_can_not_be_waited_for() -> None:
-    _, loaded = group(topics=None, topic_pattern=r"orders\..*", wait=False)
-    assert loaded.resolve.topic_pattern == r"orders\..*"
+    pattern = KafkaPipeline("p", topic_pattern=r"orders\..*")
+    _, loaded = group(pipeline=pattern, wait=False)
+    assert loaded.resolve.pipeline == pattern
     with pytest.raises(ConfigurationError, match="wait=False"):
-        group(topics=None, topic_pattern="x")
+        group(pipeline=pattern)

@@ -10,13 +10,14 @@ from airflow.sdk import DAG, Asset
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.task_groups.window_load import KafkaWindowLoad, kafka_window_load
 
 
 def group(of_dag: dict[str, Any] | None = None, **arguments: Any) -> tuple[DAG, KafkaWindowLoad]:
     with DAG("d", default_args=of_dag or {}) as dag:
-        return dag, kafka_window_load(group_id="g", pipeline="p", **({"topics": "t"} | arguments))
+        return dag, kafka_window_load(group_id="g", **({"pipeline": KafkaPipeline("p", "t")} | arguments))
 
 
 def order(dag: DAG) -> list[str]:
@@ -46,7 +47,6 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
         idle="assume_after",
         idle_after=timedelta(hours=1),
         on_data_loss="load_rest",
-        kafka_conn_id="k",
         default_args={"retries": 3, "pool": "spark"},
         packages="connector",
         application_args=["--output", "o"],
@@ -54,27 +54,37 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
     )
     assert loaded.complete is not None
     tasks = (loaded.complete, loaded.resolve, loaded.load, loaded.verify)
-    assert {(each.retries, each.pool, each.kafka_conn_id) for each in tasks} == {(3, "spark", "k")}
+    assert {(each.retries, each.pool) for each in tasks} == {(3, "spark")}
     assert (loaded.complete.start, loaded.resolve.end) == ("{{ a }}", "{{ b }}")
     assert (loaded.complete.idle, loaded.complete.idle_after) == ("assume_after", timedelta(hours=1))
-    assert (loaded.resolve.on_data_loss, loaded.load.on_data_loss) == ("load_rest", "load_rest")
-    assert (loaded.load.packages, loaded.load.application_args, loaded.load.allow_gaps) == (
+    assert (loaded.load.on_data_loss, loaded.load.packages, loaded.load.application_args, loaded.load.allow_gaps) == (
+        "load_rest",
         "connector",
         ["--output", "o"],
         True,
     )
 
 
+def test_of_a_name_and_topics_it_makes_the_pipeline() -> None:
+    _, loaded = group(pipeline="p", topics=["t", "u"])
+    assert loaded.complete is not None
+    assert loaded.complete.pipeline == loaded.resolve.pipeline == KafkaPipeline("p", ["t", "u"])
+
+
+@pytest.mark.parametrize("argument", ["kafka_conn_id", "isolation_level", "ledger_root", "topic_pattern"])
+def test_what_the_pipeline_says_is_refused_beside_it(argument: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{argument}= is the pipeline's: pipeline=KafkaPipeline\("):
+        group(**{argument: "x"})
+
+
 def test_what_is_not_given_is_what_the_dag_says_for_all_its_tasks() -> None:
-    of_dag = {"kafka_conn_id": "k", "ledger_root": "s3://l", "on_data_loss": "load_rest", "idle": "fail", "retries": 5}
-    of_dag |= {"isolation_level": "read_uncommitted", "on_future_record": "warn", "deferrable": True}
+    of_dag = {"on_data_loss": "load_rest", "idle": "fail", "retries": 5, "on_future_record": "warn", "deferrable": True}
     _, loaded = group(of_dag, default_args={"retries": 3})
     assert loaded.complete is not None
     tasks = (loaded.complete, loaded.resolve, loaded.load, loaded.verify)
-    assert {(each.retries, each.kafka_conn_id) for each in tasks} == {(3, "k")}
-    assert (loaded.complete.idle, loaded.complete.isolation_level) == ("fail", "read_uncommitted")
-    assert (loaded.resolve.ledger_root, loaded.resolve.on_future_record) == ("s3://l", "warn")
-    assert (loaded.resolve.on_data_loss, loaded.load.on_data_loss) == ("load_rest", "load_rest")
+    assert {each.retries for each in tasks} == {3}
+    assert (loaded.complete.idle, loaded.resolve.on_future_record) == ("fail", "warn")
+    assert loaded.load.on_data_loss == "load_rest"
 
 
 def test_verify_follows_the_load_and_so_has_nothing_to_wait_for() -> None:
@@ -90,10 +100,11 @@ def test_what_is_proved_is_what_other_dags_start_by() -> None:
 
 
 def test_a_pattern_of_topics_is_resolved_but_can_not_be_waited_for() -> None:
-    _, loaded = group(topics=None, topic_pattern=r"orders\..*", wait=False)
-    assert loaded.resolve.topic_pattern == r"orders\..*"
+    pattern = KafkaPipeline("p", topic_pattern=r"orders\..*")
+    _, loaded = group(pipeline=pattern, wait=False)
+    assert loaded.resolve.pipeline == pattern
     with pytest.raises(ConfigurationError, match="wait=False"):
-        group(topics=None, topic_pattern="x")
+        group(pipeline=pattern)
 
 
 def test_the_scheduler_and_the_ui_get_the_group_its_order_and_its_links(monkeypatch: pytest.MonkeyPatch) -> None:

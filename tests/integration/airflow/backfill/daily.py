@@ -16,6 +16,7 @@ from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, task
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
@@ -64,7 +65,7 @@ def daily_dag(schedule: str, bootstrap_servers: str, topic: str, output: str, fi
     timetable = CronDataIntervalTimetable(schedule, timezone="UTC")
     start = datetime.fromtimestamp(last_ms / 1000, UTC) - timedelta(days=2)
     with DAG(DAG_ID, schedule=timetable, start_date=start, catchup=False, max_active_runs=16) as dag:
-        window = KafkaResolveWindowOperator(task_id="resolve", pipeline=DAG_ID, topics=topic).output
+        window = KafkaResolveWindowOperator(task_id="resolve", pipeline=KafkaPipeline(DAG_ID, topic)).output
         prove(window, load(window))
     return dag
 
@@ -72,7 +73,8 @@ def daily_dag(schedule: str, bootstrap_servers: str, topic: str, output: str, fi
 def manifest_of(window: dict[str, Any]) -> Manifest:
     """A window's manifest in the ledger."""
     ref = WindowRef.from_json(window)
-    return ref.read(ref.ledger()).manifest
+    ledger = ref.ledger()
+    return ledger.pinned(ref.window_in(ledger)).manifest
 
 
 def pinned(window: dict[str, Any]) -> list[Range]:

@@ -33,11 +33,10 @@ from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.airflow_services import AirflowServices
 from dev.kafka import Broker
 from dev.postgres import Postgres
-from tests.integration.airflow.backfill.daily import DAG_ID, Row, read_exactly
+from tests.integration.airflow.backfill.daily import DAG_ID, Row, manifest_of, read_exactly
 from tests.integration.airflow.backfill.skipping import SKIPPING
 from tests.integration.airflow.backfill.writing import (
     EMPTY,
@@ -48,10 +47,8 @@ from tests.integration.airflow.backfill.writing import (
     write_past,
     writing_on,
 )
-from tests.integration.airflow.conftest import LOCAL_SPARK, InSparksPlace, Publish, Resolve
-from tests.integration.airflow.windows.conftest import COUNT
+from tests.integration.airflow.conftest import COUNT, LOCAL_SPARK, InSparksPlace, Publish, Resolve
 from tests.integration.conftest import Produce
-from tests.integration.ledger.loads import windows_of
 from tests.patience import RUN_S
 
 DAYS = 31
@@ -96,8 +93,7 @@ class Month:
 
     def manifests(self) -> list[Manifest]:
         """What was resolved, in order of time."""
-        refs = map(WindowRef.from_json, self.returned("resolve").values())
-        return sorted((ref.read(ref.ledger()).manifest for ref in refs), key=lambda each: each.start_ms)
+        return sorted(map(manifest_of, self.returned("resolve").values()), key=lambda each: each.start_ms)
 
     def published(self) -> dict[str, list[Row]]:
         """Rows by window."""
@@ -317,6 +313,6 @@ class TestSkippedRuns:
         assert set(airflow.runs(SKIPPING).values()) == {"success"}
         ledger = existing_ledger(ledger_root.as_uri(), SKIPPING)
         assert [each.found for each in verify(ledger) if not each.holds] == []
-        assert len([each for each in windows_of(ledger) if each.publication()]) == 4
+        assert len(list(ledger.state.published)) == 4
         (committed,) = client.committed_offsets({SKIPPING: None}).raise_for_errors()
         assert [(each.topic, each.offset) for each in committed.offsets] == [(SKIPPING, 4)]

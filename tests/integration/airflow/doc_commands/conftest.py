@@ -18,7 +18,10 @@ from airflow.sdk import ObjectStoragePath
 from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.cli.main import main
+from airflow_kafka_offsets.ledger import load_decisions
+from airflow_kafka_offsets.ledger.entries import Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from dev import ROOT, flights, kafka_program
@@ -29,14 +32,14 @@ from tests.integration.client.cases.workload import commit, connected_client, de
 from tests.integration.conftest import USERS, Record, produce_to
 from tests.integration.doc_blocks import words_of
 from tests.integration.kafka_clients import connect
-from tests.integration.ledger.loads import publish_result, windows_of
-from tests.unit.offsets.proof.results import run_result, tallies
+from tests.integration.ledger.loads import begin, publish_result, result_of, store_result, windows_of
 
 COLUMNS = "100"
 """Of the terminal that the pages show."""
 SHELL_S = 550.0
 """How long code may run in Bash; half a minute on a quiet machine."""
-ATTEMPT = "20261121T093849535Z-eece00fd"
+RUN = "eece00fd"
+"""The driver of every attempt, on the pages."""
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 OF_THE_DEMO = re.compile(r"flights_daily|lag flights-daily")
 """Its pipeline, and the group that its Dag commits to. All other commands are about the cluster that is made up."""
@@ -195,39 +198,37 @@ def open_pipeline(ledger_root: Path) -> LedgerOf:
 
 @pytest.fixture
 def loaded(kafka_offsets: KafkaOffsets, open_pipeline: LedgerOf) -> Callable[..., None]:
-    """Pin windows of a pipeline, and leave them as loads do whose attempts have the pages' name.
+    """Pin windows of a pipeline, and leave them as loads do.
 
-    :param count: so many are counted; None for all.
+    :param count: so many are loaded; None for all.
     :param published: whether these are published and verified, too.
     """
 
-    def make(pipeline: str, topic: str, cron: str, start: str, end: str, count: int | None = None) -> None:
+    def make(*named: str, count: int | None = None, published: bool = True) -> None:
+        pipeline, topic, cron, start, end = named
         given = f"--topics {topic} --cron '{cron}' --start {start} --end {end}"
         code, screen = kafka_offsets(f"kafka-offsets ledger resolve {pipeline} {given}")
         assert code == 0, screen
         ledger = open_pipeline(pipeline)
-        for folder in windows_of(ledger)[:count]:
-            _publish(ledger, folder.id, topic)
+        for window in windows_of(ledger)[:count]:
+            _load(ledger, window, topic, published=published)
 
     return make
 
 
-def _publish(ledger: Ledger, window: str, topic: str) -> None:
-    pinned = ledger.pinned(window)
-    folder = ledger.window_folders.of(pinned)
-    run_id = f"manual__{datetime.fromtimestamp(pinned.manifest.start_ms / 1000, UTC).date()}"
-    folder.record_attempt(ATTEMPT, {"airflow": {"dag_id": ledger.pipeline, "run_id": run_id, "task_id": "load"}})
-    output = f"file:///data/{topic}/window={window}/attempt={ATTEMPT}"
-    result = run_result(
-        pinned.manifest,
-        tallies(pinned.manifest),
-        attempt=ATTEMPT,
-        output=output,
-        files=("part-00000-7f3c.parquet",),
-    )
-    publish_result(ledger, pinned, result)
-    folder.record_verified(ATTEMPT, judge(pinned.manifest, result))
-    ledger.keep_day(window)
+def _load(ledger: Ledger, window: Window, topic: str, *, published: bool) -> None:
+    run_id = f"manual__{datetime.fromtimestamp(window.start_ms / 1000, UTC).date()}"
+    attempt = begin(ledger, window, {"dag_id": ledger.pipeline, "run_id": run_id, "task_id": "load"})
+    output = f"file:///data/{topic}/window={window.name}/attempt={attempt.number}-{RUN}"
+    fields = {"run": RUN, "output": output, "files": ("part-00000-7f3c.parquet",)}
+    result = result_of(ledger, window, attempt, **fields)
+    if published:
+        publish_result(ledger, window, result)
+        verdict = {"verdict": str(judge(ledger.pinned(window).manifest, result))}
+        verified = Verified(window.name, attempt.number, verdict)
+        ledger.change(lambda state: load_decisions.verify(state, verified))
+    else:
+        store_result(ledger, window, result)
 
 
 @pytest.fixture

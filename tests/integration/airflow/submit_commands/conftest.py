@@ -1,5 +1,5 @@
-"""A program in spark-submit's place that notes what it is given, so that no cluster is needed. The window is published
-already: the load then ends well. Standalone clusters are real ones, in ``tests/integration/spark/cluster``.
+"""A program in spark-submit's place that notes what it is given, and counts as a driver does, so that no cluster is
+needed. A standalone cluster is a real one, in ``tests/integration/spark/cluster``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from airflow.triggers.base import BaseTrigger
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from dev.kafka import Broker
 from dev.spark_packages import CONNECTOR
-from tests.integration.airflow.conftest import RECOUNTS, Context, Publish, Resolve, at, sasl, use_connection
+from tests.integration.airflow.conftest import COUNT, Context, Resolve, at, sasl, use_connection
 from tests.integration.conftest import USERS
+from tests.unit.submission.resource_manager import APPLICATION_ID
 
 PASSWORD = USERS["admin"]
-APPLICATION_ID = "application_1700000000000_0001"
 POD = "load-1f2e3d-driver"
 
 NOTING = f"""#!{sys.executable}
@@ -44,7 +44,7 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "spark-submit"
-    program.write_text(NOTING + RECOUNTS)
+    program.write_text(NOTING + COUNT)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
@@ -63,10 +63,14 @@ def _metrics(context: Context) -> None:
 
 
 @pytest.fixture
-def window(ten: str, resolve: Resolve, publish: Publish) -> dict[str, Any]:
-    pinned = resolve(ten, at(2), at(7))
-    publish(pinned)
-    return pinned
+def window(ten: str, resolve: Resolve) -> dict[str, Any]:
+    """Five records, of a pipeline whose connection has a password."""
+    return locked_in(resolve(ten, at(2), at(7)))
+
+
+def locked_in(window: dict[str, Any]) -> dict[str, Any]:
+    """The same window, whose load has a connection with a password."""
+    return window | {"kafka_conn_id": "locked"}
 
 
 def spark_connection(monkeypatch: pytest.MonkeyPatch, host: str, **extra: str) -> None:
@@ -78,7 +82,6 @@ def load(window: dict[str, Any], **arguments: Any) -> KafkaSparkSubmitOperator:
     return KafkaSparkSubmitOperator(
         task_id="load",
         window=window,
-        kafka_conn_id="locked",
         packages=CONNECTOR,
         application_args=["--output", "hdfs:///data/orders"],
         **arguments,
@@ -97,7 +100,7 @@ def last(noted: Path) -> dict[str, Any]:
     return given
 
 
-def confs(broker: Broker, window: dict[str, Any], attempt: str) -> list[str]:
+def confs(broker: Broker, window: dict[str, Any], attempt: int) -> list[str]:
     """The confs of every load, as words of a command."""
     told = {
         "kafka.bootstrap.servers": broker.sasl_bootstrap_servers,
@@ -107,8 +110,9 @@ def confs(broker: Broker, window: dict[str, Any], attempt: str) -> list[str]:
     own = {
         "manifest": window["manifest"],
         "sha256": window["sha256"],
-        "allowGaps": "false",
         "attempt": attempt,
+        "commit": attempt,  # nothing was committed since
+        "allowGaps": "false",
     }
     return [f"spark.kafkaOffsets.{name}={value}" for name, value in (told | own).items()]
 

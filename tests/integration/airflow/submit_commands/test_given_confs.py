@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from dev.spark_packages import CONNECTOR
-from tests.integration.airflow.conftest import Context, fails_with
+from tests.integration.airflow.conftest import Context, cleared, fails_with
 from tests.integration.airflow.submit_commands.conftest import load, spark_connection
 
 DELTA = "io.delta:delta-spark_2.13:4.0.0"
@@ -131,20 +131,10 @@ class TestGuards:
         monkeypatch.setenv("DEPLOY_MODE", "cluster")
         refused(load(window), context, r"deployMode=cluster .*deploy_mode=.*set in the variable DEPLOY_MODE\.")
 
-    def test_classes_of_the_ledger_before_sparks_own_are_refused(
-        self, window: dict[str, Any], context: Context, defaults: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        spark_connection(monkeypatch, "spark://127.0.0.1:7077")
-        defaults.write_text("spark.driver.userClassPathFirst true\n")
-        task = KafkaSparkSubmitOperator(task_id="load", window=window, kafka_conn_id="locked", jars="s3a://jars/a.jar")
-        refused(task, context, r"userClassPathFirst=true would have the driver load Spark's own classes")
-
 
 class TestPackages:
     def packages(self, window: dict[str, Any], context: Context, noted: Path, **arguments: Any) -> str | None:
-        task = KafkaSparkSubmitOperator(
-            task_id="load", window=window, kafka_conn_id="locked", durable=False, **arguments
-        )
+        task = KafkaSparkSubmitOperator(task_id="load", window=window, durable=False, **arguments)
         task.execute(context)
         return option(noted, "--packages")
 
@@ -174,14 +164,15 @@ class TestPackages:
     ) -> None:
         defaults.write_text(f"spark.jars.packages {CONNECTOR}\n")
         assert self.packages(window, context, noted, connector="auto") == CONNECTOR
-        assert self.packages(window, context, noted) is None, "Spark reads the file"
+        cleared(context)
+        assert self.packages(window, context, noted, reload=True) is None, "Spark reads the file"
 
     @pytest.mark.parametrize("conf", ["spark.jars.packages", "spark.jars"])
     def test_another_sparks_connector_in_the_file_is_refused(
         self, conf: str, window: dict[str, Any], context: Context, defaults: Path
     ) -> None:
         defaults.write_text(f"{conf} /jars/spark-sql-kafka-0-10_2.12-3.5.1.jar\n")
-        task = KafkaSparkSubmitOperator(task_id="load", window=window, kafka_conn_id="locked", durable=False)
+        task = KafkaSparkSubmitOperator(task_id="load", window=window, durable=False)
         refused(task, context, r"for Spark 3\.5 with Scala 2\.12")
 
 

@@ -239,9 +239,7 @@ class TestALoad:
         (tmp_path / "spark-defaults.conf").write_text(f"{ivy}spark.jars.packages org.example:first:1.0\n")
 
     def words(self, window: dict[str, Any], context: Context, noted: Path, **arguments: Any) -> list[str]:
-        task = KafkaSparkSubmitOperator(
-            task_id="load", window=window, kafka_conn_id="locked", durable=False, **arguments
-        )
+        task = KafkaSparkSubmitOperator(task_id="load", window=window, durable=False, **arguments)
         task.execute(context)
         words: list[str] = json.loads(noted.read_text().splitlines()[-1])["words"]
         return words

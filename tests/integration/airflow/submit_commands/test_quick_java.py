@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.submission.quick_java import FAST_COMPILER
-from tests.integration.airflow.conftest import LOCAL_SPARK, Context
+from tests.integration.airflow.conftest import LOCAL_SPARK, Context, cleared
 from tests.integration.airflow.submit_commands.conftest import load, spark_connection
 
 DRIVER = "spark.driver.extraJavaOptions"
@@ -32,10 +32,12 @@ class TestALoadOfASmallWindow:
     ) -> None:
         load(window, conf={DRIVER: "-Xss4m"}).execute(context)
         assert java_of(noted) == "-Xss4m"
-        load(window, env_vars={"JDK_JAVA_OPTIONS": "-Xss4m"}).execute(context)
+        cleared(context)
+        load(window, reload=True, env_vars={"JDK_JAVA_OPTIONS": "-Xss4m"}).execute(context)
         assert java_of(noted) is None
         (tmp_path / "spark-defaults.conf").write_text(f"{DRIVER} -Xss4m\n")
-        load(window).execute(context)
+        cleared(context)
+        load(window, reload=True).execute(context)
         assert java_of(noted) is None, "spark-submit reads the file"
 
     def test_on_a_cluster_gets_nothing(

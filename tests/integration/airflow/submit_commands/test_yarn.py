@@ -6,9 +6,7 @@ import json
 import stat
 from base64 import b64decode
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,14 +14,15 @@ from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferr
 from requests.auth import AuthBase
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.pipelines.loads import reload
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.driver_status import SubmittedDriver
 from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 from dev.kafka import Broker
 from dev.spark_packages import CONNECTOR
-from tests.integration.airflow.conftest import Context, fails_with
+from tests.integration.airflow.conftest import COUNT, Context, fails_with
 from tests.integration.airflow.submit_commands.conftest import (
-    APPLICATION_ID,
     GIVEN_BACK,
     PASSWORD,
     QUIET,
@@ -37,6 +36,8 @@ from tests.integration.airflow.submit_commands.conftest import (
     spark_connection,
 )
 from tests.integration.doc_blocks import DOCS, blocks_of
+from tests.integration.ledger.loads import begin
+from tests.unit.submission.resource_manager import APPLICATION_ID, ResourceManager, resource_manager
 
 NOT_HERE = {"spark.kafkaOffsets.bytesPerRecord", "spark.kafkaOffsets.noteSecret"}
 """Confs of the page that these tests' loads have none of."""
@@ -50,70 +51,22 @@ def names_of(words: list[str], others: set[str]) -> list[str]:
     return [name for name in named if name != "--conf" and name not in others]
 
 
-class ResourceManager:
-    """YARN's REST API, as far as the provider asks it.
-
-    :param states: what an application's state is, one answer after the other; ``unknown`` when there is none such.
-    :param killed: the applications that were to end.
-    """
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.states: list[str] = []
-        self.killed: list[str] = []
-        self._server = HTTPServer(("127.0.0.1", 0), self._handler())
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-        Thread(target=self._server.serve_forever, daemon=True).start()
-
-        dying_between_polls(monkeypatch)
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        manager = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                state = manager.states.pop(0)
-                final = "SUCCEEDED" if state == "FINISHED" else "UNDEFINED"
-                body = json.dumps({"app": {"state": state, "finalStatus": final}}).encode()
-                known = self.path == f"/ws/v1/cluster/apps/{APPLICATION_ID}" and state != "unknown"
-                self.send_response(200 if known else 404)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def do_PUT(self) -> None:
-                told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                assert told == {"state": "KILLED"}
-                manager.killed.append(self.path.split("/")[-2])
-                self.send_response(202)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        return Handler
+@pytest.fixture
+def yarn(monkeypatch: pytest.MonkeyPatch) -> Iterator[ResourceManager]:
+    dying_between_polls(monkeypatch)
+    with resource_manager("RUNNING") as manager:
+        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=manager.address)
+        yield manager
 
 
 @pytest.fixture
-def resource_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[ResourceManager]:
-    manager = ResourceManager(monkeypatch)
-    yield manager
-    manager.close()
-
-
-@pytest.fixture
-def abandoned(
-    resource_manager: ResourceManager, window: dict[str, Any], context: Context, monkeypatch: pytest.MonkeyPatch
-) -> ResourceManager:
+def abandoned(yarn: ResourceManager, window: dict[str, Any], context: Context, noted: Path) -> ResourceManager:
     """With an application of a first try, whose worker died."""
-    spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
-    resource_manager.states = ["SUBMITTED"]
+    yarn.states = ["SUBMITTED"]
     with pytest.raises(WorkerDies):
         load(window, yarn_track_via_rm_api=True).execute(context)
     assert context["task_state_store"]["spark_job_id"] == APPLICATION_ID
-    return resource_manager
+    return yarn
 
 
 class TestYarn:
@@ -123,11 +76,9 @@ class TestYarn:
         broker: Broker,
         context: Context,
         noted: Path,
-        resource_manager: ResourceManager,
-        monkeypatch: pytest.MonkeyPatch,
+        yarn: ResourceManager,
     ) -> None:
-        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
-        resource_manager.states = ["FINISHED"]
+        yarn.states = ["FINISHED"]
         arguments = {"conf": {"spark.executor.cores": "2"}, "yarn_track_via_rm_api": True}
         operator = load(window, **arguments)
         result = operator.execute(context)
@@ -182,35 +133,51 @@ class TestYarn:
         context: Context,
         noted: Path,
         abandoned: ResourceManager,
+        ledger: Ledger,
     ) -> None:
         """The worker dies while the application runs."""
-        abandoned.states = ["RUNNING", "FINISHED"]
+        abandoned.states = ["RUNNING", "RUNNING", "FINISHED"]
         result = load(window, yarn_track_via_rm_api=True).execute(context)
 
         words = last(noted)["words"]
         assert len(noted.read_text().splitlines()) == 1
         assert "spark.yarn.submit.waitAppCompletion=false" in words
         assert f"spark.kafkaOffsets.attempt={result['attempt']}" in words
+        assert [each.number for each in ledger.read().windows[window["window"]].attempts] == [result["attempt"]]
         assert "spark_job_id" not in context["task_state_store"]
 
-    @pytest.mark.parametrize("meanwhile", ["FAILED", "unknown"])
-    def test_an_application_that_has_failed_meanwhile_or_is_unknown_by_now_is_followed_by_another_attempt(
-        self,
-        meanwhile: str,
-        window: dict[str, Any],
-        context: Context,
-        noted: Path,
-        abandoned: ResourceManager,
+    def test_an_application_that_has_failed_meanwhile_is_followed_by_another_attempt(
+        self, window: dict[str, Any], context: Context, noted: Path, abandoned: ResourceManager
     ) -> None:
-        abandoned.states = [meanwhile, "FINISHED"]
+        """Whatever it had counted before."""
+        abandoned.states = ["FAILED", "FINISHED"]
         result = load(window, yarn_track_via_rm_api=True).execute(context)
 
         first, second = noted.read_text().splitlines()
         assert f"spark.kafkaOffsets.attempt={result['attempt']}" in second
         assert f"spark.kafkaOffsets.attempt={result['attempt']}" not in first
 
+    @pytest.mark.parametrize(("has_counted", "starts"), [(True, 1), (False, 2)])
+    def test_of_one_that_is_unknown_by_now_what_it_has_counted_is_published(
+        self,
+        has_counted: bool,
+        starts: int,
+        window: dict[str, Any],
+        context: Context,
+        noted: Path,
+        abandoned: ResourceManager,
+        ledger_root: Path,
+    ) -> None:
+        """YARN forgets the oldest applications. If this one has counted nothing, another attempt begins."""
+        if not has_counted:
+            (result,) = ledger_root.rglob("*.result.json")
+            result.unlink()
+        abandoned.states = ["unknown", "FINISHED"]
+        assert load(window, yarn_track_via_rm_api=True).execute(context)["rows"] == 5
+        assert len(noted.read_text().splitlines()) == starts
+
     @pytest.mark.parametrize(("meanwhile", "killed"), [("RUNNING", [APPLICATION_ID]), ("FINISHED", [])])
-    def test_an_application_that_was_asked_for_something_else_is_ended_and_not_gone_on_with(
+    def test_an_application_of_before_a_reload_is_ended_and_not_gone_on_with(
         self,
         meanwhile: str,
         killed: list[str],
@@ -218,41 +185,88 @@ class TestYarn:
         context: Context,
         noted: Path,
         abandoned: ResourceManager,
+        ledger: Ledger,
     ) -> None:
         """The worker died, and whoever saw it mended the Dag before the retry."""
+        reload(ledger, [window["window"]])
         abandoned.states = [meanwhile, "FINISHED"]
-        result = load(window, yarn_track_via_rm_api=True, env_vars={"MODE": "mended"}).execute(context)
+        result = load(window, yarn_track_via_rm_api=True).execute(context)
 
         first, second = noted.read_text().splitlines()
         assert f"spark.kafkaOffsets.attempt={result['attempt']}" in second
         assert f"spark.kafkaOffsets.attempt={result['attempt']}" not in first
         assert abandoned.killed == killed
 
+    def test_nor_is_one_after_which_another_task_has_begun_to_load_the_window(
+        self, window: dict[str, Any], context: Context, noted: Path, abandoned: ResourceManager, ledger: Ledger
+    ) -> None:
+        """In a table, its rows would be refused."""
+        ledger.read()
+        theirs = begin(ledger, ledger.window(window["window"]))
+        abandoned.states = ["RUNNING", "FINISHED"]
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("airflow_kafka_offsets.pipelines.loads.left_to_publish", lambda *_: None)
+            result = load(window, yarn_track_via_rm_api=True).execute(context)
+        assert abandoned.killed == [APPLICATION_ID]
+        assert result["attempt"] > theirs.number
+
+    def test_a_published_window_is_reported_though_the_cluster_is_away(
+        self, window: dict[str, Any], context: Context, noted: Path, yarn: ResourceManager
+    ) -> None:
+        yarn.states = ["FINISHED"]
+        first = load(window, yarn_track_via_rm_api=True).execute(context)
+        asked = yarn.asked
+        assert load(window, yarn_track_via_rm_api=True).execute(context)["attempt"] == first["attempt"]
+        assert (yarn.asked, len(noted.read_text().splitlines())) == (asked, 1)
+
 
 class TestDeferrable:
     def test_the_triggerer_hears_of_the_driver_and_the_task_reports(
-        self,
-        window: dict[str, Any],
-        context: Context,
-        noted: Path,
-        resource_manager: ResourceManager,
-        monkeypatch: pytest.MonkeyPatch,
+        self, window: dict[str, Any], context: Context, noted: Path, yarn: ResourceManager
     ) -> None:
-        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
         context["ti"].xcom_push = lambda **_: None  # its links
         with pytest.raises(TaskDeferred) as deferred:
             load(window, yarn_track_via_rm_api=True, deferrable=True).execute(context)
-        assert resource_manager.states == [], "nobody has waited for it"
+        assert yarn.asked == 0, "nobody has waited for it"
         assert len(noted.read_text().splitlines()) == 1
 
-        # The window is published already: its driver counts once more, and leaves no result to be seen before it ends.
-        resource_manager.states = ["RUNNING", "FINISHED"]
         event = first_event(deferred.value.trigger)
-        assert event == {"status": "ended", "state": "SUCCEEDED", "active": False, "succeeded": True}
+        assert event == {"status": "noted"}, "what it has counted"
         named = deferred.value.kwargs or {}
         assert named["job_id"] == APPLICATION_ID
         resumed = load(window, yarn_track_via_rm_api=True, deferrable=True)
-        assert resumed.driver_ended(context, event, **named)["attempt"] == named["attempt"]
+        report = resumed.driver_ended(context, event, **named)
+        assert (report["attempt"], report["rows"]) == (named["attempt"], 5)
+        assert report["seconds"] is not None
+        assert "spark_job_id" not in context["task_state_store"]
+
+    def test_a_retry_after_the_triggerer_gave_up_goes_on_with_the_same_driver(
+        self, window: dict[str, Any], context: Context, noted: Path, yarn: ResourceManager
+    ) -> None:
+        """As when ``execution_timeout`` has passed."""
+        context["ti"].xcom_push = lambda **_: None
+        waits = []
+        for _ in range(2):
+            with pytest.raises(TaskDeferred) as deferred:
+                load(window, yarn_track_via_rm_api=True, deferrable=True).execute(context)
+            waits.append(deferred.value.kwargs)
+        assert waits[0] == waits[1]
+        assert len(noted.read_text().splitlines()) == 1
+
+    def test_a_driver_that_failed_far_away_fails_the_task_with_its_own_words(
+        self, window: dict[str, Any], context: Context, noted: Path, yarn: ResourceManager
+    ) -> None:
+        context["ti"].xcom_push = lambda **_: None
+        fails = "from tests.integration.airflow.in_sparks_place import fail\nfail('UnprovenError', 'it lacks rows')\n"
+        program = noted.with_name("spark-submit")
+        program.write_text(program.read_text().replace(COUNT, fails))
+        with pytest.raises(TaskDeferred) as deferred:
+            load(window, yarn_track_via_rm_api=True, deferrable=True).execute(context)
+        event = first_event(deferred.value.trigger)
+        with pytest.raises(AirflowFailException, match="UnprovenError: it lacks rows"):
+            load(window, yarn_track_via_rm_api=True, deferrable=True).driver_ended(
+                context, event, **(deferred.value.kwargs or {})
+            )
 
     @pytest.mark.parametrize(
         ("state", "said"),
@@ -263,15 +277,11 @@ class TestDeferrable:
         state: str,
         said: str,
         window: dict[str, Any],
-        resource_manager: ResourceManager,
-        monkeypatch: pytest.MonkeyPatch,
+        yarn: ResourceManager,
     ) -> None:
-        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
-        resource_manager.states = [state]
+        yarn.states = [state]
         driver = SubmittedDriver("spark_default", "cluster", APPLICATION_ID).to_json()
-        trigger = KafkaDriverEndedTrigger(
-            window=window, revision=1, attempt="20261120T060000000Z-00000001", driver=driver, poll_interval_s=5
-        )
+        trigger = KafkaDriverEndedTrigger(window=window, attempt=3, driver=driver, poll_interval_s=5)
         assert first_event(trigger) == {"status": "ended", "state": said, "active": False, "succeeded": False}
 
     @pytest.mark.parametrize(
@@ -289,10 +299,8 @@ class TestDeferrable:
         window: dict[str, Any],
         context: Context,
         noted: Path,
-        resource_manager: ResourceManager,
-        monkeypatch: pytest.MonkeyPatch,
+        yarn: ResourceManager,
     ) -> None:
-        spark_connection(monkeypatch, "yarn", yarn_resourcemanager_webapp_address=resource_manager.address)
         with pytest.raises(AirflowFailException, match=why) as failed:
             load(window, deferrable=True, **arguments).execute(context)
         assert fails_with(ConfigurationError, failed)

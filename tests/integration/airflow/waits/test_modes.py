@@ -20,6 +20,7 @@ from airflow.sdk.exceptions import (
 )
 from structlog.testing import capture_logs
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
@@ -63,16 +64,17 @@ def waited(request: pytest.FixtureRequest, ten: str, commit: Commit, produce: Pr
     context["ti"].get_first_reschedule_date = lambda _: None
     group = new_name("group")
     commit(group, ten, 4)
-    snapshot = KafkaOffsetSnapshotOperator(task_id="snapshot", pipeline="loads", topics=ten).execute(context)
+    pipeline, none = KafkaPipeline("loads", ten), {"pipeline": KafkaPipeline("loads", "mispselt")}
+    snapshot = KafkaOffsetSnapshotOperator(task_id="snapshot", pipeline=pipeline).execute(context)
     kinds: dict[str, tuple[type[KafkaWaitSensor], dict[str, Any], dict[str, Any]]] = {
         "group_lag": (KafkaGroupLagSensor, {"groups": group}, {"groups": "mispselt"}),
         "offsets_reached": (KafkaOffsetsReachedSensor, {"group": group, "target": snapshot}, {"group": "mispselt"}),
         "window_complete": (
             KafkaWindowCompleteSensor,
-            {"topics": ten, "start": at(0), "end": at(10)},
-            {"topics": "mispselt"},
+            {"pipeline": pipeline, "start": at(0), "end": at(10)},
+            none,
         ),
-        "new_data": (KafkaNewDataSensor, {"topics": ten, "since": snapshot}, {"topics": "mispselt"}),
+        "new_data": (KafkaNewDataSensor, {"pipeline": pipeline, "since": snapshot}, none),
     }
     kind, arguments, misspelt = kinds[request.param]
 
@@ -173,7 +175,8 @@ class TestPermanentFault:
         with pytest.raises(TaskDeferred) as deferred:
             waited.make(deferrable=True).execute(context)
         arguments = deferred.value.trigger.serialize()[1]
-        renamed = {name: "mispselt" if name == "group" else ["mispselt"] for name in waited.misspelt}
+        names = {"pipeline": "topics"}
+        renamed = {names.get(name, name): "mispselt" if name == "group" else ["mispselt"] for name in waited.misspelt}
         arguments = arguments | {"condition": arguments["condition"] | renamed, "memory": None}
         event = event_of(KafkaWaitTrigger(**arguments))
         assert (event["status"], "mispselt" in event["message"]) == ("failed", True)

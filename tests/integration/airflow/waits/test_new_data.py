@@ -17,16 +17,16 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import ConfigurationError, LogTruncatedError, TopicChangedError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from airflow_kafka_offsets.triggers.watchers import KafkaNewDataTrigger
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, at, cleared, fails_with, recreate
+from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, Run, at, cleared, fails_with, recreate
 from tests.integration.airflow.waits.waits import INTERVAL_S, triggering, watch
 from tests.integration.airflow.windows.conftest import Increment, increment
 from tests.integration.client.cases.workload import send, transactional_producer
@@ -44,7 +44,7 @@ def snapshot(context: Context) -> Snapshot:
     """Snapshot where the logs of topics end; the XCom."""
 
     def take(*topics: str) -> dict[str, Any]:
-        operator = KafkaOffsetSnapshotOperator(task_id="snapshot", pipeline="loads", topics=list(topics))
+        operator = KafkaOffsetSnapshotOperator(task_id="snapshot", pipeline=KafkaPipeline("loads", list(topics)))
         return operator.execute(context)
 
     return take
@@ -54,8 +54,9 @@ def snapshot(context: Context) -> Snapshot:
 def look(client: OffsetsClient, context: Context) -> Look:
     """Check once what a sensor with these arguments waits for. Each look is a task of its own."""
 
-    def check(topics: str | list[str], **arguments: object) -> Progress:
-        sensor = KafkaNewDataSensor(task_id="s", topics=topics, **arguments)
+    def check(topics: str | list[str], isolation_level: str = "read_committed", **arguments: Any) -> Progress:
+        pipeline = KafkaPipeline("loads", topics, isolation_level=isolation_level)
+        sensor = KafkaNewDataSensor(task_id="s", pipeline=pipeline, **arguments)
         try:
             return sensor.condition(context).check(client)
         finally:
@@ -72,8 +73,8 @@ class TestSinceSnapshot:
         assert found.summary.startswith(f"0 new of 1; nothing new: {ten}, newest {iso_instant(T0_MS + 9000)}; since ")
         produce(ten, 0, ONE)
         found = look(ten, since=since)
-        assert (found.done, found.summary) == (True, f"1 new of 1 ({ten} 1); since snapshot 1 as of latest")
-        assert found.result.pop("since").startswith("snapshot 1 as of ")
+        assert (found.done, found.summary) == (True, f"1 new of 1 ({ten} 1); since {found.result['since']}")
+        assert found.result.pop("since").startswith("the snapshot as of latest at 20")
         assert found.result == {"new": {ten: 1}, "stale": {}, "ledger": since["ledger"]}
 
     def test_so_many_records_are_counted_over_all_topics_and_partitions(
@@ -137,7 +138,7 @@ class TestSinceTheLastPublishedWindow:
         self, ten: str, resolve: Resolve, look: Look
     ) -> None:
         resolve(ten, at(0), at(4))
-        found = look(ten, pipeline="loads")
+        found = look(ten)
         assert (found.done, found.result["new"]) == (True, {ten: 10})
         assert found.result["since"] == "the log starts, as nothing is published"
 
@@ -148,7 +149,7 @@ class TestSinceTheLastPublishedWindow:
         """Also while its load fails: the sensor counts what increments load, from the same offset on."""
         increment(ten, "one", since=since)
         produce(ten, 0, ONE)
-        found = look(ten, pipeline="loads")
+        found = look(ten)
         assert (found.done, found.result["new"]) == (True, {ten: new})
 
     def test_what_lies_behind_its_end_is_new_whatever_else_is_resolved(
@@ -157,7 +158,7 @@ class TestSinceTheLastPublishedWindow:
         for start, end in ((0, 2), (2, 6)):
             publish(resolve(ten, at(start), at(end)))
         resolve(ten, at(6), at(9))
-        found = look(ten, pipeline="loads")
+        found = look(ten)
         assert (found.done, found.result["new"]) == (True, {ten: 4})
         assert found.result["since"].startswith("the end of window ")
 
@@ -165,19 +166,19 @@ class TestSinceTheLastPublishedWindow:
         self, ten: str, resolve: Resolve, publish: Publish, produce: Produce, look: Look
     ) -> None:
         publish(resolve(ten, at(0), at(10)))
-        assert not look(ten, pipeline="loads").done
+        assert not look(ten).done
         produce(ten, 0, ONE)
-        assert look(ten, pipeline="loads").done
+        assert look(ten).done
 
     def test_the_window_stays_the_same_for_retries_and_is_forgotten_on_success(
         self, ten: str, resolve: Resolve, publish: Publish, produce: Produce, context: Context
     ) -> None:
         publish(resolve(ten, at(0), at(4)))
-        assert not KafkaNewDataSensor(task_id="s", topics=ten, pipeline="loads", min_records=7).poke(context)
+        assert not KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", ten), min_records=7).poke(context)
         publish(resolve(ten, at(4), at(10)))
         produce(ten, 0, ONE)
         context["ti"].try_number = 2
-        assert KafkaNewDataSensor(task_id="s", topics=ten, pipeline="loads", min_records=7).poke(context)
+        assert KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", ten), min_records=7).poke(context)
         assert context["task_state_store"] == {}
 
     def test_the_window_is_looked_up_anew_by_a_task_that_is_cleared_before_it_had_passed(
@@ -185,10 +186,10 @@ class TestSinceTheLastPublishedWindow:
     ) -> None:
         """What was published between is no new data."""
         publish(resolve(ten, at(0), at(4)))
-        assert not KafkaNewDataSensor(task_id="s", topics=ten, pipeline="loads", min_records=7).poke(context)
+        assert not KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", ten), min_records=7).poke(context)
         publish(resolve(ten, at(4), at(10)))
         cleared(context)
-        assert not KafkaNewDataSensor(task_id="s", topics=ten, pipeline="loads").poke(context)
+        assert not KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", ten)).poke(context)
 
     @pytest.mark.parametrize("flags", [{}, {"never_fail": True}])
     @pytest.mark.parametrize("deferrable", [True, False])
@@ -216,14 +217,38 @@ class TestSinceTheLastPublishedWindow:
 
         monkeypatch.setattr(time, "sleep", pause)
         sensor = KafkaNewDataSensor(
-            task_id="s", topics=ten, pipeline="loads", deferrable=deferrable, poke_interval=7, **flags
+            task_id="s", pipeline=KafkaPipeline("loads", ten), deferrable=deferrable, poke_interval=7, **flags
         )
         assert sensor.execute(context)["new"] == {ten: 10}
 
-    @pytest.mark.parametrize("arguments", [{}, {"pipeline": "loads", "since": {}}])
-    def test_it_takes_one_start_exactly(self, ten: str, look: Look, arguments: dict[str, Any]) -> None:
-        with pytest.raises(ConfigurationError, match="Exactly one of since= and pipeline="):
-            look(ten, **arguments)
+    @pytest.mark.parametrize("since", [{}, "snapshot 1"])
+    def test_a_start_that_is_none_is_refused(self, ten: str, look: Look, since: Any) -> None:
+        with pytest.raises(ConfigurationError, match="since= takes what"):
+            look(ten, since=since)
+
+    def test_topics_by_a_pattern_are_refused(self, context: Context, client: OffsetsClient) -> None:
+        sensor = KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", topic_pattern="t.*"))
+        with pytest.raises(ConfigurationError, match="needs its topics by name"):
+            sensor.condition(context)
+
+    def test_of_a_topic_that_has_begun_anew_everything_is_new(
+        self,
+        ten: str,
+        increment: Increment,
+        publish: Publish,
+        admin: KafkaAdminClient,
+        produce: Produce,
+        look: Look,
+        run: Run,
+    ) -> None:
+        """S16: by a restart, which makes it a matter of the next window."""
+        publish(increment(ten, "one"))
+        recreate(admin, ten)
+        produce(ten, 0, ONE * 2)
+        with pytest.raises(TopicChangedError):
+            look(ten)
+        assert run("ledger", "restart", "loads")[0] == 0
+        assert look(ten).result["new"] == {ten: 2}
 
 
 class TestNoData:
@@ -311,7 +336,7 @@ class TestTopicsThatChange:
         recreate(admin, ten)
         produce(ten, 0, ONE * 15)
         with pytest.raises(AirflowFailException, match=f"Topic {ten} was re-created") as failed:
-            KafkaNewDataSensor(task_id="s", topics=ten, since=since).execute(context)
+            KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", ten), since=since).execute(context)
         assert fails_with(TopicChangedError, failed)
 
     def test_a_log_that_ends_before_the_start_of_new_data_fails(self, ten: str, client: OffsetsClient) -> None:

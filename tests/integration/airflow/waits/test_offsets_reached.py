@@ -14,8 +14,9 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, LogTruncatedError, TopicChangedError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 from dev.kafka import Broker
@@ -32,7 +33,7 @@ def snapshot(context: Context) -> Snapshot:
     """Snapshot where a topic's log ends; the XCom."""
 
     def take(topic: str) -> dict[str, Any]:
-        operator = KafkaOffsetSnapshotOperator(task_id="snapshot", pipeline="loads", topics=topic)
+        operator = KafkaOffsetSnapshotOperator(task_id="snapshot", pipeline=KafkaPipeline("loads", topic))
         return operator.execute(context)
 
     return take
@@ -66,7 +67,7 @@ class TestSnapshotTarget:
         commit(name, ten, 9)
         found = look(name, target=target)
         assert (found.done, found.remaining) == (False, 1)
-        assert found.summary.startswith(f"{name} is 1 offsets before snapshot 1 as of ")
+        assert found.summary.startswith(f"{name} is 1 offsets before the snapshot as of ")
         assert found.summary.endswith(f"({ten}-0 1)")
         commit(name, ten, 10)
         assert look(name, target=target).done
@@ -78,7 +79,7 @@ class TestSnapshotTarget:
         produce(ten, 0, [(None, None, b"x")] * 5)
         commit(name, ten, 10)
         result = KafkaOffsetsReachedSensor(task_id="s", group=name, target=target).execute(context)
-        assert result.pop("target").startswith("snapshot 1 as of ")
+        assert result.pop("target").startswith("the snapshot as of ")
         assert result == {"group": name, "partitions": 1, "ledger": target["ledger"]}
 
 

@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
 from airflow_kafka_offsets.triggers.watchers import KafkaWindowCompleteTrigger
@@ -30,11 +31,14 @@ MINUTE = timedelta(minutes=1)
 def look(client: OffsetsClient, context: Context) -> Look:
     """Check once whether a window of an hour is complete."""
 
-    def check(topics: str | list[str], end: datetime | float, **arguments: Any) -> Progress:
+    def check(
+        topics: str | list[str], end: datetime | float, isolation_level: str = "read_committed", **arguments: Any
+    ) -> Progress:
+        pipeline = KafkaPipeline("loads", topics, isolation_level=isolation_level)
         instant = end if isinstance(end, datetime) else T0 + timedelta(seconds=end)
         start = (instant - timedelta(hours=1)).isoformat()
         sensor = KafkaWindowCompleteSensor(
-            task_id="s", topics=topics, start=start, end=instant.isoformat(), **arguments
+            task_id="s", pipeline=pipeline, start=start, end=instant.isoformat(), **arguments
         )
         return sensor.condition(context).check(client)
 
@@ -236,7 +240,9 @@ class TestWindowEnd:
 
     def test_that_is_naive_is_refused(self, ten: str, client: OffsetsClient, context: Context) -> None:
         """E35"""
-        sensor = KafkaWindowCompleteSensor(task_id="s", topics=ten, start=at(0), end="2026-11-21T06:00")
+        sensor = KafkaWindowCompleteSensor(
+            task_id="s", pipeline=KafkaPipeline("loads", ten), start=at(0), end="2026-11-21T06:00"
+        )
         with pytest.raises(ConfigurationError, match="no time zone"):
             sensor.condition(context)
 

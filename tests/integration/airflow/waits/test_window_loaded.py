@@ -17,11 +17,13 @@ from airflow.models.trigger import TRIGGER_FAIL_REPR, TriggerFailureReason
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.triggers.base import BaseTrigger
 
-from airflow_kafka_offsets.ledger.forgetting import forget_windows
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger.attempt_files import result_file
+from airflow_kafka_offsets.ledger.files import attempt_folder, commit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_folder import PinnedManifest
-from airflow_kafka_offsets.ledger.window_listing import WindowState
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.ledger.standing import WindowStatus, status
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.triggers import store_looks
@@ -30,7 +32,7 @@ from dev.kafka import Broker
 from tests.integration.airflow.conftest import Context, use_connection
 from tests.integration.airflow.waits.runner import running
 from tests.integration.airflow.waits.waits import Triggerer, triggering, wait_for_lines
-from tests.integration.ledger.loads import OFFSETS, publish, resolve
+from tests.integration.ledger.loads import OFFSETS, begin, new_ledger, publish, resolve
 from tests.patience import GRACE_S
 
 
@@ -42,16 +44,26 @@ def ledger_root(tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
-def pinned(ledger: Ledger) -> PinnedManifest:
+def ledger(ledger_root: Path) -> Ledger:
+    return new_ledger(ledger_root.as_uri())
+
+
+@pytest.fixture
+def pinned(ledger: Ledger) -> Window:
     """A window that nobody has loaded."""
-    ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return resolve(ledger, 0)
 
 
 @pytest.fixture
-def verify(pinned: PinnedManifest, ledger_root: Path) -> KafkaVerifyWindowOperator:
+def window(ledger: Ledger, pinned: Window, ledger_root: Path) -> dict[str, Any]:
+    """The same window, as resolve returns it."""
+    pipeline = KafkaPipeline("loads", "t", ledger_root=ledger_root.as_uri())
+    return WindowRef.of(pipeline, ledger.pinned(pinned), pinned.number).to_json()
+
+
+@pytest.fixture
+def verify(window: dict[str, Any]) -> KafkaVerifyWindowOperator:
     """The task after a load that runs elsewhere."""
-    window = WindowRef.of(ledger_root.as_uri(), pinned).to_json()
     return KafkaVerifyWindowOperator(task_id="v", window=window, deferrable=True, poke_interval=0, timeout=30)
 
 
@@ -81,7 +93,7 @@ class TestUnpublished:
         context: Context,
         triggerer: Triggerer,
         ledger: Ledger,
-        pinned: PinnedManifest,
+        pinned: Window,
     ) -> None:
         wait = deferred(verify, context)
         assert wait.timeout == timedelta(seconds=30)
@@ -93,7 +105,8 @@ class TestUnpublished:
         assert event == {"status": "done"}
         report = verify.resume_execution(wait.method_name, {"event": event}, context)
         assert (report["verdict"], report["written"]) == ("read = written = log", OFFSETS)
-        assert ledger.window_folders.newest(pinned.manifest.window).listing().state is WindowState.VERIFIED
+        ledger.read()
+        assert status(ledger, ledger.window(pinned.name)) is WindowStatus.VERIFIED
 
     def test_a_store_that_cannot_be_read_is_asked_again(
         self,
@@ -101,12 +114,12 @@ class TestUnpublished:
         context: Context,
         triggerer: Triggerer,
         ledger: Ledger,
-        pinned: PinnedManifest,
+        pinned: Window,
         said: list[MutableMapping[str, Any]],
     ) -> None:
         """A folder where a file should be is an error that no class of ours has."""
         wait = deferred(verify, context)
-        in_the_way = Path(pinned.uri.removeprefix("file://")).with_name("publications") / "00000001.json"
+        in_the_way = Path(ledger.folder.path) / commit_file(ledger.read().number + 1)
         in_the_way.mkdir(parents=True)
         number = triggerer.start(taken_up(wait.trigger))
         wait_for_lines(said, "can't be asked (IsADirectoryError", "Looking again")
@@ -114,26 +127,26 @@ class TestUnpublished:
         publish(ledger, pinned)
         assert triggerer.event(number) == {"status": "done"}
 
-    def test_a_window_that_is_forgotten_meanwhile_fails_the_task(
+    def test_a_window_that_is_voided_meanwhile_fails_the_task(
         self,
         verify: KafkaVerifyWindowOperator,
         context: Context,
         triggerer: Triggerer,
         ledger: Ledger,
-        pinned: PinnedManifest,
+        pinned: Window,
     ) -> None:
         """S23: another one will have its name."""
         wait = deferred(verify, context)
-        forget_windows(ledger, [pinned.manifest.window], "resolved too early")
+        ledger.change(lambda state: decisions.void(state, [pinned.name]))
         event = triggerer.event(triggerer.start(taken_up(wait.trigger)))
-        with pytest.raises(AirflowFailException, match="has been forgotten since this run resolved it"):
+        with pytest.raises(AirflowFailException, match=f"has no window {pinned.name}"):
             verify.resume_execution(wait.method_name, {"event": event}, context)
 
     def test_a_wait_that_takes_too_long_fails_the_task_and_names_the_window(
-        self, verify: KafkaVerifyWindowOperator, context: Context, pinned: PinnedManifest
+        self, verify: KafkaVerifyWindowOperator, context: Context, pinned: Window
     ) -> None:
         timed_out = {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
-        with pytest.raises(AirflowFailException, match=f"{pinned.manifest.window} was not loaded within 30 s"):
+        with pytest.raises(AirflowFailException, match=f"{pinned.name} was not loaded within 30 s"):
             verify.resume_execution(TRIGGER_FAIL_REPR, timed_out, context)
 
     def test_without_a_timeout_it_waits_without_end(self, verify: KafkaVerifyWindowOperator, context: Context) -> None:
@@ -142,10 +155,11 @@ class TestUnpublished:
 
 
 @pytest.fixture
-def pipe(pinned: PinnedManifest) -> Iterator[Path]:
+def pipe(ledger: Ledger, pinned: Window) -> Iterator[Path]:
     """A pipe in place of what a driver has counted: whoever opens it waits until somebody writes, as at a store that
     doesn't answer."""
-    path = Path(pinned.uri.removeprefix("file://")).with_name("results") / "a-0.json"
+    attempt = begin(ledger, pinned)
+    path = Path(ledger.folder.path) / attempt_folder(pinned.name, attempt.number) / result_file("0000000f")
     path.parent.mkdir()
     os.mkfifo(path)
     yield path
@@ -167,7 +181,7 @@ class TestAStoreThatHangs:
         context: Context,
         triggerer: Triggerer,
         ledger: Ledger,
-        pinned: PinnedManifest,
+        pinned: Window,
         said: list[MutableMapping[str, Any]],
         monkeypatch: pytest.MonkeyPatch,
         request: pytest.FixtureRequest,
@@ -183,15 +197,11 @@ class TestAStoreThatHangs:
         publish(ledger, pinned)
         assert triggerer.event(number) == {"status": "done"}
 
-    def test_keeps_no_other_trigger_from_resolving_a_name(
-        self, pinned: PinnedManifest, ledger_root: Path, pipe: Path
-    ) -> None:
-        window = WindowRef.of(ledger_root.as_uri(), pinned).to_json()
-
+    def test_keeps_no_other_trigger_from_resolving_a_name(self, window: dict[str, Any], pipe: Path) -> None:
         async def work() -> None:
             async with running() as runner:
                 for number in range((os.cpu_count() or 1) + 5):
-                    runner.start(KafkaWindowLoadedTrigger(window=window, poll_interval_s=1, load=f"load-{number}"))
+                    runner.start(KafkaWindowLoadedTrigger(window=window, poll_interval_s=1, attempt=number))
                 await asyncio.sleep(1)
                 try:
                     await asyncio.wait_for(asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80), GRACE_S)
@@ -203,7 +213,7 @@ class TestAStoreThatHangs:
 
 class TestPublished:
     def test_it_judges_without_waiting(
-        self, verify: KafkaVerifyWindowOperator, context: Context, ledger: Ledger, pinned: PinnedManifest
+        self, verify: KafkaVerifyWindowOperator, context: Context, ledger: Ledger, pinned: Window
     ) -> None:
         publish(ledger, pinned)
         assert verify.execute(context)["written"] == OFFSETS

@@ -17,9 +17,8 @@ from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from airflow_kafka_offsets.triggers.watchers import KafkaEdgeTrigger
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS

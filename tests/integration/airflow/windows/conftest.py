@@ -9,12 +9,13 @@ from typing import Any, Protocol
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from tests.integration.airflow.conftest import T0_MS, Context
+from tests.integration.airflow.conftest import T0_MS, Context, split
 from tests.integration.conftest import Record
 
 XCom = dict[str, Any]
@@ -29,22 +30,6 @@ class DeleteBefore(Protocol):
 
 
 HOUR_S = 3600
-COUNT = """
-import json
-import sys
-from pathlib import Path
-
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from tests.unit.offsets.proof.results import run_result, tallies
-
-told = dict(each.removeprefix("spark.kafkaOffsets.").split("=", 1) for each in sys.argv if "kafkaOffsets." in each)
-folder = Path(told["manifest"][7:]).parent
-manifest = Manifest.from_bytes((folder / "manifest.json").read_bytes())
-result = run_result(manifest, tallies(manifest), attempt=told["attempt"])
-(folder / "results").mkdir(exist_ok=True)
-(folder / "results" / f"{told['attempt']}.json").write_text(json.dumps(result.to_json()))
-"""
-"""In Spark's place: a driver that has read and written each offset once."""
 
 
 def load(window: XCom, **arguments: Any) -> KafkaSparkSubmitOperator:
@@ -54,7 +39,8 @@ def load(window: XCom, **arguments: Any) -> KafkaSparkSubmitOperator:
 def manifest_of(window: XCom) -> Manifest:
     """The manifest that a task's XCom refers to."""
     ref = WindowRef.from_json(window)
-    return ref.read(ref.ledger()).manifest
+    ledger = ref.ledger()
+    return ledger.pinned(ref.window_in(ledger)).manifest
 
 
 def ranges(window: XCom) -> list[tuple[int, int, int]]:
@@ -92,8 +78,9 @@ def increment(context: Context) -> Increment:
 
     def run(topic: str, run_id: str, **arguments: Any) -> XCom:
         ti = SimpleNamespace(dag_id="d", run_id=run_id, task_id="t", map_index=-1, try_number=1, max_tries=0)
-        operator = KafkaResolveIncrementOperator(task_id="t", pipeline="loads", topics=topic, **arguments)
-        return operator.execute({**context, "ti": ti})
+        of, own = split(arguments)
+        pipeline = KafkaPipeline("loads", topic, **of)
+        return KafkaResolveIncrementOperator(task_id="t", pipeline=pipeline, **own).execute({**context, "ti": ti})
 
     return run
 
@@ -103,7 +90,8 @@ def snapshot(context: Context) -> Snapshot:
     """Run the snapshot operator for a topic."""
 
     def run(topic: str, pipeline: str = "loads", **arguments: Any) -> XCom:
-        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline=pipeline, topics=topic, **arguments)
+        of, own = split(arguments)
+        operator = KafkaOffsetSnapshotOperator(task_id="s", pipeline=KafkaPipeline(pipeline, topic, **of), **own)
         return operator.execute(context)
 
     return run

@@ -1,4 +1,4 @@
-"""Windows between any two snapshots of a pipeline: log starts, ends, instants, and what a group has committed."""
+"""Windows between any two snapshots of a pipeline that have a place in time: log ends and instants."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
-    DataLossError,
     IntervalError,
+    LedgerConflictError,
     OffsetsError,
     TopicChangedError,
 )
-from tests.integration.airflow.conftest import Commit, Resolve, at, fails_with, recreate
+from tests.integration.airflow.conftest import Commit, Resolve, Run, at, fails_with, recreate
 from tests.integration.airflow.windows.conftest import DeleteBefore, Snapshot, evidence, ranges, stamped
 from tests.integration.conftest import Produce
 
 
-def test_from_the_log_start_to_now(ten: str, snapshot: Snapshot, resolve: Resolve, produce: Produce) -> None:
+def test_from_one_moment_to_another(ten: str, snapshot: Snapshot, resolve: Resolve, produce: Produce) -> None:
     """S2, S21: what comes after the snapshots is not in it; a rerun gets the same."""
-    start, end = snapshot(ten, at="earliest"), snapshot(ten)
-    produce(ten, 0, stamped(60))
+    start = snapshot(ten)
+    produce(ten, 0, stamped(60, 61))
+    end = snapshot(ten)
+    produce(ten, 0, stamped(62))
     window = resolve(ten, start, end)
-    assert (ranges(window), evidence(window)) == ([(0, 0, 10)], [("log_start", "log_end")])
+    assert (ranges(window), evidence(window)) == ([(0, 10, 12)], [("log_end", "log_end")])
     assert resolve(ten, start, end) == window
 
 
@@ -41,14 +43,6 @@ def test_between_two_instants_it_is_the_window_of_these_instants(
     assert resolve(ten, at(4), at(7)) == between
 
 
-def test_from_a_groups_commits_to_now_is_what_is_left_to_drain(
-    ten: str, commit: Commit, snapshot: Snapshot, resolve: Resolve
-) -> None:
-    commit(f"group-of-{ten}", ten, 4)
-    window = resolve(ten, snapshot(ten, group=f"group-of-{ten}"), snapshot(ten))
-    assert (ranges(window), evidence(window)) == ([(0, 4, 10)], [("committed", "log_end")])
-
-
 def test_a_partition_that_was_added_between_them_is_in_it(
     ten: str, admin: KafkaAdminClient, produce: Produce, snapshot: Snapshot, resolve: Resolve
 ) -> None:
@@ -60,17 +54,16 @@ def test_a_partition_that_was_added_between_them_is_in_it(
     assert (ranges(window), evidence(window)[1][0]) == ([(0, 10, 10), (1, 0, 1)], "new_partition")
 
 
-def test_records_that_were_deleted_between_them_are_lost(
-    ten: str, snapshot: Snapshot, resolve: Resolve, delete_before: DeleteBefore
+def test_a_group_and_the_log_start_are_targets_and_no_place_for_a_window(
+    ten: str, commit: Commit, snapshot: Snapshot, resolve: Resolve
 ) -> None:
-    """E9, S12"""
-    start = snapshot(ten, at="earliest")
-    delete_before(ten, 3)
-    end = snapshot(ten)
-    with pytest.raises(AirflowFailException, match=f"3 offsets between .* {ten}-0: 3 from 0 on") as failed:
-        resolve(ten, start, end)
-    assert fails_with(DataLossError, failed)
-    assert resolve(ten, start, end, on_data_loss="load_rest")["lost"] == 3
+    """They are in no order with the others."""
+    commit(f"group-of-{ten}", ten, 4)
+    for start in (snapshot(ten, group=f"group-of-{ten}"), snapshot(ten, at="earliest")):
+        assert start["at_ms"] is None
+        with pytest.raises(AirflowFailException, match="which has no place in time") as failed:
+            resolve(ten, start, snapshot(ten))
+        assert fails_with(ConfigurationError, failed)
 
 
 class TestRefused:
@@ -78,16 +71,6 @@ class TestRefused:
         start, end = snapshot(ten, at=at(4)), snapshot(ten)
         with pytest.raises(AirflowFailException, match="end after its start") as failed:
             resolve(ten, end, start)
-        assert fails_with(IntervalError, failed)
-
-    def test_commits_that_lie_before_the_start_named_as_the_end(
-        self, ten: str, commit: Commit, snapshot: Snapshot, resolve: Resolve
-    ) -> None:
-        """A group's commits are in no order with the others, so that a range may run backwards."""
-        commit(f"group-of-{ten}", ten, 4)
-        start, end = snapshot(ten), snapshot(ten, group=f"group-of-{ten}")
-        with pytest.raises(AirflowFailException, match=f"{ten}-0 would start at offset 10 and end at 4") as failed:
-            resolve(ten, start, end)
         assert fails_with(IntervalError, failed)
 
     def test_commits_on_records_that_are_gone(
@@ -101,14 +84,23 @@ class TestRefused:
         assert fails_with(OffsetsError, failed)
 
     def test_a_topic_that_was_made_again_between_them(
-        self, ten: str, admin: KafkaAdminClient, snapshot: Snapshot, resolve: Resolve
+        self, ten: str, admin: KafkaAdminClient, snapshot: Snapshot
     ) -> None:
         """S16, E24: the same offsets hold other records."""
-        start = snapshot(ten, at="earliest")
+        snapshot(ten)
         recreate(admin, ten)
         with pytest.raises(AirflowFailException, match=f"Topic {ten} was re-created") as failed:
-            resolve(ten, start, snapshot(ten, at="earliest"))
+            snapshot(ten)
         assert fails_with(TopicChangedError, failed)
+
+    def test_one_that_no_longer_counts(self, ten: str, snapshot: Snapshot, resolve: Resolve, run: Run) -> None:
+        """The ledger was rewound to before it."""
+        start = snapshot(ten, at=at(4))
+        end = snapshot(ten)
+        assert run("ledger", "rewind", "loads", "--to", at(5))[0] == 0
+        with pytest.raises(AirflowFailException, match=r"no longer counts.*Clear the task that stored it") as failed:
+            resolve(ten, start, end)
+        assert fails_with(LedgerConflictError, failed)
 
     def test_a_snapshot_of_another_pipeline(self, ten: str, snapshot: Snapshot, resolve: Resolve) -> None:
         with pytest.raises(AirflowFailException, match=r"start= is a snapshot of .*/others") as failed:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
@@ -15,10 +13,11 @@ from kafka import TopicPartition as KafkaPartition
 from airflow_kafka_offsets.errors import TopicChangedError, UnprovenError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import FOR_EVER, T0_MS, Context, Resolve, fails_with, recreate
+from tests.integration.airflow.conftest import FOR_EVER, T0_MS, Context, fails_with, recreate
 from tests.integration.airflow.loads import publish_rows
-from tests.integration.airflow.windows.conftest import Snapshot, stamped
+from tests.integration.airflow.windows.conftest import Increment, stamped
 from tests.integration.client.cases.test_transactions import wait_until_decided
 from tests.integration.client.cases.workload import connected_client, new_topic, send, transactional_producer
 from tests.integration.conftest import Produce
@@ -57,11 +56,11 @@ class Loaded:
         return operator.execute(self.context)
 
     @property
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> Any:
         """The verdict in the ledger."""
-        folder = Path(self.window["manifest"].removeprefix("file://")).parent
-        (file,) = (folder / "verified").glob("*.json")
-        return json.loads(file.read_text())
+        ref = WindowRef.from_json(self.window)
+        _, publication = ref.published_in(ref.ledger())
+        return publication.verdict
 
 
 class Load(Protocol):
@@ -70,11 +69,9 @@ class Load(Protocol):
 
 
 @pytest.fixture
-def load(resolve: Resolve, snapshot: Snapshot, context: Context) -> Load:
+def load(increment: Increment, context: Context) -> Load:
     def run(topic: str, rows: Sequence[int], **arguments: Any) -> Loaded:
-        window = resolve(
-            topic, *(snapshot(topic, at=each, **arguments) for each in ("earliest", "latest")), **arguments
-        )
+        window = increment(topic, "run-1", **arguments)
         publish_rows(window, topic, rows)
         return Loaded(window, context)
 
@@ -90,11 +87,12 @@ class TestExplained:
         assert (report["gaps"], report["explained"]) == (4, causes)
         assert "4 offsets without a record (2 markers, 2 aborted records, 0 compacted away)" in report["verdict"]
         assert loaded.recorded["explained"] == causes
+        assert loaded.recorded["verdict"] == report["verdict"]
 
     def test_markers_alone_are_gaps_to_a_reader_of_uncommitted_records(self, decided: str, load: Load) -> None:
         """E15, S11."""
         rows = [0, 1, 2, 3, 4, 6, 7, 9]
-        loaded = load(decided, rows, pipeline="all", isolation_level="read_uncommitted")
+        loaded = load(decided, rows, isolation_level="read_uncommitted")
         assert loaded.verify(explain_gaps=True)["explained"] == {
             "markers": 2,
             "aborted": 0,

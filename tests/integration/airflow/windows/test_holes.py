@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,13 +11,12 @@ from airflow.sdk import CronDataIntervalTimetable
 
 from airflow_kafka_offsets.errors import HoleError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_listing import WindowState
+from airflow_kafka_offsets.ledger.standing import WindowStatus, status
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from tests.integration.airflow.conftest import Context, Publish, Resolve, Run
 from tests.integration.airflow.windows.conftest import HOUR_S, Said, XCom, stamped
 from tests.integration.conftest import MakeTopic, Produce
-from tests.integration.ledger.loads import windows_of
 
 HOURS = [f"2026-11-20T{hour:02}:00:00Z" for hour in range(6, 13)]
 
@@ -46,9 +44,10 @@ def load(hourly: str, resolve: Resolve, publish: Publish) -> Any:
 
 @pytest.fixture
 def scheduled(context: Context) -> Context:
-    """A task of the Dag ``d``, which is hourly."""
+    """A task of the Dag that loads the windows, which is hourly."""
     schedule = CronDataIntervalTimetable("0 * * * *", timezone="UTC")
-    return context | {"dag": SimpleNamespace(dag_id="d", timetable=schedule)}
+    context["ti"].dag_id = "loads"
+    return context | {"dag": SimpleNamespace(dag_id="loads", timetable=schedule)}
 
 
 def verify(window: XCom, context: Context, **arguments: Any) -> XCom:
@@ -72,11 +71,12 @@ class TestVerify:
             verify(window, scheduled)
         assert hole.value.retriable
         said = str(hole.value)
-        assert "no window from 2026-11-20T07:00:00.000Z to 2026-11-20T08:00:00.000Z: 10 offsets in 1 partition" in said
-        assert (
-            "airflow backfill create --dag-id d --from-date 2026-11-20T07:00:00Z --to-date 2026-11-20T07:59:59Z" in said
-        )
-        assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.PUBLISHED
+        between = "from 2026-11-20T07:00:00.000Z to 2026-11-20T08:00:00.000Z"
+        assert f"no window has 10 of the 10 offsets {between}" in said
+        dates = "--from-date 2026-11-20T07:00:00Z --to-date 2026-11-20T07:59:59Z"
+        assert f"airflow backfill create --dag-id loads {dates}" in said
+        ledger.read()
+        assert status(ledger, ledger.window(window["window"])) is WindowStatus.PUBLISHED
 
     def test_a_retry_passes_once_they_are_loaded(self, load: Any, scheduled: Context) -> None:
         load(0)
@@ -92,40 +92,23 @@ class TestVerify:
         load(0)
         window = load(2)
         report = verify(window, scheduled, on_hole="warn")
-        assert report["tiling"].startswith("hole before it: no window from 2026-11-20T07:00")
-        assert ledger.window_folders.newest(window["window"]).listing().state is WindowState.VERIFIED
+        assert report["tiling"].startswith("hole before it: no window has 10 of the 10 offsets from 2026-11-20T07:00")
+        ledger.read()
+        assert status(ledger, ledger.window(window["window"])) is WindowStatus.VERIFIED
 
-    def test_a_window_that_is_pinned_is_being_loaded(self, load: Any, scheduled: Context) -> None:
+    def test_a_window_that_is_pinned_is_not_loaded_yet(self, load: Any, scheduled: Context) -> None:
         """Backfills run in any order, and side by side."""
         load(0)
         load(1, published=False)
         report = verify(load(2), scheduled)
-        assert report["tiling"].startswith("still being loaded before it: not published yet: 20261120T07")
+        assert report["tiling"].startswith("not loaded yet before it: not published yet: 20261120T07")
 
     def test_one_of_two_that_is_pinned_leaves_the_other_missing(self, load: Any, scheduled: Context) -> None:
         load(0)
         load(1, published=False)
-        with pytest.raises(HoleError, match=r"no window from 2026-11-20T08:00:00.000Z to 2026-11-20T10:00:00.000Z"):
+        hole = r"no window has 10 of the 20 offsets from 2026-11-20T07:00:00.000Z to 2026-11-20T10:00:00.000Z"
+        with pytest.raises(HoleError, match=rf"{hole}; not published yet: 20261120T07"):
             verify(load(4), scheduled)
-
-    @pytest.mark.parametrize("runs", [1, 0])
-    def test_an_hour_that_airflow_has_a_run_for_is_being_loaded(self, load: Any, scheduled: Context, runs: int) -> None:
-        """A backfill's runs are queued from the beginning on; what they are about isn't pinned until they begin."""
-        asked: list[Any] = []
-
-        def count(dag_id: str, **about: Any) -> int:
-            asked.append((dag_id, [each.isoformat() for each in about["logical_dates"]], about["states"]))
-            return runs
-
-        scheduled["ti"].get_dr_count = count
-        load(0)
-        window = load(2)
-        if runs:
-            assert verify(window, scheduled)["tiling"].startswith("still being loaded before it: no window from")
-        else:
-            with pytest.raises(HoleError):
-                verify(window, scheduled)
-        assert asked[0] == ("d", ["2026-11-20T07:00:00+00:00"], ["queued", "running"])
 
     def test_time_without_records_is_no_hole(self, load: Any, scheduled: Context) -> None:
         for hour in (0, 1, 2):
@@ -135,7 +118,7 @@ class TestVerify:
     def test_what_is_missing_after_it_is_told_and_fails_the_later_one(self, load: Any, scheduled: Context) -> None:
         """A backfill that grows towards the live schedule."""
         load(2)
-        assert verify(load(0), scheduled)["tiling"].startswith("hole after it: no window from 2026-11-20T07:00")
+        assert verify(load(0), scheduled)["tiling"].startswith("hole after it: no window has 10 of the 10 offsets")
 
 
 class TestCommit:
@@ -152,7 +135,7 @@ class TestCommit:
     def test_goes_on_once_it_is_published(self, load: Any, scheduled: Context) -> None:
         commit(load(0), scheduled)
         third = load(2)
-        with pytest.raises(HoleError, match="airflow backfill create --dag-id d --from-date 2026-11-20T07:00:00Z"):
+        with pytest.raises(HoleError, match="airflow backfill create --dag-id loads --from-date 2026-11-20T07:00:00Z"):
             commit(third, scheduled)
         load(1)
         assert commit(third, scheduled)["committed"] == 1
@@ -176,24 +159,8 @@ class TestLedgerVerify:
         code, out, _ = run("ledger", "verify", "loads", "-o", "json")
         hole = json.loads(out)[-1]
         assert (code, hole["claim"], hole["holds"]) == (1, "hole", False)
-        assert hole["found"].startswith("no window from 2026-11-20T07:00:00.000Z to 2026-11-20T08:00:00.000Z")
+        assert "from 2026-11-20T07:00:00.000Z to 2026-11-20T08:00:00.000Z" in hole["found"]
         code, out, _ = run("ledger", "verify", "loads", "--on-hole", "warn", "-o", "json")
         assert (code, json.loads(out)[-1]) == (0, hole)
         load(1)
         assert run("ledger", "verify", "loads")[0] == 0
-
-
-class TestManyAtOnce:
-    def test_a_window_that_can_not_be_pinned_leaves_the_others_settled(
-        self, load: Any, hourly: str, run: Run, ledger: Ledger
-    ) -> None:
-        """Whatever is the matter with it, which need be no fault of the window: here its manifest was changed."""
-        changed = load(1, published=False)
-        manifest = Path(ledger.folder.path) / "windows" / "202611" / changed["window"] / "manifest.json"
-        manifest.write_bytes(manifest.read_bytes() + b" ")
-        when = ("--start", HOURS[0], "--end", HOURS[3], "--cron", "0 * * * *")
-        code, out, _ = run("ledger", "resolve", "loads", "--topics", hourly, *when, "-o", "json")
-        errors = [each["error"] for each in json.loads(out)]
-        assert (code, [each is None for each in errors]) == (1, [True, False, True])
-        assert "manifest.json" in errors[1]
-        assert [each.is_settled for each in windows_of(ledger)] == [True] * 3

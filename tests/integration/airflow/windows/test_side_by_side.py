@@ -18,9 +18,7 @@ from kafka import KafkaProducer
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.offsets.windows.tiling import seams
-from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
-from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from dev import ROOT
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER
@@ -41,20 +39,24 @@ EARLIEST = AsOf(AsOfKind.EARLIEST)
 MIXED = """
 import sys, time
 from airflow.sdk import ObjectStoragePath
+from airflow_kafka_offsets.errors import InstantError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.pipelines.snapshot_maker import SnapshotMaker
-from airflow_kafka_offsets.pipelines.window_pinner import WindowPinner
+from airflow_kafka_offsets.pipelines.resolver import Resolver
 from tests.integration.client.cases.workload import connected_client
 servers, root, topic, name = sys.argv[1:]
 with connected_client(servers, timeout_s=60) as client:
-    maker = SnapshotMaker(client, Ledger(ObjectStoragePath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
+    resolver = Resolver(client, Ledger(ObjectStoragePath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
     for number in range(20):
-        WindowPinner(maker).pin_increment(f"p{name}n{number}", AsOf(AsOfKind.EARLIEST))
+        resolver.increment(f"p{name}n{number}", AsOf(AsOfKind.EARLIEST))
         now_ms = time.time_ns() // 1_000_000
-        list(maker.snapshots([now_ms - 60_000, now_ms - 50 * number, now_ms]))
-        maker.snapshot(AsOf(AsOfKind.LATEST))
+        for at_ms in (now_ms - 50 * number, now_ms):
+            try:
+                resolver.snapshot(AsOf(AsOfKind.INSTANT, at_ms))
+            except InstantError:
+                assert not number, "it was before the pipeline began"
+        resolver.snapshot(AsOf(AsOfKind.LATEST))
 """
 
 
@@ -89,14 +91,19 @@ def written(broker: Broker, topic: MakeTopic) -> Iterator[str]:
 def increments(broker: Broker, root: str, topic: str, numbers: range) -> None:
     """Increments of one thread, with a client and a ledger of its own, as tasks have."""
     with connected_client(broker.bootstrap_servers, timeout_s=60) as client:
-        maker = SnapshotMaker(client, Ledger(ObjectStoragePath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
+        resolver = Resolver(client, Ledger(ObjectStoragePath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
         for number in numbers:
-            WindowPinner(maker).pin_increment(f"r{number}", EARLIEST)
+            resolver.increment(f"r{number}", EARLIEST)
 
 
 def assert_increments_tile(ledger: Ledger, count: int) -> None:
-    windows = [ledger.pinned(each.id).manifest.ranges for each in windows_of(ledger)]
-    assert (len(windows), seams(windows)) == (count, [])
+    """Each starts where the one before it ends, on every partition."""
+    windows = [ledger.pinned(each).manifest for each in windows_of(ledger)]
+    assert len(windows) == count
+    for earlier, later in pairwise(windows):
+        assert earlier.end_ms == later.start_ms
+        ends = {(each.topic, each.partition): each.end_offset for each in earlier.ranges}
+        assert ends == {(each.topic, each.partition): each.start_offset for each in later.ranges}
 
 
 class TestOnATopicUnderLoad:
@@ -126,8 +133,6 @@ class TestOnATopicUnderLoad:
             said = [each.communicate()[1] for each in running]
         assert [(each.returncode, said[number][-2000:]) for number, each in enumerate(running) if each.returncode] == []
         assert_increments_tile(ledger, 20 * PROCESSES)
-        chain = [
-            ledger.snapshots.read(each.number) for each in ledger.snapshots.entries() if AsOfKind(each.kind).chained
-        ]
+        chain = [ledger.contents.snapshot(each.offsets) for each in ledger.state.snapshots.values()]
         for earlier, later in pairwise(offsets_of(each) for each in chain):
             assert all(later[key] >= offset for key, offset in earlier.items())

@@ -15,11 +15,10 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.pipelines.preflight import readable
+from airflow_kafka_offsets.pipelines.preflight import lost_of
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Resolve, at, fails_with
 from tests.integration.airflow.windows.conftest import Said, evidence, manifest_of, ranges, stamped
@@ -66,7 +65,6 @@ class TestOpen:
         three: str,
         resolve: Resolve,
         client: OffsetsClient,
-        ledger: Ledger,
         settle: Settle,
         said: Said,
     ) -> None:
@@ -76,8 +74,7 @@ class TestOpen:
             held = resolve(three, at(0), at(10))
             assert (ranges(held), evidence(held)) == ([(0, 0, 3)], [("matched", "log_end")])
             assert f"The window ends where an open transaction begins: {holder(client, three)}" in said()
-            pinned = ledger.pinned(held["window"])
-            assert readable(client, ledger, pinned) == pinned
+            assert lost_of(client, manifest_of(held)) == ()
             producer.commit_transaction()
         settle()
         following = resolve(three, at(10), at(20))

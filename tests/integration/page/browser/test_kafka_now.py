@@ -10,7 +10,6 @@ from airflow.sdk import ObjectStoragePath
 from playwright.sync_api import Browser, expect
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.pinning import pin_window
 from airflow_kafka_offsets.lineage.page_address import PREFIX
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -20,7 +19,7 @@ from dev.kafka import Broker
 from tests.integration.airflow.waits.whole_airflow import commit
 from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import MakeTopic, Produce
-from tests.integration.ledger.loads import publish_result, result_of
+from tests.integration.ledger.loads import pin, publish
 from tests.integration.page.browser.conftest import Open, opened
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
@@ -47,7 +46,7 @@ def pipeline(airflow_services: AirflowServices, broker: Broker, name: str) -> st
     ledger = Ledger(ObjectStoragePath((airflow_services.home / "ledger").as_uri()), f"asked-{name[-8:]}")
     with connected_client(broker.bootstrap_servers) as client:
         survey = client.survey([name])
-    ledger.create_or_check([name], survey.cluster_id, IsolationLevel.READ_COMMITTED)
+    ledger.create([name], survey.cluster_id, IsolationLevel.READ_COMMITTED)
 
     def at(offset: int) -> OffsetSnapshot:
         taken = snapshot({0: offset}, at_ms=T0 + offset * HOUR_MS)
@@ -55,8 +54,7 @@ def pipeline(airflow_services: AirflowServices, broker: Broker, name: str) -> st
         boundaries = {TopicPartition(name, 0): here}
         return replace(taken, cluster_id=survey.cluster_id, topics=survey.facts, boundaries=boundaries)
 
-    pinned = pin_window(ledger, *ledger.snapshots.append([at(0), at(4)]))
-    publish_result(ledger, pinned, result_of(pinned, "a-1"))
+    publish(ledger, pin(ledger, at(0), at(4)))
     return ledger.pipeline
 
 
@@ -90,23 +88,3 @@ def test_what_is_wrong_is_said_beside_the_button(
         page.get_by_role("button", name="Ask Kafka now").click()
         expect(page.locator(".now").get_by_role("alert")).to_contain_text("topics are in cluster cluster-1")
         expect(page.get_by_role("button", name="Ask Kafka now")).to_be_enabled()
-
-
-@pytest.mark.nightly("an Airflow of its own for a button; page/test_kafka_now.py asks for what it shows")
-def test_a_group_may_have_any_name(open_page: Open, pipeline: str) -> None:
-    """In JavaScript an object has some already."""
-    unknown = dict.fromkeys(("loaded", "unloaded", "behind_ms"))
-    point = {"log_start": "0", "log_end": "9", "as_of": "group"} | unknown
-    read = {"offset": "5", "group_unread": "4", "group_behind_ms": 1}
-    names = ["__proto__", "constructor", "<b>"]
-    points = [point | read | {"group": name, "resolved_at_ms": at_ms} for at_ms, name in enumerate(names)]
-    found = open_page(f"p/{pipeline}", 1280).evaluate(
-        """async (points) => {
-            const { groupsOf, lagLines, momentsOf } = await import("./static/moments.js");
-            const moments = momentsOf(points), values = (line) => moments.map((moment) => String(line.of(moment)));
-            return [groupsOf(moments), lagLines(moments).map(values)];
-        }""",
-        points,
-    )
-    assert found[0] == sorted(names)
-    assert [line.count("4") for line in found[1][::2]] == [1, 1, 1]

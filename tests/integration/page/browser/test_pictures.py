@@ -11,14 +11,14 @@ from playwright.sync_api import expect
 from dev import ROOT
 from dev.drawings import FOLDER
 from tests.integration.page.browser.conftest import Open
-from tests.integration.page.browser.orders import REVISED, window
+from tests.integration.page.browser.orders import AGAIN, window
 
 TAKEN = {
     "first-hours": ("p/flights_hourly", "main"),
     "pipelines": ("", "main"),
     "pipeline": ("p/shop", "main"),
     "offsets": ("p/shop/t/orders", "section.panel"),
-    "window": (f"p/shop/w/{window(REVISED)}", "section.panel"),
+    "window": (f"p/shop/w/{window(AGAIN)}", "section.panel"),
 }
 """Where each is taken, and of what. ``page-waits.png`` is of a real wait, in ``test_waits.py``."""
 WIDTHS = {"pipelines": 1400}

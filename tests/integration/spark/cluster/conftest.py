@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 import psutil
@@ -22,6 +23,8 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.spark.session.conf import secrets_text
 from dev import ROOT
@@ -31,6 +34,7 @@ from dev.ports import HOST, free_ports
 from dev.spark_cluster import SparkCluster
 from tests.integration.conftest import USERS
 from tests.integration.kafka_clients import connect
+from tests.unit.spark.ledgers import ledger_in
 from tests.unit.spark.manifests import FIVE_MS
 
 PASSWORD = USERS["admin"]
@@ -81,10 +85,10 @@ class Load:
     ui_port: int
     process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *words: str) -> None:
-        """One try of the task; with the word ``resume``, its trigger and what comes after."""
+    def start(self) -> None:
+        """One try of the task."""
         (self.folder / "task.json").write_text(json.dumps(self.arguments))
-        command = [sys.executable, "-m", "tests.integration.spark.cluster.task", str(self.folder), *words]
+        command = [sys.executable, "-m", "tests.integration.spark.cluster.task", str(self.folder)]
         with (self.folder / "task.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
 
@@ -92,17 +96,6 @@ class Load:
         """Wait for the try's end."""
         assert self.process is not None
         return self.process.wait(200)
-
-    def hold(self) -> None:
-        """Have drivers that are submitted from now on read nothing before they are released."""
-        held = self.folder / "held"
-        held.touch()
-        self.arguments["application_args"].append(str(held))
-
-    def release(self) -> None:
-        """Let the drivers that are held read on. A file that an argument names is part of what a driver was asked for:
-        a try that is to go on with one must have found it before."""
-        (self.folder / "held").unlink()
 
     def log(self) -> str:
         """What all tries logged."""
@@ -112,19 +105,20 @@ class Load:
         """XCom of the last try."""
         return dict(json.loads(self.log().splitlines()[-1]))
 
-    def state(self) -> dict[str, Any]:
-        """What the task state store holds."""
-        file = self.folder / "state.json"
-        return dict(json.loads(file.read_text())) if file.exists() else {}
+    def window(self) -> Window:
+        """The window, as its ledger has it now."""
+        (found,) = ledger_in(self.folder / "ledger" / "locked").state.windows.values()
+        return found
 
-    def attempts(self) -> list[str]:
-        """The window's attempts that the ledger knows."""
-        return sorted(each.stem for each in (self.folder / "ledger").rglob("attempts/*.json"))
+    def attempts(self) -> list[int]:
+        """The window's attempts that may be published, and the published one."""
+        return [attempt.number for attempt in self.window().attempts]
 
     def rows(self) -> list[tuple[int, int]]:
         """Partition and offset of each published row."""
-        (published,) = (self.folder / "ledger").rglob("publications/*.json")
-        output = Path(json.loads(published.read_text())["output"].removeprefix("file:").replace("///", "/"))
+        published = self.window().publication
+        assert published is not None
+        output = Path(urlsplit(published.outputs[0].output or "").path)
         found = [row for file in output.glob("*.parquet") for row in pq.read_table(file).to_pylist()]
         return sorted((row["partition"], row["offset"]) for row in found)
 
@@ -151,7 +145,7 @@ class Load:
 
 EVERYTHING = [(partition, offset) for partition in range(PARTITIONS) for offset in range(RECORDS)]
 
-MakeLoad = Callable[..., Load]
+MakeLoad = Callable[[], Load]
 
 
 @pytest.fixture
@@ -163,7 +157,7 @@ def make_load(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeLoad]:
-    """Pin all of the topic, and prepare a load of it in a deploy mode; what is still running in the end is killed."""
+    """Pin all of the topic, and prepare a load of it; what is still running in the end is killed."""
     for name, value in environment(tmp_path).items():
         if name not in ("AIRFLOW_HOME", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"):
             monkeypatch.setenv(name, value)
@@ -180,18 +174,14 @@ def make_load(
     monkeypatch.setenv("AIRFLOW_CONN_LOCKED", json.dumps({"conn_type": "kafka", "extra": extra}))
     made: list[Load] = []
 
-    def make(deploy_mode: str) -> Load:
-        rest_port = int(spark_cluster.rest_url.rpartition(":")[2])
-        spark = {"conn_type": "spark", "host": spark_cluster.master_url}
-        spark["extra"] = {"deploy-mode": deploy_mode, "rest-port": rest_port}  # type: ignore[assignment]
+    def make() -> Load:
+        spark = {"conn_type": "spark", "host": spark_cluster.master_url, "extra": {"deploy-mode": "client"}}
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_CLUSTER", json.dumps(spark))
         resolve = KafkaResolveWindowOperator(
             task_id="resolve",
-            pipeline="locked",
-            topics=locked_topic,
+            pipeline=KafkaPipeline("locked", locked_topic, kafka_conn_id="locked"),
             start="2026-11-21T05:00:00Z",
             end="2026-11-21T05:30:00Z",
-            kafka_conn_id="locked",
         )
         events = tmp_path / "events"
         events.mkdir()
@@ -206,7 +196,6 @@ def make_load(
         }
         arguments = {
             "window": resolve.execute({}),  # type: ignore[arg-type]
-            "kafka_conn_id": "locked",
             "conn_id": "spark_cluster",
             "application": str(SLOW_LOAD),
             "application_args": [f"{tmp_path.as_uri()}/table"],
@@ -223,8 +212,6 @@ def make_load(
         if each.process is not None and each.process.poll() is None:
             kill_with_children(each.process.pid)
             each.process.wait()
-    for driver in spark_cluster.drivers():
-        driver.kill()
 
 
 def kill_with_children(pid: int) -> None:
@@ -270,6 +257,5 @@ def secrets_of(conn_id: str) -> tuple[str, ...]:
 
 
 def active(cluster: SparkCluster) -> Any:
-    """Applications and drivers that the cluster runs or is to run."""
-    state = cluster.state()
-    return state["activeapps"] + state["activedrivers"]
+    """Applications that the cluster runs."""
+    return cluster.state()["activeapps"]

@@ -31,7 +31,7 @@ class TestLoad:
         self, make_load: MakeLoad, spark_cluster: SparkCluster
     ) -> None:
         """S22. Password: task log, command lines, UI, event log, executors' logs, ledger, manifest, XCom."""
-        load = make_load("client")
+        load = make_load()
         load.start()
         wait_for(load.reads, "Spark reads")
         killed = spark_cluster.kill_executor()
@@ -43,7 +43,7 @@ class TestLoad:
 
         assert load.rows() == EVERYTHING
         assert (load.result()["rows"], load.attempts()) == (len(EVERYTHING), [load.result()["attempt"]])
-        verify = KafkaVerifyWindowOperator(task_id="verify", window=load.arguments["window"], kafka_conn_id="locked")
+        verify = KafkaVerifyWindowOperator(task_id="verify", window=load.arguments["window"])
         context: Any = {"ti": SimpleNamespace(dag_id="d")}
         assert verify.execute(context)["verdict"] == "read = written = log"
 
@@ -61,7 +61,7 @@ class TestKilled:
     def test_a_task_that_is_cleared_takes_its_driver_and_executors_with_it(
         self, make_load: MakeLoad, spark_cluster: SparkCluster
     ) -> None:
-        load = make_load("client")
+        load = make_load()
         load.start()
         wait_for(load.reads, "Spark reads")
         assert load.process is not None
@@ -71,4 +71,25 @@ class TestKilled:
         assert load.end() == 143
         assert psutil.wait_procs(spark, 30)[1] == []
         wait_for(lambda: not spark_cluster.executors() and not active(spark_cluster), "The executors are gone", 60)
-        assert not list((load.folder / "ledger").rglob("publications/*.json"))
+        assert load.window().publication is None
+
+
+@pytest.mark.nightly("a driver of its own; airflow/test_example_dags.py has one on the worker")
+def test_a_deferrable_task_stays_on_its_worker_and_says_so(make_load: MakeLoad) -> None:
+    load = make_load()
+    load.arguments["deferrable"] = True
+    load.start()
+    assert load.end() == 0, load.log()[-5000:]
+    assert "deferrable=True does nothing in deploy mode client" in load.log()
+    assert load.rows() == EVERYTHING
+
+
+def test_no_driver_is_sent_to_the_cluster(make_load: MakeLoad, spark_cluster: SparkCluster) -> None:
+    """Spark runs no Python application there."""
+    load = make_load()
+    load.arguments["deploy_mode"] = "cluster"
+    load.start()
+    assert load.end() == 1
+    assert "is a standalone cluster, where Spark runs no Python application" in load.log()
+    assert "Use deploy mode client" in load.log()
+    assert load.attempts() == []

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import LedgerError
+from airflow_kafka_offsets.ledger.state import Publication
 from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, FileSink, IcebergSink, Sink, read_published
@@ -19,7 +20,7 @@ from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from dev.postgres import USER, Postgres
-from tests.integration.spark.publishing import load_rows
+from tests.integration.spark.publishing import load_rows, name_of
 from tests.integration.spark.sinks.example import PostgresSink
 from tests.integration.spark.test_pinned_window import offsets
 
@@ -79,7 +80,7 @@ def holds(spark: SparkSession, ledger: Path) -> Holds:
 
     def read(sink: Sink, manifest: Manifest) -> dict[int, list[int]]:
         if sink.kind == "postgres":
-            return offsets(sink.read(spark, attempt_of(manifest)))
+            return offsets(sink.current(spark, attempt_of(manifest)))
         extent = {"start": to_datetime(manifest.start_ms), "end": to_datetime(manifest.end_ms)}
         if not manifest.span:
             with pytest.raises(LedgerError, match="1 are published, all without rows"):
@@ -90,19 +91,21 @@ def holds(spark: SparkSession, ledger: Path) -> Holds:
     return read
 
 
-def attempt_of(manifest: Manifest, name: str = "try-1", **facts: Any) -> Attempt:
-    """An attempt at a window, for what doesn't depend on when it began."""
-    told = manifest.pipeline, manifest.ledger_id, manifest.window, manifest.revision, manifest.sha256
-    return replace(Attempt(name, *told, 0, manifest.span), **facts)
+def attempt_of(manifest: Manifest, number: int = 2**40, **facts: Any) -> Attempt:
+    """An attempt at a window, by default a late one."""
+    told = manifest.span, manifest.pipeline, manifest.ledger_id, manifest.sha256
+    return replace(Attempt(manifest.window, number, "0000000a", *told), **facts)
 
 
 def write_shown(sink: Sink, rows: DataFrame, attempt: Attempt) -> str | None:
     """Write rows, and show them without a proof: as a client does that has no branches, or drivers of old."""
-    written = sink.write(rows, attempt)
+    written = sink.replace(rows, attempt)
     sink.release(rows.sparkSession, attempt)
     return written
 
 
-def publish(window: PinnedWindow, sink: Sink) -> str:
-    """Load a window as it is; the attempt that is published then."""
-    return load_rows(window, window.read(), sink).published_attempt
+def publish(window: PinnedWindow, sink: Sink) -> Publication:
+    """Load a window as it is; its rows are the ones that count then."""
+    published = load_rows(window, window.read(), sink).published
+    assert f"{published.attempt}-{published.run}" == name_of(window)
+    return published

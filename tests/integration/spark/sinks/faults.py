@@ -63,7 +63,7 @@ def dying(steps: int, *sinks: Sink, die: Callable[[], None] = _gone) -> Iterator
         for name in _STEPS:
             patch.setattr(HadoopFiles, name, or_die(getattr(HadoopFiles, name)))
         for sink in sinks:
-            for name in ("write", *filter(partial(hasattr, sink), _STEPS_OF_TABLES)):
+            for name in ("replace", *filter(partial(hasattr, sink), _STEPS_OF_TABLES)):
                 patch.setattr(sink, name, or_die(getattr(sink, name)))
             if isinstance(sink, PostgresSink):
                 patch.setattr(Transaction, "__exit__", close_or_die)

@@ -25,11 +25,10 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.spark import Sink, load
+from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
-from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
-from airflow_kafka_offsets.spark.window import proved_write
-from airflow_kafka_offsets.spark.window.ledger import PinnedFolder
+from airflow_kafka_offsets.spark.window.ledger import RunLedger
 from tests.integration.spark.conftest import make_session
 from tests.integration.spark.sinks.faults import held_up, wait_for
 
@@ -121,16 +120,16 @@ class Pause:
 def pausing(pause: Pause) -> Iterator[None]:
     """Have this process's driver pause where it is told to."""
     begin, rows, while_rows, commit, branch, main, count, counted = DRIVER_STEPS
-    write = [(TableSink, "_replace"), (FileSink, "write")]
+    write = [(DeltaSink, "_overwrite"), (IcebergSink, "_overwrite"), (FileSink, "replace")]
     places: dict[str, tuple[list[tuple[Any, str]], Callable[[Work], Work]]] = {
-        begin: ([(proved_write, "begin")], pause.before),
+        begin: ([(RunLedger, "note")], pause.before),
         rows: (write, pause.before),
         while_rows: (write, pause.meanwhile),
         commit: (write, pause.after),
         branch: ([(IcebergSink, "_take_over")], pause.before),
         main: ([(IcebergSink, "_take_over")], pause.after),
-        count: ([(PinnedFolder, "write_result")], pause.before),
-        counted: ([(PinnedFolder, "write_result")], pause.after),
+        count: ([(RunLedger, "record")], pause.before),
+        counted: ([(RunLedger, "record")], pause.after),
     }
     works, how = places.get(pause.step or "", ([], pause.before))
     with pytest.MonkeyPatch.context() as patch:

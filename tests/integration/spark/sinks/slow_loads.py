@@ -1,7 +1,7 @@
 """A driver that loads one window into several sinks, half of it and no more, so that a test can kill it or an executor.
 
 Its arguments: a folder, in which a file ``go`` lets it go on; and a list of loads as JSON, each of a manifest's URI and
-hash, the sink's kind, and what the sink is made from. They run side by side.
+hash, the attempt's number, the sink's kind, and what the sink is made from. They run side by side.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ class SlowLoad:
 
     manifest_uri: str
     sha256: str
+    attempt: int
     kind: str
     output: tuple[str, ...]
 
-    def run(self, spark: SparkSession, folder: Path) -> str:
+    def run(self, spark: SparkSession, folder: Path) -> int:
         """The attempt whose rows there are."""
-        window = pinned_window(spark, self.manifest_uri, self.sha256)
+        window = pinned_window(spark, self.manifest_uri, self.sha256, self.attempt)
         if self.kind == DERIVED:
             sink = FileSink(*self.output)
             return window.write_derived(lambda rows: per_partition(held_up(rows, folder, but_for=0)), sink).attempt

@@ -18,7 +18,9 @@ from airflow.sdk import ObjectStoragePath
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.state import Publication
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.spark import read_published
@@ -107,20 +109,19 @@ class Tasks:
         begun_ms = int(self.start.timestamp() * 1000)
         self.produce(self.topic, 0, [(begun_ms + int(each * 1000), None, b"x") for each in seconds])
 
-    def resolve(self, *, anew: bool = False) -> XCom:
+    def resolve(self) -> XCom:
         """The current window."""
+        pipeline = KafkaPipeline("loads", self.topic, kafka_conn_id=self.kafka_conn_id, ledger_root=self.root)
         return KafkaResolveWindowOperator(
             task_id="resolve",
-            pipeline="loads",
-            topics=self.topic,
+            pipeline=pipeline,
             start=self.start.isoformat(),
             end=(self.start + LENGTH).isoformat(),
-            re_resolve=anew,
-            ledger_root=self.root,
-            kafka_conn_id=self.kafka_conn_id,
         ).execute(self._context("resolve"))
 
-    def load(self, window: XCom, run: str = "r", conn_id: str = "spark_default") -> XCom | BaseException:
+    def load(
+        self, window: XCom, run: str = "r", conn_id: str = "spark_default", *, reload: bool = False
+    ) -> XCom | BaseException:
         """Run the load's task; what it returned, or failed with.
 
         :param run: the Dag run.
@@ -129,7 +130,7 @@ class Tasks:
         task = KafkaSparkSubmitOperator(
             task_id="load",
             window=window,
-            kafka_conn_id=self.kafka_conn_id,
+            reload=reload,
             conn_id=conn_id,
             application_args=["--sink", self.kind, "--output", self.output],
         )
@@ -144,11 +145,15 @@ class Tasks:
         )
         return {"ti": ti, "task_state_store": TaskStateStore()}
 
+    def publication(self, window: XCom) -> Publication | None:
+        """What counts of a window."""
+        return self.ledger.window(window["window"]).publication
+
     def in_table(self, window: XCom) -> Rows:
         """What the table holds of a window, whoever wrote it; of files, what the attempt that counts has written."""
         if self.kind in FILE_FORMATS:
-            counting = self.ledger.window_folders.publication(window["window"])
-            return offsets(self.spark.read.format(self.kind).load(counting.output)) if counting else {}
+            counts = self.publication(window)
+            return offsets(self.spark.read.format(self.kind).load(counts.outputs[0].output)) if counts else {}
         table = table_of(self.kind, self.output).rows(self.spark)
         return offsets(table.where(table["window"] == window["window"]))
 
@@ -156,16 +161,13 @@ class Tasks:
         """What readers see of the current window."""
         return offsets(read_published(self.spark, f"{self.root}/loads", start=self.start, end=self.start + LENGTH))
 
-    def truth(self, window: XCom) -> tuple[int, str]:
-        """Revision and attempt that count: ledger, readers and table agree on the rows, each of which is there once."""
-        counting = self.ledger.window_folders.publication(window["window"])
-        assert counting is not None
-        (only,) = self.ledger.pinned(window["window"], counting.revision).manifest.ranges
+    def truth(self, window: XCom) -> Publication:
+        """What counts: ledger, readers and table agree on the rows, each of which is there once."""
+        ledger = self.ledger
+        found = ledger.window(window["window"])
+        counts = found.publication
+        assert counts is not None
+        (only,) = ledger.pinned(found).manifest.ranges
         wanted = {0: list(range(only.start_offset, only.end_offset))}
-        assert (self.in_table(window), self.read(), counting.rows) == (wanted, wanted, len(wanted[0]))
-        return counting.revision, counting.attempt
-
-    def publications(self, window: XCom) -> list[tuple[int, int]]:
-        """Number and revision of each."""
-        found = self.ledger.window_folders.folder(window["window"], 1).publications.all()
-        return [(each.number, each.revision) for each in found]
+        assert (self.in_table(window), self.read(), counts.rows) == (wanted, wanted, len(wanted[0]))
+        return counts

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
+    KafkaOffsetsError,
     LedgerConflictError,
-    LedgerCorruptError,
     UncheckedSourceError,
     UnprovenError,
 )
-from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark import read_published
+from airflow_kafka_offsets.spark import Attempt, Sink, read_published
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.session.conf import RunConf
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS
-from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
-from tests.integration.spark.conftest import OpenWindow, window_folder
-from tests.integration.spark.publishing import count, publish
+from tests.integration.spark.conftest import OpenWindow, Pin
+from tests.integration.spark.publishing import count, driver_of, load_rows, publish
 from tests.integration.spark.sinks.conftest import attempt_of, write_shown
+from tests.integration.spark.sinks.conftest import publish as publish_rows
+from tests.integration.spark.sinks.faults import interrupted
 from tests.integration.spark.test_pinned_window import offsets
+from tests.patience import PATIENCE_S
+from tests.unit.spark import ledgers
 from tests.unit.spark.manifests import manifest_of
 
-pytestmark = pytest.mark.nightly("attempts in any order; test_every_sink.py has a second one beside the first")
+IS_ANOTHERS = "value = cast('another' AS binary)"
+NINE = {0: list(range(9))}
+_OTHERS = pytest.mark.nightly("the other tables, and a sink of one's own; Delta has each of these in make test")
+EACH_TABLE = pytest.mark.parametrize(
+    "sink", ["delta", *(pytest.param(kind, marks=_OTHERS) for kind in ("iceberg", "postgres"))], indirect=True
+)
 
 
 @pytest.fixture
@@ -39,152 +47,257 @@ def nine(flights: str) -> Manifest:
     return manifest_of([(flights, 0, 0, 9)])
 
 
-def test_a_proved_attempt_whose_rows_another_may_have_replaced_is_not_published(
-    spark: SparkSession, open_window: OpenWindow, nine: Manifest, ledger: Path, table_sink: TableSink
-) -> None:
-    """S22: its worker died before it published, and the other one's application drops rows."""
-    first = open_window(nine, "try-1")
-    result = first.write(first.read(), table_sink)
-    second = open_window(nine, "try-2")
-    with pytest.raises(UnprovenError):
-        second.write(second.read().where("offset % 2 = 0"), table_sink)
-    if table_sink.kind == "iceberg":  # the other one's rows never left its branch
-        assert publish(first, result).attempt == "try-1"
-    else:
-        with pytest.raises(CommitConflictError, match="attempt try-2 started later"):
-            publish(first, result)
-        third = open_window(nine, "try-3")
-        publish(third, third.write(third.read(), table_sink))
-    assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(9))}
+def another(rows: DataFrame) -> DataFrame:
+    """The same records with another value, by which to tell whose rows are there."""
+    return rows.withColumn("value", F.lit("another").cast("binary"))
 
 
-def test_an_application_that_was_mended_replaces_what_it_had_written_before(
-    spark: SparkSession, open_window: OpenWindow, nine: Manifest, ledger: Path, table_sink: TableSink
-) -> None:
-    for attempt, price in (("try-1", "wrong"), ("try-2", "right")):
-        window = open_window(nine, attempt)
-        result = window.write(window.read().withColumn("price", F.lit(price)), table_sink)
-    publish(window, result)
-    assert {each["price"] for each in read_published(spark, f"file://{ledger}").collect()} == {"right"}
+def in_place(spark: SparkSession, sink: Sink, manifest: Manifest) -> DataFrame:
+    """What a table holds of a window, whoever wrote it."""
+    return sink.current(spark, attempt_of(manifest))
 
 
-def test_a_note_that_its_driver_left_half_written_keeps_no_later_attempt_from_being_published(
-    spark: SparkSession, open_window: OpenWindow, nine: Manifest, ledger: Path, table_sink: TableSink
-) -> None:
-    """S22: the disk was full, or the driver was killed. An attempt that was counted before it isn't published: nobody
-    knows whether the dead one has written over it."""
-    first = open_window(nine, "try-1")
-    result = first.write(first.read(), table_sink)
-    (window_folder(ledger, nine) / "applications" / "try-2.json").touch()
-    with pytest.raises(CommitConflictError, match="attempt try-2 started later"):
-        publish(first, result)
+class TestSeveralDriversOfOneAttempt:
+    """A submitter's own retry: one prepared load, whose driver is started twice."""
 
-    third = open_window(nine, "try-3")
-    assert publish(third, third.write(third.read(), table_sink)).attempt == "try-3"
-    assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(9))}
+    @EACH_TABLE
+    @pytest.mark.parametrize("gaps", [False, pytest.param(True, marks=pytest.mark.nightly("with a count of the read"))])
+    def test_the_second_one_proves_the_rows_of_the_first_one_and_leaves_them_as_they_are(
+        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, sink: Sink, gaps: bool
+    ) -> None:
+        """That died once its rows were there, before it said what it had counted."""
+        first = open_window(nine, allow_gaps=gaps)
+        with interrupted("airflow_kafka_offsets.spark.window.ledger.RunLedger.record"):
+            first.write(another(first.read()), sink)
+        second = open_window(nine, driver_of(first).number, allow_gaps=gaps)
+        assert load_rows(second, second.read(), sink).published.run == driver_of(second).run
+        rows = in_place(spark, sink, nine)
+        assert offsets(rows) == NINE
+        assert rows.where(IS_ANOTHERS).count() == 9
 
+    @EACH_TABLE
+    def test_at_once_they_leave_each_record_once_and_one_is_published(
+        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, sink: Sink
+    ) -> None:
+        """One of the two may fail, with a conflict: the other one's result is published."""
+        first = open_window(nine)
+        both = first, open_window(nine, driver_of(first).number)
 
-def test_an_attempt_that_failed_before_it_wrote_has_written_over_nothing(
-    spark: SparkSession, open_window: OpenWindow, pin: Callable[..., RunConf], nine: Manifest, table_sink: TableSink
-) -> None:
-    first = open_window(nine, "try-1")
-    result = first.write(first.read(), table_sink)
-    dead = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "2000"}
-    second = PinnedWindow.open(spark, replace(pin(nine, "try-2"), kafka=dead))
-    with pytest.raises(UncheckedSourceError):
-        second.write(second.read(**{"kafka.request.timeout.ms": "1000"}), table_sink)
-    assert publish(first, result).attempt == "try-1"
+        def load(window: PinnedWindow) -> object:
+            try:
+                return window.write(window.read(), sink)
+            except CommitConflictError as error:
+                return error
 
+        with ThreadPoolExecutor(2) as pool:
+            ended = list(pool.map(load, both, timeout=3 * PATIENCE_S))
+        written = [(each, result) for each, result in zip(both, ended, strict=True) if not _failed(result)]
+        assert written
+        for window, result in written:
+            publish(window, result)  # type: ignore[arg-type]  # it hasn't failed
+        assert offsets(in_place(spark, sink, nine)) == NINE
 
-def test_neither_has_one_that_could_not_read_what_is_published(
-    open_window: OpenWindow, nine: Manifest, ledger: Path, table_sink: TableSink
-) -> None:
-    first = open_window(nine, "try-1")
-    result = first.write(first.read(), table_sink)
-    damaged = window_folder(ledger, nine) / "publications" / "00000001.json"
-    damaged.parent.mkdir()
-    damaged.touch()
-    second = open_window(nine, "try-2")
-    with pytest.raises(LedgerCorruptError):
-        second.write(second.read(), table_sink)
-    damaged.unlink()
-    assert publish(first, result).attempt == "try-1"
+    def test_a_driver_that_another_one_overtakes_in_its_commit_takes_the_others_rows_for_its_own(
+        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, make_sink: Callable[[str], Sink]
+    ) -> None:
+        """Delta's transaction of the same number is a conflict, or is skipped."""
+        sink = make_sink("delta")
+        first = open_window(nine)
+        beside = open_window(nine, driver_of(first).number)
+        overwrite = sink._overwrite  # type: ignore[attr-defined]
 
+        def overtaken(rows: DataFrame, attempt: Attempt, version: int | None) -> None:
+            sink._overwrite = overwrite  # type: ignore[attr-defined]
+            beside.write(another(beside.read()), sink)
+            overwrite(rows, attempt, version)
 
-def test_published_rows_that_are_gone_are_not_reported_by_a_newer_revision(
-    spark: SparkSession, open_window: OpenWindow, nine: Manifest, table_sink: TableSink
-) -> None:
-    """What retention has left of the window, which the published whole would count over."""
-    window = open_window(nine, "try-1")
-    publish(window, window.write(window.read(), table_sink))
-    spark.sql(f"DELETE FROM {sql_name(table_sink.kind, table_sink.table)}")
-    left = replace(nine, ranges=(replace(nine.ranges[0], start_offset=1, lost_offsets=1),))
-    newer = open_window(left, "try-2")
-    with pytest.raises(LedgerConflictError, match=r"published with 9 rows .* holds 0 of them"):
-        newer.write(newer.read(), table_sink)
-
-
-def test_records_with_extreme_timestamps_are_read_again_where_a_table_lacks_them(
-    spark: SparkSession,
-    pin: Callable[..., RunConf],
-    nine: Manifest,
-    flights: str,
-    ledger: Path,
-    table_sink: TableSink,
-) -> None:
-    """The driver reads them itself, and doesn't of a published window whose rows are all there."""
-
-    def opened(attempt: str) -> PinnedWindow:
-        return PinnedWindow.open(spark, replace(pin(nine, attempt), extreme_timestamps=f"{flights}-0:3"))
-
-    window = opened("try-1")
-    publish(window, window.write(window.read(), table_sink))
-    other = attempt_of(nine, "client", started_ms=now_ms() + 1, has_note=False, earlier=frozenset({"try-1"}))
-    write_shown(table_sink, window.read().where("offset < 5"), other)
-
-    again = opened("try-2")
-    assert publish(again, again.write(again.read(), table_sink)).attempt == "try-2"
-    assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(9))}
+        sink._overwrite = overtaken  # type: ignore[attr-defined]
+        result = first.write(first.read(), sink)
+        assert publish(first, result).run == driver_of(first).run
+        assert in_place(spark, sink, nine).where(IS_ANOTHERS).count() == 9
 
 
-def test_rows_that_were_replaced_without_a_note_are_not_read(
-    spark: SparkSession, open_window: OpenWindow, nine: Manifest, ledger: Path, table_sink: TableSink
-) -> None:
-    """As a client of Spark Connect replaces them, which can't note that it begins; the table knows."""
-    window = open_window(nine, "try-1")
-    publish(window, window.write(window.read(), table_sink))
-    other = attempt_of(nine, "client", started_ms=now_ms() + 1, has_note=False, earlier=frozenset({"try-1"}))
-    write_shown(table_sink, window.read().where("offset < 5"), other)
-    with pytest.raises(LedgerConflictError, match=r"rows of attempt try-1.* are published.*holds those of client"):
-        read_published(spark, f"file://{ledger}")
-
-    cleared = open_window(nine, "try-2")
-    result = cleared.write(cleared.read(), table_sink)
-    assert result.attempt == "try-2", "the rows that were published are gone, so they are loaded again"
-    publish(cleared, result)
-    assert offsets(read_published(spark, f"file://{ledger}")) == {0: list(range(9))}
+def _failed(result: object) -> bool:
+    return isinstance(result, KafkaOffsetsError)
 
 
-def test_one_that_fails_before_it_replaces_rows_of_others_has_not_counted_the_published_ones_again(
-    open_window: OpenWindow, nine: Manifest, table_sink: TableSink
-) -> None:
-    """They are gone. If its application catches the error, the task takes the driver's note for what came of it."""
-    window = open_window(nine, "try-1")
-    result = window.write(window.read(), table_sink)
-    publish(window, result)
-    recounts = open_window(nine, "try-2")
-    assert recounts.write(recounts.read(), table_sink).attempt == "try-1"
-    other = attempt_of(nine, "client", started_ms=now_ms() + 1, has_note=False, earlier=frozenset({"try-1"}))
-    write_shown(table_sink, window.read().where("offset < 5"), other)
-    fails, lost = open_window(nine, "try-3"), "Job aborted due to stage failure: the executor is lost"  # Spark's words
-    with pytest.raises(JAVA_ERRORS, match=lost):
-        fails.write(fails.read().where(F.raise_error(F.lit(lost)).isNull()), table_sink)
+class TestLateDrivers:
+    """Of attempts that Airflow has given up on."""
 
-    ledger, counted = count(window, result)
-    folder = ledger.window_folders.of(counted.pinned)
-    assert list(folder.writers()) == ["try-1"]
-    notes = {attempt: folder.application(attempt) for attempt in ("try-2", "try-3")}
-    assert {attempt: note is not None and note.recounted for attempt, note in notes.items()} == {
-        "try-2": True,
-        "try-3": False,
-    }
+    @EACH_TABLE
+    def test_one_that_wakes_up_before_its_write_replaces_nothing(
+        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, sink: Sink
+    ) -> None:
+        late, write = open_window(nine), sink.replace
+
+        def overtaken(rows: DataFrame, attempt: Attempt) -> str | None:
+            sink.replace = write  # type: ignore[method-assign]
+            publish_rows(open_window(nine), sink)
+            return write(rows, attempt)
+
+        sink.replace = overtaken  # type: ignore[method-assign]
+        with pytest.raises(CommitConflictError, match="began after"):
+            late.write(another(late.read()), sink)
+        rows = in_place(spark, sink, nine)
+        assert (offsets(rows), rows.where(IS_ANOTHERS).count()) == (NINE, 0)
+
+    @EACH_TABLE
+    def test_one_that_begins_to_write_once_another_attempt_has_begun_reads_and_writes_nothing(
+        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, sink: Sink
+    ) -> None:
+        late = open_window(nine)
+        newer = open_window(nine)
+        with pytest.raises(CommitConflictError, match=f"attempt {driver_of(newer).number} began later"):
+            late.write(late.read(), sink)
+        publish_rows(newer, sink)
+        assert offsets(in_place(spark, sink, nine)) == NINE
+
+    @pytest.mark.nightly("attempts in any order; the tests beside it have a late one at each table")
+    def test_one_that_committed_before_another_began_is_not_published(
+        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, ledger_uri: str, table_sink: TableSink
+    ) -> None:
+        """S22: its worker died before it published, and the other one's application drops rows."""
+        first = open_window(nine)
+        counted = count(first, first.write(first.read(), table_sink))
+        second = open_window(nine)
+        with pytest.raises(UnprovenError):
+            second.write(second.read().where("offset % 2 = 0"), table_sink)
+        with pytest.raises(CommitConflictError, match=f"attempt {driver_of(second).number} began later"):
+            publish(first, counted[1].result)
+        publish_rows(open_window(nine), table_sink)
+        assert offsets(read_published(spark, ledger_uri)) == NINE
+
+    @pytest.mark.nightly("attempts in any order; the tests beside it have a late one at each table")
+    def test_rows_of_one_that_died_before_it_had_asked_where_they_came_from_are_written_anew(
+        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, ledger_uri: str, table_sink: TableSink
+    ) -> None:
+        """S16: while it read, another cluster was behind the address. Its rows have the window's own offsets."""
+        window = open_window(nine)
+        with interrupted("airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.after"):
+            window.write(another(window.read()), table_sink)
+        seen = 0 if table_sink.kind == "iceberg" else 9
+        assert table_sink.rows(spark).where(IS_ANOTHERS).count() == seen
+
+        publish_rows(open_window(nine), table_sink)
+        rows = read_published(spark, ledger_uri)
+        assert (rows.count(), rows.where(IS_ANOTHERS).count()) == (9, 0)
+
+    @pytest.mark.nightly("attempts in any order; the tests beside it have a late one at each table")
+    def test_unproved_rows_are_not_among_the_published_and_the_next_attempt_replaces_them(
+        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, ledger_uri: str, table_sink: TableSink
+    ) -> None:
+        window = open_window(nine)
+        with pytest.raises(UnprovenError, match="lacks 1 of 9 rows"):
+            window.write(window.read().where("offset <> 7"), table_sink)
+        assert table_sink.rows(spark).count() == (0 if table_sink.kind == "iceberg" else 8)
+        publish_rows(open_window(nine), table_sink)
+        assert offsets(read_published(spark, ledger_uri)) == NINE
+
+    @pytest.mark.nightly("a driver that can't ask; the tests beside it have a late one at each table")
+    def test_one_that_could_not_ask_kafka_has_written_nothing(
+        self, spark: SparkSession, open_window: OpenWindow, pin: Pin, nine: Manifest, table_sink: TableSink
+    ) -> None:
+        first = open_window(nine)
+        first.write(first.read(), table_sink)
+        dead = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "2000"}
+        second = PinnedWindow.open(spark, replace(pin(nine), kafka=dead))
+        with pytest.raises(UncheckedSourceError):
+            second.write(another(second.read(**{"kafka.request.timeout.ms": "1000"})), table_sink)
+        assert table_sink.rows(spark).where(IS_ANOTHERS).count() == 0
+
+
+class TestReload:
+    @EACH_TABLE
+    def test_takes_the_place_of_the_rows_that_were_published(
+        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, sink: Sink
+    ) -> None:
+        """An application that was mended."""
+        first = open_window(nine)
+        load_rows(first, another(first.read()), sink)
+        publish_rows(open_window(nine, again=True), sink)
+        rows = in_place(spark, sink, nine)
+        assert (offsets(rows), rows.where(IS_ANOTHERS).count()) == (NINE, 0)
+
+    def test_has_a_table_refused_by_readers_until_it_is_published(
+        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, ledger_uri: str, table_sink: TableSink
+    ) -> None:
+        publish_rows(open_window(nine), table_sink)
+        window = open_window(nine, again=True)
+        assert offsets(read_published(spark, ledger_uri)) == NINE, "nothing has been replaced yet"
+        result = window.write(window.read(), table_sink)
+        with pytest.raises(CommitConflictError, match="The window is being loaded again, or that load has failed"):
+            read_published(spark, ledger_uri)
+        publish(window, result)
+        assert offsets(read_published(spark, ledger_uri)) == NINE
+
+    @pytest.mark.nightly("a table whose history is short; the test above refuses one by its history")
+    def test_whose_commit_the_tables_history_has_forgotten_is_refused_all_the_same(
+        self,
+        spark: SparkSession,
+        open_window: OpenWindow,
+        nine: Manifest,
+        ledger_uri: str,
+        table_sink: TableSink,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        publish_rows(open_window(nine), table_sink)
+        with monkeypatch.context() as patch:
+            patch.setattr(TableSink, "newest_of", lambda *_: {})
+            assert offsets(read_published(spark, ledger_uri)) == NINE, "no later attempt has begun"
+        window = open_window(nine, again=True)
+        window.write(window.read(), table_sink)
+        monkeypatch.setattr(TableSink, "newest_of", lambda *_: {})
+        with pytest.raises(CommitConflictError, match=f"may hold those of attempt {driver_of(window).number}"):
+            read_published(spark, ledger_uri)
+
+
+class TestCopiesOfALedger:
+    """Both have the same identity, and the same numbers for different attempts."""
+
+    @pytest.fixture
+    def copy(self, ledger: Path, nine: Manifest, pin: Pin, tmp_path: Path) -> Ledger:
+        """One that was made once the window was pinned."""
+        pin(nine)
+        shutil.copytree(ledger, tmp_path / "copy" / "flights")
+        return ledgers.ledger_in(tmp_path / "copy" / "flights")
+
+    @pytest.mark.parametrize("ahead", [0, 3, -1], ids=["by the same number", "by a higher one", "by a lower one"])
+    def test_what_one_has_loaded_the_other_one_neither_replaces_nor_takes_for_its_own(
+        self,
+        spark: SparkSession,
+        open_window: OpenWindow,
+        pin: Pin,
+        nine: Manifest,
+        copy: Ledger,
+        table_sink: TableSink,
+        ahead: int,
+    ) -> None:
+        window = copy.window(nine.window)
+        for _ in range(max(0, ahead)):
+            ledgers.begin(copy, window)
+        theirs = copy.pinned(window)
+        told = replace(pin(nine), manifest_uri=theirs.uri, attempt=ledgers.begin(copy, window), commit=0)
+        loaded = PinnedWindow.open(spark, told)
+        loaded.write(loaded.read(), table_sink)
+        if ahead < 0:
+            pin(nine)
+        ours = open_window(nine)
+        with pytest.raises(LedgerConflictError, match="which this ledger doesn't know: there is a copy of the ledger"):
+            ours.write(another(ours.read()), table_sink)
+        assert table_sink.rows(spark).where(IS_ANOTHERS).count() == 0
+
+    @pytest.mark.nightly("by a client that notes nothing; the test above has drivers")
+    def test_rows_of_a_client_that_noted_nothing_go_by_their_number_alone(
+        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, table_sink: TableSink
+    ) -> None:
+        """As one of Spark Connect: the ledger can't know it."""
+        window = open_window(nine)
+        client = attempt_of(window.manifest, driver_of(window).number - 1, is_noted=False)
+        write_shown(table_sink, window.read().where("offset < 5"), client)
+        publish_rows(open_window(nine), table_sink)
+        assert offsets(table_sink.rows(spark)) == NINE
+        late = attempt_of(window.manifest, 2**41, is_noted=False)
+        write_shown(table_sink, window.read(), late)
+        again = open_window(nine, again=True)
+        with pytest.raises(CommitConflictError, match="which began after this one"):
+            again.write(again.read(), table_sink)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from airflow_kafka_offsets.errors import CommitConflictError, UnprovenError
+from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError, UnprovenError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, Derived, IcebergSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from tests.integration.spark.conftest import OpenWindow
+from tests.integration.spark.publishing import driver_of, name_of, result_of
+from tests.integration.spark.publishing import publish as publish_result
 from tests.integration.spark.sinks.conftest import EXPECTED, Holds, publish
 from tests.integration.spark.sinks.faults import Died, dying, interrupted
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
@@ -34,12 +36,12 @@ class Watched(IcebergSink):
         self.seen: list[int] = []
         self.meanwhile: Callable[[], object] = lambda: None
 
-    def read(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-        self.seen.append(IcebergSink(self.table).read(spark, attempt).count())
-        if self.unseen(attempt):
+    def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+        self.seen.append(IcebergSink(self.table).current(spark, attempt).count())
+        if self.hidden_in(attempt):
             meanwhile, self.meanwhile = self.meanwhile, lambda: None
             meanwhile()
-        return super().read(spark, attempt)
+        return super().current(spark, attempt)
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ class TestProved:
     def test_nobody_sees_rows_before_they_are_proved_and_their_files_are_written_once(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds
     ) -> None:
-        assert publish(open_window(manifest), sink) == "try-1"
+        publish(open_window(manifest), sink)
         assert sink.seen == [0]
         assert holds(sink, manifest) == EXPECTED
         assert branches(spark, sink) == set()
@@ -69,7 +71,7 @@ class TestProved:
     ) -> None:
         neighbour = manifest_of([(flights, 2, 125, 250)], start_ms=SIX_MS, end_ms=SEVEN_MS)
         sink.meanwhile = lambda: publish(open_window(neighbour), IcebergSink(sink.table))
-        assert publish(open_window(manifest), sink) == "try-1"
+        publish(open_window(manifest), sink)
         assert holds(sink, manifest) == EXPECTED
         assert holds(sink, neighbour) == {2: list(range(125, 250))}
 
@@ -80,14 +82,14 @@ class TestUnproved:
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds
     ) -> None:
         window = open_window(manifest)
-        branch = f"kafka_offsets_{manifest.window}_try-1"
+        branch = f"kafka_offsets_{manifest.window}_{name_of(window)}"
         with pytest.raises(UnprovenError, match=f"stay at branch {branch} of {sink.table}"):
             window.write(window.read().where("offset % 2 = 0"), sink)
         assert spark.table(sink.table).count() == 0
         assert branches(spark, sink) == {branch}
         assert 0 < spark.table(f"{sink.table}.`branch_{branch}`").count() < manifest.span
 
-        assert publish(open_window(manifest, "try-2"), sink) == "try-2"
+        publish(open_window(manifest), sink)
         assert holds(sink, manifest) == EXPECTED
         assert branches(spark, sink) == set()
 
@@ -105,18 +107,30 @@ class TestBesideIt:
     def test_an_attempt_that_began_later_and_is_released_first_stays(
         self, open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds
     ) -> None:
-        first, later = open_window(manifest), open_window(manifest, "try-2")
-        sink.meanwhile = lambda: publish(later, IcebergSink(sink.table))
-        with pytest.raises(CommitConflictError, match="attempt try-2, which began after this one"):
+        sink.meanwhile = lambda: publish(open_window(manifest), IcebergSink(sink.table))
+        first = open_window(manifest)
+        with pytest.raises(LedgerConflictError, match="is published"):
             publish(first, sink)
-        assert publish(open_window(manifest, "try-3"), sink) == "try-2"
+        assert holds(sink, manifest) == EXPECTED
+
+    def test_another_driver_of_the_attempt_that_is_released_first_stays(
+        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds
+    ) -> None:
+        """Its result is the one to publish; a branch is dropped once its rows can't be shown any more."""
+        first = open_window(manifest)
+        second = open_window(manifest, driver_of(first).number)
+        sink.meanwhile = lambda: second.write(second.read(), IcebergSink(sink.table))
+        with pytest.raises(CommitConflictError, match="another driver that was started for it"):
+            first.write(first.read(), sink)
+        assert branches(spark, sink) == set()
+        publish_result(second, result_of(second))
         assert holds(sink, manifest) == EXPECTED
 
     def test_rows_that_somebody_adds_to_the_window_meanwhile_are_a_conflict(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched
     ) -> None:
         publish(open_window(manifest), sink)
-        newer = open_window(replace(manifest, end_snapshot=9), "try-2")
+        newer = open_window(manifest, again=True)
         add = f"INSERT INTO {sink.table} SELECT * FROM {sink.table} LIMIT 1"
         sink.meanwhile = lambda: spark.sql(add)
         with pytest.raises(CommitConflictError, match="another commit came in between"):
@@ -163,7 +177,7 @@ class TestWithoutBranches:
     ) -> None:
         """Where Iceberg's classes are hidden from the driver's Python."""
         monkeypatch.setattr(Watched, "_java", lambda *_: None)
-        assert publish(open_window(manifest), sink) == "try-1"
+        publish(open_window(manifest), sink)
         assert sink.seen == [manifest.span]
         assert holds(sink, manifest) == EXPECTED
         assert "before they are proved, because there can be no branch" in caplog.text
@@ -177,12 +191,13 @@ class TestWithoutBranches:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """It may be there again for the next one; no row goes to main meanwhile."""
-        publish(open_window(manifest), sink)
-        newer = open_window(replace(manifest, end_snapshot=9), "try-2")
+        first = open_window(manifest)
+        publish(first, sink)
+        newer = open_window(manifest, again=True)
         monkeypatch.setattr(Watched, "_java", lambda *_: spark._jvm.java.util.ArrayList().get(1))  # type: ignore[union-attr]
         with pytest.raises(Py4JJavaError):
             newer.write(newer.read(), sink)
-        assert {row["attempt"] for row in commits(spark, sink)} == {"try-1"}
+        assert {row["attempt"] for row in commits(spark, sink)} == {str(driver_of(first).number)}
 
 
 def commits(spark: SparkSession, sink: IcebergSink) -> list[Row]:
@@ -212,11 +227,8 @@ def test_clean_up_of_older_libraries_leaves_the_files_of_main(
 def test_it_may_die_at_each_step(open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds) -> None:
     """Between making the branch, the rows, the counts, and the commit to ``main``."""
     for step in range(20):
-        try:
-            with dying(step, sink):
-                published = publish(open_window(manifest, f"try-{step}"), sink)
+        with contextlib.suppress(Died), dying(step, sink):
+            publish(open_window(manifest), sink)
             break
-        except Died:
-            continue
-    assert publish(open_window(manifest, "try-again"), sink) == published
+    assert step > 4
     assert holds(sink, manifest) == EXPECTED

@@ -15,9 +15,7 @@ import psycopg
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
-from upath import UPath
 
-from airflow_kafka_offsets.ledger.window_folders import WindowFolders
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import FileSink, PinnedWindow, Sink, read_published
 from airflow_kafka_offsets.spark.session.conf import RunConf
@@ -26,13 +24,15 @@ from dev.kafka import Broker
 from dev.postgres import USER
 from dev.spark_cluster import SparkCluster
 from tests.integration.spark.conftest import table_confs
+from tests.integration.spark.publishing import driver_of
 from tests.integration.spark.publishing import publish as publish_derived
 from tests.integration.spark.sinks.conftest import attempt_of, publish
 from tests.integration.spark.sinks.example import PostgresSink
 from tests.integration.spark.sinks.slow_loads import DERIVED, per_partition
 from tests.integration.spark.test_pinned_window import offsets
 from tests.patience import RUN_S
-from tests.unit.spark.manifests import make_ledger, manifest_of
+from tests.unit.spark import ledgers
+from tests.unit.spark.manifests import manifest_of
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -65,11 +65,9 @@ def loads(
 
     def make(kind: str) -> Load:
         sink = make_sink(kind)
-        make_ledger(tmp_path / kind / "flights")
-        pinned = WindowFolders(UPath(tmp_path / kind / "flights")).pin_again(short)
-        told = RunConf(pinned.uri, pinned.sha256, "try-2", {"kafka.bootstrap.servers": broker.bootstrap_servers})
+        told = told_of(tmp_path / kind / "flights", short, broker)
         if isinstance(sink, PostgresSink):
-            return Load(told, sink, (sink.url, sink.table), lambda: exists(sink.url, sink.stage("try-1")))
+            return Load(told, sink, (sink.url, sink.table), lambda: has_stage(sink.url, sink.table))
         output = str(sink.place)
         folder = (
             warehouse / "flights" / output.rpartition(".")[2]
@@ -84,17 +82,32 @@ def loads(
 @pytest.fixture
 def derived(short: Manifest, broker: Broker, tmp_path: Path) -> Load:
     """One whose rows a transform makes, and whose second partition waits."""
-    make_ledger(tmp_path / "derived" / "flights")
-    pinned = WindowFolders(UPath(tmp_path / "derived" / "flights")).pin_again(short)
-    told = RunConf(pinned.uri, pinned.sha256, "try-2", {"kafka.bootstrap.servers": broker.bootstrap_servers})
+    told = told_of(tmp_path / "derived" / "flights", short, broker)
     output = f"file://{tmp_path}/derived-rows"
     return Load(told, FileSink(output), (output,), (tmp_path / "begun").exists)
 
 
-def exists(jdbc_url: str, table: str) -> bool:
-    """Whether PostgreSQL has such a table."""
+def told_of(folder: Path, manifest: Manifest, broker: Broker) -> RunConf:
+    """A ledger with the window, and what the driver of a first attempt is told."""
+    ledger = ledgers.ledger_in(folder)
+    window = ledgers.pin(ledger, manifest)
+    pinned, kafka = ledger.pinned(window), {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    return RunConf(pinned.uri, pinned.sha256, ledgers.begin(ledger, window), kafka)
+
+
+def next_of(spark: SparkSession, told: RunConf) -> PinnedWindow:
+    """The window for the attempt that follows."""
+    folder = Path(told.manifest_uri.removeprefix("file://")).parents[2]
+    ledger = ledgers.ledger_in(folder)
+    (window,) = ledger.state.windows.values()
+    return PinnedWindow.open(spark, replace(told, attempt=ledgers.begin(ledger, window)))
+
+
+def has_stage(jdbc_url: str, table: str) -> bool:
+    """Whether PostgreSQL has a table to which a driver writes what it reads."""
     with psycopg.connect(jdbc_url.replace("jdbc:postgresql://", f"postgresql://{USER}@")) as connection:
-        found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone()
+        named = "SELECT count(*) FROM pg_tables WHERE starts_with(tablename, %s)"
+        found = connection.execute(named, [f"{table}_stage_"]).fetchone()
     return bool(found and found[0])
 
 
@@ -103,7 +116,7 @@ Submit = Callable[[Mapping[str, Load], str], "subprocess.Popen[str]"]
 
 @pytest.fixture
 def submit(connector: str, table_jars: str, warehouse: Path, broker: Broker, tmp_path: Path) -> Iterator[Submit]:
-    """Start a driver that loads half of some windows, side by side, as attempt ``try-1``; it is killed in the end."""
+    """Start a driver that loads half of some windows side by side, in their first attempts; it is killed at last."""
     started: list[subprocess.Popen[str]] = []
 
     def start(loads: Mapping[str, Load], master: str) -> subprocess.Popen[str]:
@@ -113,10 +126,12 @@ def submit(connector: str, table_jars: str, warehouse: Path, broker: Broker, tmp
             "spark.driver.host": "127.0.0.1",
             "spark.executor.memory": "512m",
             "spark.log.level": "ERROR",
-            "spark.kafkaOffsets.attempt": "try-1",
             "spark.kafkaOffsets.kafka.bootstrap.servers": broker.bootstrap_servers,
         }
-        each = [[load.told.manifest_uri, load.told.sha256, kind, load.arguments] for kind, load in loads.items()]
+        each = [
+            [load.told.manifest_uri, load.told.sha256, load.told.attempt, kind, load.arguments]
+            for kind, load in loads.items()
+        ]
         home = Path(pyspark.__file__).parent
         command = [str(home / "bin" / "spark-submit"), "--master", master]
         command += [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
@@ -160,8 +175,11 @@ def test_a_driver_that_is_killed_half_way_is_followed_by_one_that_publishes_exac
     process.communicate()
 
     for load in loads.values():
-        assert publish(PinnedWindow.open(spark, load.told), load.sink) == "try-2"
-        assert offsets(load.sink.read(spark, attempt_of(short, "try-2"))) == EXPECTED
+        window = next_of(spark, load.told)
+        publish(window, load.sink)
+        driver = driver_of(window)
+        written = attempt_of(short, driver.number, run=driver.run)
+        assert offsets(load.sink.current(spark, written)) == EXPECTED
 
 
 @pytest.mark.nightly("a cluster; spark/cluster/test_client_mode.py kills an executor")
@@ -184,7 +202,11 @@ def test_executors_that_are_killed_half_way_double_and_lose_nothing(
 
     assert process.returncode == 0, said
     for load in loads.values():
-        assert offsets(load.sink.read(spark, attempt_of(short))) == EXPECTED
+        assert load.told.attempt is not None
+        folder = Path(load.told.manifest_uri.removeprefix("file://")).parents[2]
+        ((result, _),) = ledgers.ledger_in(folder).attempt(short.window, load.told.attempt).results()
+        written = attempt_of(short, result.attempt, run=result.run)
+        assert offsets(load.sink.current(spark, written)) == EXPECTED
 
 
 @pytest.mark.nightly("a cluster; spark/cluster/test_client_mode.py kills an executor")
@@ -203,8 +225,8 @@ def test_a_lost_executor_has_derived_rows_counted_twice_and_the_next_attempt_is_
     assert "CountedTwiceError" in said, said[-5000:]
     assert "the job's rows were made of 45 records, where the window has 30" in said
 
-    window = PinnedWindow.open(spark, derived.told)
+    window = next_of(spark, derived.told)
     result = window.write_derived(per_partition, derived.sink)
-    assert publish_derived(window, result).attempt == "try-2"
+    publish_derived(window, result)
     rows = read_published(spark, (tmp_path / "derived" / "flights").as_uri()).select("partition", "count").collect()
     assert sorted(map(tuple, rows)) == [(0, 15), (2, 15)]

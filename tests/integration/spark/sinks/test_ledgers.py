@@ -66,8 +66,8 @@ def test_a_table_goes_on_with_a_ledger_that_was_moved_and_refuses_another_one_un
     refused = staging.load(theirs)
     assert isinstance(refused, LedgerConflictError), refused
     assert f"is a table of ledger {ours.ledger.id} (pipeline loads)" in str(refused)
-    assert "copy its whole folder, pipeline.json included" in str(refused)
-    assert staging.ledger.window_folders.publication(theirs["window"]) is None
+    assert "copy its whole folder" in str(refused)
+    assert staging.publication(theirs) is None
     assert everything(ours) == before
     ours.truth(window)
 
@@ -82,7 +82,7 @@ def test_a_table_goes_on_with_a_ledger_that_was_moved_and_refuses_another_one_un
     spark.sql(str(refused).partition("assign the table to this ledger: ")[2].partition(";")[0])
     staging.load(theirs)
     staging.truth(theirs)
-    assert isinstance(moved.load(following, run="r-2"), LedgerConflictError)
+    assert isinstance(moved.load(following, run="r-2", reload=True), LedgerConflictError)
 
 
 def everything(tasks: Tasks) -> tuple[object, ...]:

@@ -25,14 +25,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError, SparkFailedError
-from airflow_kafka_offsets.ledger.publications import Publications
-from airflow_kafka_offsets.ledger.window_folder import WindowFolder
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.pipelines import loads as airflows_side
 from dev import ROOT
 from tests.integration.airflow.conftest import FOR_EVER
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.spark.sinks.faults import wait_for
 from tests.integration.spark.sinks.resident import DRIVER_STEPS, Pause
-from tests.integration.spark.sinks.tasks import PERIOD, Tasks, XCom, driver, in_sparks_place, place_of_table, sockets
+from tests.integration.spark.sinks.tasks import Tasks, XCom, driver, in_sparks_place, place_of_table, sockets
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(900)
@@ -44,10 +44,10 @@ PAUSING = "local[1]"
 PAUSED = "paused"
 """How the thread of the task is called that pauses."""
 BEGIN, _, WRITE, COMMITTED, *BRANCH, _, _ = DRIVER_STEPS
-NOTE, PUBLISH, PUBLISHED = "before the task notes its attempt", "before it publishes", "after it has published"
-STEPS = (NOTE, *DRIVER_STEPS, PUBLISH, PUBLISHED)
+ATTEMPT, PUBLISH, PUBLISHED = "before its attempt begins", "before it publishes", "after it has published"
+STEPS = (ATTEMPT, *DRIVER_STEPS, PUBLISH, PUBLISHED)
 RECORDS = 5
-"""Of each window when it is first resolved; one more comes late."""
+"""Of each window."""
 
 
 @pytest.fixture(scope="session")
@@ -65,9 +65,9 @@ def both(driver: None, pause: Pause, sockets: Path, monkeypatch: pytest.MonkeyPa
     """Both drivers, and the tasks that submit to them: that of a thread called :data:`PAUSED` pauses, too."""
     monkeypatch.setenv("AIRFLOW_CONN_PAUSING", json.dumps({"conn_type": "spark", "host": PAUSING}))
     for step, owner, name, how in (
-        (NOTE, WindowFolder, "record_attempt", pause.before),
-        (PUBLISH, Publications, "create", pause.before),
-        (PUBLISHED, Publications, "create", pause.after),
+        (ATTEMPT, Ledger, "change", pause.before),
+        (PUBLISH, airflows_side, "publish_asked", pause.before),
+        (PUBLISHED, airflows_side, "publish_asked", pause.after),
     ):
         monkeypatch.setattr(owner, name, here_alone(pause, step, getattr(owner, name), how))
     wait_for(sockets / PAUSING)
@@ -93,29 +93,21 @@ def tasks(kind: str, topic: MakeTopic, produce: Produce, spark: SparkSession, tm
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Two loads of one window.
+    """Two loads of one window, of which the first pauses.
 
-    :param revisions: what the one that pauses loads, and what the other one loads.
     :param runs: their Dag runs.
+    :param reload: whether the second one asks for the window to be loaded again.
     """
 
-    revisions: tuple[int, int]
     runs: tuple[str, str]
-
-    @property
-    def newest(self) -> int:
-        """The revision that is to count in the end."""
-        return max(self.revisions)
+    reload: bool = False
 
 
-RETRY = Loads((1, 1), ("r", "r"))
-NEWER = Loads((1, 2), ("r-1", "r-2"))
-"""The window is resolved anew while its load pauses."""
-OLDER = Loads((2, 1), ("r-2", "r-1"))
-"""A load of what was resolved first lives on."""
-ANOTHER = Loads((1, 1), ("r-1", "r-2"))
-"""A load by another Dag run."""
-PAIRS = {"a newer revision": NEWER, "an older revision": OLDER, "its own retry": RETRY, "another run": ANOTHER}
+PAIRS = {
+    "its own retry": Loads(("r", "r")),
+    "another run": Loads(("r-1", "r-2")),
+    "one that loads it again": Loads(("r-1", "r-2"), reload=True),
+}
 OF_TABLES = tuple(step for step in STEPS if step not in BRANCH)
 EACH = [
     (kind, pair, OF_TABLES if kind != "iceberg" else STEPS)
@@ -123,10 +115,10 @@ EACH = [
     for pair in PAIRS
 ]
 SOME = [
-    ("delta", "a newer revision", OF_TABLES),
-    ("delta", "an older revision", (WRITE, COMMITTED)),
+    ("delta", "one that loads it again", OF_TABLES),
+    ("delta", "another run", (WRITE, COMMITTED)),
     ("delta", "its own retry", (BEGIN, PUBLISH)),
-    ("iceberg", "a newer revision", (WRITE, *BRANCH)),
+    ("iceberg", "one that loads it again", (WRITE, *BRANCH)),
     ("iceberg", "another run", (COMMITTED,)),
 ]
 
@@ -148,48 +140,38 @@ def test_a_load_that_pauses_at_a_step_and_one_that_does_not_end_in_one_truth(
     tasks: Tasks, both: Pause, loads: Loads, steps: tuple[str, ...]
 ) -> None:
     for tasks.number, step in enumerate(steps):
-        newest, ended = load_beside(tasks, both, loads, step)
+        window, ended = load_beside(tasks, both, loads, step)
         assert {type(each) for each in ended if isinstance(each, BaseException)} <= {LedgerConflictError}, (step, ended)
-        assert tasks.truth(newest)[0] == loads.newest, step
-        numbers, revisions = zip(*tasks.publications(newest), strict=True)
-        assert numbers == tuple(range(1, len(numbers) + 1)), step
-        assert revisions == tuple(sorted(set(revisions))), step
+        counts = tasks.truth(window)
+        if loads.reload:
+            again = tasks.ledger.window(window["window"])
+            assert again.loaded == counts, step
 
 
 def load_beside(tasks: Tasks, pause: Pause, loads: Loads, step: str) -> tuple[XCom, list[XCom | BaseException]]:
-    """The window's newest revision, and how the two loads ended."""
+    """The window, and how the two loads ended."""
     tasks.write(*range(RECORDS))
-    windows = {1: tasks.resolve()}
-    if loads.revisions[0] == 2:
-        windows[2] = resolve_anew(tasks)
+    window = tasks.resolve()
     pause.ask(step)
     with ThreadPoolExecutor(1, PAUSED) as thread:
-        first = thread.submit(tasks.load, windows[loads.revisions[0]], loads.runs[0], "pausing")
+        first = thread.submit(tasks.load, window, loads.runs[0], "pausing")
         try:
             wait_until_paused(pause, first)
-            if loads.revisions[1] == 2:
-                windows[2] = resolve_anew(tasks)
-            second = tasks.load(windows[loads.revisions[1]], loads.runs[1])
-            look(tasks, windows[1])
+            second = tasks.load(window, loads.runs[1], reload=loads.reload)
+            look(tasks, window)
         finally:
             pause.end()
         ended = first.result(PATIENCE_S)
     if isinstance(ended, SparkFailedError | CommitConflictError) and "Run the task again" in str(
         ended
     ):  # as Airflow does
-        ended = tasks.load(windows[loads.revisions[0]], loads.runs[0])
-    return windows[loads.newest], [ended, second]
-
-
-def resolve_anew(tasks: Tasks) -> XCom:
-    """The window's second revision, with a record that came late."""
-    tasks.write(RECORDS, PERIOD.seconds - 1)
-    return tasks.resolve(anew=True)
+        ended = tasks.load(window, loads.runs[0])
+    return window, [ended, second]
 
 
 def look(tasks: Tasks, window: XCom) -> None:
     """What readers see while a load pauses: the truth, or that it can't be told."""
-    if tasks.ledger.window_folders.publication(window["window"]) is not None:
+    if tasks.publication(window) is not None:
         with suppress(LedgerConflictError):
             tasks.truth(window)
 

@@ -13,7 +13,6 @@ from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.sinks.conftest import OTHER, attempt_of, publish
-from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import manifest_of
 
 
@@ -30,21 +29,10 @@ class TestOwner:
             .using(table_sink.kind)
         )
         made.partitionedBy(F.col("window")).create()
-        table_sink.write(rows, attempt_of(manifest))
+        table_sink.replace(rows, attempt_of(manifest))
 
         with pytest.raises(LedgerConflictError, match=rf"is a table of ledger {manifest.ledger_id}"):
-            table_sink.write(rows, attempt_of(manifest, ledger_id=OTHER))
-
-    @pytest.mark.nightly("the test above shows that a table has one ledger")
-    def test_a_copy_of_a_ledger_replaces_nothing_that_the_ledger_has_loaded(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
-    ) -> None:
-        """It has the same identity, and knows nothing of the attempt."""
-        manifest = manifest_of([(flights, 0, 0, 10)])
-        publish(open_window(manifest), table_sink)
-        with pytest.raises(LedgerConflictError, match=r"by attempt try-1 .* there is a copy of the ledger"):
-            table_sink.write(open_window(manifest, "try-2").read(), attempt_of(manifest, "copy", started_ms=2**42))
-        assert offsets(table_sink.read(spark, attempt_of(manifest))) == {0: list(range(10))}
+            table_sink.replace(rows, attempt_of(manifest, ledger_id=OTHER))
 
     @pytest.mark.nightly("a name that Spark redacts; the first test shows whose a table is")
     def test_no_name_of_a_pipeline_is_taken_for_another_ones_because_spark_redacts_it(
@@ -52,10 +40,10 @@ class TestOwner:
     ) -> None:
         name = "orders_hourly-tokens-secret_x-accesskey-password"  # each of them is redacted for a reason of its own
         manifest = replace(manifest_of([(flights, 0, 0, 10)]), pipeline=name)
-        assert publish(open_window(manifest), table_sink) == "try-1"
-        assert publish(open_window(manifest, "try-2"), table_sink) == "try-1"
+        publish(open_window(manifest), table_sink)
+        publish(open_window(manifest, again=True), table_sink)
         with pytest.raises(LedgerConflictError, match=rf"is a table of ledger {manifest.ledger_id} .*according to"):
-            table_sink.read(spark, attempt_of(manifest, ledger_id=OTHER))
+            table_sink.current(spark, attempt_of(manifest, ledger_id=OTHER))
 
     def test_an_identity_that_a_sites_own_pattern_redacts_is_named(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -98,7 +97,7 @@ class TestDelta:
         assert why in str(refused)
         (remedy,) = re.findall(r"ALTER TABLE .*?\)", str(refused))
         spark.sql(remedy)
-        assert publish(open_window(second, "try-2"), sink) == "try-2"
+        publish(open_window(second), sink)
 
     @ANOTHER
     def test_a_constraint_that_rows_violate_is_named(
@@ -119,7 +118,7 @@ class TestIceberg:
         open_window: OpenWindow,
         flights: str,
         make_sink: MakeSink,
-        ledger: Path,
+        ledger_uri: str,
         conf: str,
     ) -> None:
         """A reader whose session stages what it writes gets what is published."""
@@ -133,9 +132,9 @@ class TestIceberg:
         assert spark.table(f"{sink.table}.snapshots").where(ours).count() == 0
 
         spark.sql(f"ALTER TABLE {sink.table} CREATE BRANCH audit")
-        assert publish(open_window(second, "try-2"), sink) == "try-2"
+        publish(open_window(second), sink)
         with with_confs(spark, {"spark.wap.id": "audit"}):
-            assert read_published(spark, f"file://{ledger}").count() == 12
+            assert read_published(spark, ledger_uri).count() == 12
 
     @ANOTHER
     def test_rows_that_something_else_sends_elsewhere_are_not_taken_for_an_earlier_attempts(
@@ -152,11 +151,9 @@ class TestIceberg:
         publish(open_window(manifest), sink)
         spark.sql(f"ALTER TABLE {sink.table} SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
         monkeypatch.setattr(IcebergSink, "terms", ())
+        rows = open_window(manifest, again=True).read()
         with with_confs(spark, {"spark.wap.id": "1"}), pytest.raises(ConfigurationError, match="sends them elsewhere"):
-            sink.write(
-                open_window(manifest, "try-2").read(),
-                attempt_of(manifest, "try-2", started_ms=2**42, earlier=frozenset({"try-1"})),
-            )
+            sink.replace(rows, attempt_of(manifest))
 
     @ANOTHER
     def test_a_part_of_a_table_is_no_table(
@@ -167,7 +164,7 @@ class TestIceberg:
         publish(open_window(manifest), sink)
         spark.sql(f"ALTER TABLE {sink.table} CREATE BRANCH audit")
         with pytest.raises(ConfigurationError, match=f"is a part of the table {sink.table}"):
-            publish(open_window(manifest, "try-2"), IcebergSink(f"{sink.table}.branch_audit"))
+            publish(open_window(manifest, again=True), IcebergSink(f"{sink.table}.branch_audit"))
 
 
 _TABLES = pytest.mark.nightly("each kind of sink once more; test_files.py has such times and names in json")
@@ -188,20 +185,18 @@ def test_confs_of_the_session_change_nothing(
     manifest: Manifest,
     make_sink: MakeSink,
     holds: Holds,
-    ledger: Path,
+    ledger_uri: str,
     kind: str,
 ) -> None:
     """A window is loaded, and one without rows replaces it in a table."""
     sink = make_sink(kind)
     with with_confs(spark, UNUSUAL):
-        assert publish(open_window(manifest), sink) == "try-1"
+        publish(open_window(manifest), sink)
         assert holds(sink, manifest) == EXPECTED
-        times = read_published(spark, f"file://{ledger}").agg(F.min(F.to_timestamp("timestamp")).cast("long")).first()
+        times = read_published(spark, ledger_uri).agg(F.min(F.to_timestamp("timestamp")).cast("long")).first()
         if isinstance(sink, TableSink):
-            none = open_window(manifest, "try-2").read().limit(0)
-            sink.write(
-                none, attempt_of(manifest, "try-2", started_ms=2**42, earlier=frozenset({"try-1"}), at_once=True)
-            )
+            none = open_window(manifest, again=True).read().limit(0)
+            sink.replace(none, attempt_of(manifest, at_once=True))
             assert offsets(sink.rows(spark)) == {}
     assert times is not None
     assert times[0] * 1000 == 1_795_237_200_000

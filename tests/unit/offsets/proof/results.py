@@ -1,38 +1,37 @@
-"""Results of made-up runs, and their publications."""
+"""Results of made-up runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from airflow_kafka_offsets.offsets.proof.publication import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
-from airflow_kafka_offsets.offsets.windows.kafka_source import Source, with_epoch
+from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
 
 def source_of(manifest: Manifest) -> Source:
     """What a driver notes that found everything as it was resolved."""
     ids = {topic: facts.topic_id for topic, facts in manifest.topics.items()}
-    return Source(manifest.cluster_id, ids, len(with_epoch(manifest)), manifest.end_ms)
+    return Source(manifest.cluster_id, ids, manifest.end_ms)
 
 
 def run_result(manifest: Manifest | str, written: Sequence[PartitionTally], **fields: Any) -> RunResult:
-    """What an attempt read and wrote; by default what it wrote is what it read.
+    """What a driver of attempt 7 read and wrote; by default what it wrote is what it read.
 
     :param manifest: the manifest that it read, or its hash.
     """
     sha256 = manifest if isinstance(manifest, str) else manifest.sha256
     count = sum(each.count for each in written)
-    usual = {
-        "attempt": "a-1",
+    usual: dict[str, Any] = {
+        "attempt": 7,
+        "run": "0000000a",
         "application_id": "app-1",
         "output": "file:/out",
         "sink": "parquet",
         "apart": True,
         "read": Tally(count),
         "seconds": 1.0,
-        "started_ms": 0,
         "source": None if isinstance(manifest, str) else source_of(manifest),
     }
     given = usual | fields
@@ -50,25 +49,3 @@ def tally_of(topic: str, partition: int, offsets: Iterable[int]) -> PartitionTal
     """Some offsets of a partition."""
     listed = list(offsets)
     return PartitionTally(topic, partition, len(listed), min(listed), max(listed), sum(listed), checksum=0)
-
-
-def publication(**fields: Any) -> Publication:
-    """A publication of attempt ``a-1``."""
-    usual: dict[str, Any] = {
-        "number": 1,
-        "revision": 1,
-        "attempt": "a-1",
-        "result_sha256": "cd34",
-        "manifest_sha256": "ab12",
-        "replaces": None,
-        "rows": 205,
-        "output": "file:/out",
-        "outside": None,
-        "sink": "parquet",
-        "apart": True,
-        "start_snapshot": 1,
-        "end_snapshot": 2,
-        "started_ms": 0,
-        "published_ms": 1_800_000_000_000,
-    }
-    return Publication(**usual | fields)

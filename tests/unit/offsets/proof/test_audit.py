@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -10,13 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
-from tests.unit.offsets.proof.results import publication, run_result
+from tests.unit.offsets.proof.results import run_result
 
 
 def manifest(cleanup_policy: str = "delete") -> Manifest:
@@ -46,9 +49,9 @@ def result(
     return run_result(pinned, [rows], read=tally, allow_gaps=allow_gaps, task_starts=7, unread=unread)
 
 
-def uncounted(pinned: Manifest, written: list[int]) -> RunResult:
+def uncounted(pinned: Manifest, written: list[int], *, of: list[int] | None = None) -> RunResult:
     """A run whose read nobody counted: what it is compared with is every offset once."""
-    counted = result(pinned, WHOLE, written, unread=None)
+    counted = result(pinned, WHOLE if of is None else of, written, unread=None)
     return replace(counted, read=replace(counted.read, starts=None, counted=False), task_starts=None)
 
 
@@ -176,27 +179,6 @@ class TestVerdict:
         verdict = judge(manifest(), replace(run, written=parts))
         assert "counted twice" in str(verdict)
 
-    def test_a_publication_must_say_what_the_run_counted(self) -> None:
-        run = result(manifest(), WHOLE, WHOLE)
-        said = publication(manifest_sha256=run.manifest_sha256, rows=10)
-        assert judge(manifest(), run, said).proved
-        others: list[dict[str, Any]] = [{"rows": 9}, {"output": "file:/other"}, {"outside": 3}, {"sink": "delta"}]
-        for other in (*others, {"attempt": "a-2"}, {"manifest_sha256": "0"}):
-            assert not judge(manifest(), run, replace(said, **other)).proved
-
-    def test_rows_on_the_wrong_side_of_strict_time_are_no_proof(self) -> None:
-        run = replace(result(manifest(), WHOLE, WHOLE), strict_time=True, outside_written=2)
-        right = replace(run, read=replace(run.read, outside_window=2))
-        assert judge(manifest(), right).proved
-        wrong = judge(manifest(), replace(right, outside_written=3))
-        assert "2 of 10 rows lie outside its time, but the output keeps 3 apart" in str(wrong)
-        assert not wrong.may_pass
-
-    def test_sides_that_a_read_counted_twice_leave_open_may_be_known_to_the_next_attempt(self) -> None:
-        run = replace(result(manifest(), WHOLE, WHOLE), strict_time=True, outside_written=2)
-        unsure = judge(manifest(), replace(run, read=replace(run.read, outside_window=None)))
-        assert (unsure.proved, unsure.may_pass) == (False, True)
-
     def test_a_run_of_another_manifest_does_not_pass(self) -> None:
         run = replace(result(manifest(), WHOLE, WHOLE), manifest_sha256="0" * 64)
         assert not judge(manifest(), run).proved
@@ -209,9 +191,50 @@ class TestVerdict:
         run = run_result(empty, [], output=None, source=None)
         assert judge(empty, run).proved
 
-    def test_a_result_reads_back_as_it_was_written(self) -> None:
+
+class TestLoss:
+    """What Kafka had lost when the attempt began isn't asked of it: read + lost = window."""
+
+    LOST = (LogRange("t", 0, 8, 13),)
+
+    def test_the_rest_is_proved_and_the_loss_is_said(self) -> None:
+        verdict = judge(manifest(), uncounted(manifest(), WHOLE[3:], of=WHOLE[3:]), self.LOST)
+        assert (verdict.proved, verdict.lost, verdict.gaps) == (True, 3, 0)
+        assert str(verdict) == "read = written = log, 3 offsets lost before"
+
+    def test_less_than_the_rest_is_not_and_neither_is_more(self) -> None:
+        for written in (WHOLE[4:], WHOLE[2:], WHOLE):
+            assert not judge(manifest(), uncounted(manifest(), written, of=WHOLE[3:]), self.LOST).proved
+
+    def test_a_loss_that_nobody_noted_is_no_excuse(self) -> None:
+        assert not judge(manifest(), uncounted(manifest(), WHOLE[3:])).proved
+
+    def test_rows_of_records_that_were_lost_in_the_middle_do_not_pass(self) -> None:
+        lost = [LogRange("t", 0, 13, 15)]
+        rest = [*WHOLE[:3], *WHOLE[5:]]
+        assert judge(manifest(), uncounted(manifest(), rest, of=rest), lost).proved
+        others = [*WHOLE[:4], *WHOLE[6:]]
+        assert not judge(manifest(), uncounted(manifest(), others, of=rest), lost).proved
+
+    def test_where_all_is_lost_nothing_is_read_and_nobody_has_to_be_asked(self) -> None:
+        run = run_result(manifest(), [], output=None, source=None)
+        verdict = judge(manifest(), run, [LogRange("t", 0, 0, 20)])
+        assert (verdict.proved, verdict.lost) == (True, 10)
+
+
+class TestResult:
+    def test_reads_back_as_it_was_written(self) -> None:
         run = result(manifest(), WHOLE, WHOLE, unread=(ReadPosition("t", 0, 18),))
-        assert RunResult.from_json(run.to_json()) == run
+        assert RunResult.from_json(json.loads(run.to_bytes())) == run
+        assert run.outputs == (("", "parquet", "file:/out", 10),)
+
+    @pytest.mark.parametrize("fields", [{"attempt": "7"}, {"attempt": True}, {"run": "../a"}, {"read": []}, {"x": 1}])
+    def test_something_else_is_refused(self, fields: dict[str, Any]) -> None:
+        told = result(manifest(), WHOLE, WHOLE).to_json() | fields
+        if "x" in fields:
+            del told["sink"]
+        with pytest.raises(LedgerCorruptError, match="not the result of a run"):
+            RunResult.from_json(told)
 
 
 class TestCause:
@@ -267,27 +290,13 @@ class TestWhatMayPass:
         assert (verdict.proved, verdict.may_pass) == (False, False)
 
 
-class TestLogsThatMayHaveBeenCut:
-    """Kafka's consumer takes a position for valid, without a word, where a broker can't tell where an epoch ends."""
-
-    @pytest.mark.parametrize(
-        ("topic_id", "intact", "said"),
-        [
-            pytest.param("id", 1, "read = written = log", id="asked"),
-            pytest.param("id", None, "only 0 of 1 logs were confirmed as not truncated", id="nobody asked"),
-            pytest.param("id", 0, "only 0 of 1 logs were confirmed as not truncated", id="found cut"),
-            pytest.param(
-                None, None, "but Kafka doesn't tell .*whether logs of 1 partitions were truncated", id="too old"
-            ),
-        ],
-    )
-    def test_are_said_where_nobody_can_know(self, topic_id: str | None, intact: int | None, said: str) -> None:
+class TestWhatNobodyCanTell:
+    @pytest.mark.parametrize(("topic_id", "told"), [("id-1", ""), (None, ", but Kafka doesn't tell the id of t")])
+    def test_is_said(self, topic_id: str | None, told: str) -> None:
+        """By brokers before 2.8."""
         pinned = manifest()
         topics = {topic: replace(facts, topic_id=topic_id) for topic, facts in pinned.topics.items()}
-        ranges = tuple(replace(each, end_leader_epoch=3) for each in pinned.ranges)
-        pinned = replace(pinned, topics=topics, ranges=ranges)
-        run = result(pinned, WHOLE, WHOLE)
-        assert run.source is not None
-        verdict = judge(pinned, replace(run, source=replace(run.source, intact=intact)))
-        assert re.search(said, str(verdict))
-        assert verdict.proved == (intact == 1 or topic_id is None)
+        pinned = replace(pinned, topics=topics)
+        verdict = judge(pinned, result(pinned, WHOLE, WHOLE))
+        assert verdict.proved
+        assert str(verdict) == f"read = written = log{told}"

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum, complete, every_offset, xxhash64
+from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from tests.unit.spark.manifests import manifest_of
@@ -48,7 +50,7 @@ class TestTheHash:
 
 class TestACompleteOutput:
     def test_has_the_sums_of_its_rows_one_by_one(self) -> None:
-        first, last = every_offset(MANIFEST)
+        first, last = every_offset(MANIFEST, left_of(MANIFEST))
         assert (first.partition, first.count, first.min_offset, first.max_offset) == (0, 40, 100, 139)
         assert first.offset_sum == sum(range(100, 140))
         assert unsigned(first.checksum) == of_rows(MANIFEST, range(100, 140))
@@ -56,11 +58,12 @@ class TestACompleteOutput:
         assert unsigned(last.checksum) == of_rows(MANIFEST, [0], partition=2)
 
     def test_is_summed_up_over_all_partitions(self) -> None:
-        first, last = every_offset(MANIFEST)
-        assert complete(MANIFEST) == Tally(41, first.checksum ^ last.checksum, outside_window=None, counted=False)
+        first, last = every_offset(MANIFEST, left_of(MANIFEST))
+        assert complete(MANIFEST, left_of(MANIFEST)) == Tally(41, first.checksum ^ last.checksum, counted=False)
 
     def test_takes_as_long_for_a_trillion_offsets(self) -> None:
-        (whole,) = every_offset(manifest_of([("flights", 0, 0, 10**12)]))
+        wide = manifest_of([("flights", 0, 0, 10**12)])
+        (whole,) = every_offset(wide, left_of(wide))
         assert whole.count == 10**12
         assert whole.offset_sum == 10**12 * (10**12 - 1) // 2
 
@@ -69,7 +72,7 @@ class TestOtherRows:
     @given(st.lists(st.integers(98, 141), min_size=40, max_size=40))
     def test_in_the_same_number_have_another_checksum(self, offsets: list[int]) -> None:
         whole = sorted(offsets) == list(range(100, 140))
-        assert (of_rows(MANIFEST, offsets) == unsigned(every_offset(MANIFEST)[0].checksum)) == whole
+        assert (of_rows(MANIFEST, offsets) == unsigned(every_offset(MANIFEST, left_of(MANIFEST))[0].checksum)) == whole
 
     @pytest.mark.parametrize("dropped", [100, 101, 120, 139])
     @pytest.mark.parametrize("doubled", [102, 119, 138])
@@ -77,24 +80,30 @@ class TestOtherRows:
         self, dropped: int, doubled: int
     ) -> None:
         kept = [each for each in range(100, 140) if each != dropped]
-        assert of_rows(MANIFEST, [*kept, doubled]) != unsigned(every_offset(MANIFEST)[0].checksum)
+        assert of_rows(MANIFEST, [*kept, doubled]) != unsigned(every_offset(MANIFEST, left_of(MANIFEST))[0].checksum)
 
     def test_with_the_same_sum_of_offsets_have_another_checksum(self) -> None:
         swapped = [*range(104, 140), 101, 101, 102, 102]  # for 100 to 103
         assert sum(swapped) == sum(range(100, 140))
-        assert of_rows(MANIFEST, swapped) != unsigned(every_offset(MANIFEST)[0].checksum)
+        assert of_rows(MANIFEST, swapped) != unsigned(every_offset(MANIFEST, left_of(MANIFEST))[0].checksum)
 
 
 class TestTheSalt:
     """Without it, records could be made of which a transform drops some and doubles others, with the same sums."""
 
     def test_is_of_a_ledger_and_a_window_so_that_nobody_who_writes_to_a_topic_computes_the_sums(self) -> None:
-        assert complete(replace(MANIFEST, ledger_id="0e" * 16)).checksum != complete(MANIFEST).checksum
+        other, left = replace(MANIFEST, ledger_id="0e" * 16), left_of(MANIFEST)
+        assert complete(other, left).checksum != complete(MANIFEST, left).checksum
 
-    def test_is_the_same_for_all_revisions_which_are_compared_with_each_other(self) -> None:
-        assert complete(MANIFEST.revised(2)).checksum == complete(MANIFEST).checksum
+
+def test_a_partition_that_has_lost_its_middle_has_the_sums_of_the_rest() -> None:
+    left = left_of(MANIFEST, [LogRange("flights", 0, 110, 120)])
+    first, _ = every_offset(MANIFEST, left)
+    assert (first.count, first.min_offset, first.max_offset) == (30, 100, 139)
+    rest = [*range(100, 110), *range(120, 140)]
+    assert (first.offset_sum, unsigned(first.checksum)) == (sum(rest), of_rows(MANIFEST, rest))
 
 
 def test_equal_offsets_of_two_topics_do_not_cancel_each_other_out() -> None:
     two = manifest_of([("flights", 0, 100, 140), ("orders", 0, 100, 140)])
-    assert complete(two).checksum != 0
+    assert complete(two, left_of(two)).checksum != 0

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.offsets.proof.audit import judge
-from airflow_kafka_offsets.offsets.proof.publication import FurtherOutput
 from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally
-from tests.unit.offsets.proof.results import publication
 from tests.unit.offsets.proof.test_audit import WHOLE, manifest, result
 
 MANIFEST = manifest()
@@ -79,21 +77,7 @@ class TestVerdict:
         assert not verdict.proved
 
 
-class TestPublication:
-    PUBLISHED = publication(
-        manifest_sha256=MANIFEST.sha256, rows=3, further=(FurtherOutput("dead", "file:/dead", "parquet", 3),)
-    )
-
-    def test_that_names_what_was_counted_is_right(self) -> None:
-        assert judge(MANIFEST, derived(output(), output("dead")), self.PUBLISHED).proved
-
-    @pytest.mark.parametrize("further", [(), (FurtherOutput("dead", "file:/dead", "parquet", 4),)])
-    def test_that_names_other_outputs_is_not(self, further: tuple[FurtherOutput, ...]) -> None:
-        verdict = judge(MANIFEST, derived(output(), output("dead")), replace(self.PUBLISHED, further=further))
-        assert "its publication says further" in str(verdict)
-
-
 def test_a_result_is_kept_as_json() -> None:
     kept = derived(output(), output("dead"))
     assert RunResult.from_json(kept.to_json()) == kept
-    assert kept.further == (FurtherOutput("dead", "file:/dead", "parquet", 3),)
+    assert kept.outputs == (("", "parquet", "file:/out", 3), ("dead", "parquet", "file:/dead", 3))

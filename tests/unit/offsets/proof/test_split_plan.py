@@ -13,25 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.split_plan import (
     LARGEST_TASK_BYTES,
     SMALLEST_TASK_BYTES,
     SplitPlan,
     split_plan,
 )
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
 
 MIB = 1024 * 1024
 SIZES = st.lists(st.integers(0, 20_000), max_size=12)
 
 
-def ranges(spans: Sequence[int]) -> list[OffsetRange]:
+def ranges(spans: Sequence[int]) -> list[LogRange]:
     """A range a partition, the first offset of each another one."""
-    return [
-        OffsetRange("t", number, number * 7, number * 7 + span, Evidence.MATCHED, Evidence.MATCHED)
-        for number, span in enumerate(spans)
-    ]
+    return [LogRange("t", number, number * 7, number * 7 + span) for number, span in enumerate(spans)]
 
 
 def plan_by_share(spans: Sequence[int], cores: int = 2, **options: str) -> SplitPlan:

@@ -12,12 +12,11 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
 )
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents, snapshot
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -28,7 +27,7 @@ class TestPositions:
     def test_a_snapshot_gives_its_offsets_and_the_ids_of_its_topics(self) -> None:
         positions = FixedOffsets.of_snapshot(snapshot({0: 5, 1: 7}, number=42), "s3://ledger/p")
         assert dict(positions.items()) == {ZERO: 5, ONE: 7}
-        assert positions.source == "snapshot 42 as of 2026-11-21T06:00:00.000Z"
+        assert positions.source == "the snapshot as of 2026-11-21T06:00:00.000Z"
         assert positions.where() == {"ledger": "s3://ledger/p"}
         assert positions.cluster_id == "cluster-1"
         assert [each.leader_epoch for each in positions.seen] == [1, 1]

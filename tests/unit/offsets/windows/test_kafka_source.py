@@ -6,18 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_kafka_offsets.offsets.windows.kafka_source import known_ends, known_starts, unknowable, with_epoch
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
+from airflow_kafka_offsets.offsets.windows.kafka_source import ends_seen, starts_seen, unknowable
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.truncation import SeenOffset
 from tests.unit.spark.manifests import manifest_of
 
 
-def pinned(start: int | None, end: int | None, *, start_offset: int = 10, lost: int = 0) -> Manifest:
+def pinned(start: int | None, end: int | None, *, start_offset: int = 10) -> Manifest:
     """A window of one partition, up to offset 30, by the leader epochs of its start and end."""
-    made = manifest_of([("t", 0, start_offset + lost, 30)])
-    ranges = tuple(
-        replace(each, start_leader_epoch=start, end_leader_epoch=end, lost_offsets=lost) for each in made.ranges
-    )
+    made = manifest_of([("t", 0, start_offset, 30)])
+    ranges = tuple(replace(each, start_leader_epoch=start, end_leader_epoch=end) for each in made.ranges)
     topics = {topic: replace(each, topic_id="id") for topic, each in made.topics.items()}
     return replace(made, ranges=ranges, topics=topics)
 
@@ -37,18 +35,14 @@ class TestStart:
         self, start: int | None, end: int | None, asked: bool
     ) -> None:
         manifest = pinned(start, end)
-        assert known_starts(manifest) == ([SeenOffset("t", 0, 10, 3)] if asked else [])
-        assert known_ends(manifest) == ([] if end is None else [SeenOffset("t", 0, 30, end)])
-        assert with_epoch(manifest) == {("t", 0)}
-
-    def test_is_where_the_window_before_ends_though_records_were_lost(self) -> None:
-        assert known_starts(pinned(3, 4, lost=5)) == [SeenOffset("t", 0, 10, 3)]
+        assert starts_seen(manifest) == ([SeenOffset("t", 0, 10, 3)] if asked else [])
+        assert ends_seen(manifest) == [SeenOffset("t", 0, 30, end)]
 
 
 class TestUnknowable:
     @pytest.mark.parametrize(("start", "end"), [(None, 3), (3, None), (None, None)])
     def test_is_a_partition_of_which_one_bound_has_no_epoch(self, start: int | None, end: int | None) -> None:
-        assert unknowable(pinned(start, end), None) == ["the leader epochs of 1 partitions"]
+        assert unknowable(pinned(start, end)) == ["the leader epochs of 1 partitions"]
 
     def test_is_not_the_start_of_a_whole_log_of_which_nothing_can_be_cut(self) -> None:
-        assert unknowable(pinned(None, 3, start_offset=0), None) == []
+        assert unknowable(pinned(None, 3, start_offset=0)) == []

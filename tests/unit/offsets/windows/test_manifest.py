@@ -31,7 +31,7 @@ class TestNames:
             Manifest.from_bytes(json.dumps(fields | {field: name}).encode())
 
 
-@pytest.mark.parametrize("content", [b"", b"5", b"null", b'"x"', b"[]", b"{}", b'{"format": 2}'])
+@pytest.mark.parametrize("content", [b"", b"5", b"null", b'"x"', b"[]", b"{}", b'{"format": 3}'])
 def test_what_is_something_else_is_refused(content: bytes) -> None:
     with pytest.raises(LedgerCorruptError, match="not a manifest"):
         Manifest.from_bytes(content)

@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
-    DataLossError,
     IntervalError,
     LedgerCorruptError,
     TopicChangedError,
 )
+from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.tiling import seams
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
 
 
@@ -51,9 +50,14 @@ class TestWindow:
     def test_its_name_is_its_two_instants(self) -> None:
         assert window_between(start({0: 1}), end({0: 2})).id == "20261121T060000000Z_20261121T070000000Z"
 
-    def test_a_new_partition_starts_at_its_log_start(self) -> None:
-        """S17, E23: not at zero, not at the latest offset."""
+    def test_a_new_partition_of_a_known_topic_starts_with_its_first_record(self) -> None:
+        """S17, E23: whatever retention has deleted of it since, which a load tells."""
         added = window_between(start({0: 10}), end({0: 30, 1: 8}, log_start=3)).ranges[1]
+        assert (added.start_offset, added.end_offset, added.start_evidence) == (0, 8, Evidence.NEW_PARTITION)
+
+    def test_a_new_topic_starts_at_its_log_start(self) -> None:
+        """What it had before belongs to no window of this pipeline."""
+        (added,) = window_between(start({0: 10}).without({"t"}), end({0: 8}, log_start=3)).ranges
         assert (added.start_offset, added.end_offset, added.start_evidence) == (3, 8, Evidence.NEW_PARTITION)
 
     def test_a_range_knows_the_leader_epochs_of_its_start_and_end(self) -> None:
@@ -64,10 +68,10 @@ class TestWindow:
         pinned = Manifest.of("loads", LEDGER_ID, window_between(first, last))
         assert Manifest.from_bytes(pinned.to_bytes()) == pinned
 
-    def test_records_that_were_gone_when_the_end_was_resolved_are_counted(self) -> None:
-        """E9: named with exact counts before anything is pinned."""
-        with pytest.raises(DataLossError, match=r"5 offsets .* were gone .* t-0: 5 from 10 on"):
-            window_between(start({0: 10}), end({0: 30}, log_start=15))
+    def test_records_that_were_gone_when_the_end_was_resolved_are_in_it(self) -> None:
+        """E9: a range is what two snapshots say, and what is lost of it is a fact of an attempt."""
+        (found,) = window_between(start({0: 10}), end({0: 30}, log_start=15)).ranges
+        assert (found.start_offset, found.end_offset) == (10, 30)
 
     def test_an_empty_or_inverted_window_is_refused(self) -> None:
         with pytest.raises(IntervalError, match="end after its start"):
@@ -89,14 +93,6 @@ class TestWindow:
         with pytest.raises(ConfigurationError, match="isolation"):
             window_between(start({0: 1}), other)
 
-    def test_seams_name_gap_and_overlap(self) -> None:
-        one, two = (
-            window_between(start({0: 0}), end({0: 10})).ranges,
-            window_between(start({0: 12}), end({0: 20})).ranges,
-        )
-        assert [str(each) for each in seams([one, two])] == ["t-0: gap of 2 offsets between 10 and 12"]
-        assert "overlap of 8" in str(seams([two, window_between(start({0: 12}), end({0: 30})).ranges])[0])
-
 
 class TestManifest:
     @given(st.lists(st.tuples(st.integers(0, 10**15), st.integers(0, 10**6)), min_size=1, max_size=20))
@@ -116,7 +112,7 @@ class TestManifest:
         with pytest.raises(LedgerCorruptError, match="changed after it was pinned"):
             Manifest.from_bytes(tampered, pinned.sha256)
 
-    @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"format":1}', b'{"format":2,"topics":{}}'])
+    @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"format":1}', b'{"format":3,"topics":{}}'])
     def test_something_else_is_refused_by_name(self, content: bytes) -> None:
         with pytest.raises(LedgerCorruptError):
             Manifest.from_bytes(content)
@@ -147,11 +143,29 @@ class TestSnapshotFile:
             AsOf(AsOfKind.INSTANT, T0),
             AsOf(AsOfKind.LATEST),
             AsOf(AsOfKind.GROUP, group="loader"),
-            AsOf(AsOfKind.INCREMENT, run="r1", follows=1),
         ]
         assert [replace(snapshot({}), as_of=what).title for what in whats] == [
             "the snapshot as of 2026-11-21T06:00:00.000Z",
             "the snapshot as of latest",
             "the snapshot as of group loader",
-            "the snapshot as of increment",
         ]
+
+
+class TestBegunAnew:
+    def test_a_log_that_was_truncated_goes_on_from_there(self) -> None:
+        """S15: what was before that is as it was; what comes after it takes the place of what was lost."""
+        known = start({0: 10, 1: 20})
+        cut = known.begun_anew(["t"], [SeenOffset("t", 0, 7, 3), SeenOffset("t", 1, 25, 3)], None)
+        assert {key.partition: (each.offset, each.leader_epoch) for key, each in cut.boundaries.items()} == {
+            0: (7, 3),
+            1: (20, 1),
+        }
+
+    def test_a_topic_that_was_made_anew_has_no_offsets_any_more(self) -> None:
+        anew = start({0: 10}).begun_anew(["t"], [], None)
+        assert (dict(anew.boundaries), dict(anew.topics)) == ({}, {})
+
+    def test_offsets_go_on_on_the_cluster_that_has_taken_the_other_ones_place(self) -> None:
+        moved = start({0: 10}).begun_anew(["t"], [], "cluster-2")
+        window = window_between(moved, replace(end({0: 4}, log_start=1), cluster_id="cluster-2"))
+        assert [(each.start_offset, each.end_offset) for each in window.ranges] == [(1, 4)]

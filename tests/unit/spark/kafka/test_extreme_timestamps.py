@@ -6,7 +6,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.spark.kafka.extreme_timestamps import named, text_of
+from airflow_kafka_offsets.spark.kafka.extreme_timestamps import layers, named, text_of
 
 
 class TestConf:
@@ -22,3 +22,21 @@ class TestConf:
     def test_something_else_is_refused_by_name(self, text: str) -> None:
         with pytest.raises(ConfigurationError, match=r"extremeTimestamps names records as topic-partition:offset"):
             named(text)
+
+
+class TestLayers:
+    """One read by Spark takes one range of a partition."""
+
+    def test_are_one_where_nothing_is_cut_out(self) -> None:
+        ranges = [LogRange("t", 0, 0, 9), LogRange("t", 1, 3, 5)]
+        assert layers(ranges, []) == [tuple(ranges)]
+        assert layers([], []) == []
+
+    def test_are_as_many_as_a_partition_has_pieces(self) -> None:
+        ranges = [LogRange("t", 0, 0, 9), LogRange("t", 1, 3, 5), LogRange("t", 1, 7, 9)]
+        cuts = [LogRange("t", 0, 2, 4), LogRange("t", 0, 6, 7)]
+        assert layers(ranges, cuts) == [
+            (LogRange("t", 0, 0, 2), LogRange("t", 1, 3, 5)),
+            (LogRange("t", 0, 4, 6), LogRange("t", 1, 7, 9)),
+            (LogRange("t", 0, 7, 9),),
+        ]

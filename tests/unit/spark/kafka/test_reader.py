@@ -7,6 +7,7 @@ import json
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.spark.kafka.reader import exactly, reader_options
 from tests.unit.spark.manifests import manifest_of
@@ -18,11 +19,11 @@ MANIFEST = manifest_of([("flights", 0, 10, 20), ("flights", 1, 7, 7), ("flights"
 class TestPinnedOptions:
     def test_assigns_the_ranges_that_hold_something_and_no_others(self) -> None:
         """An empty range would cost a task, and a topic that grew would fail ``subscribe`` (S6, S17)."""
-        assert json.loads(exactly(MANIFEST.non_empty())["assign"]) == {"flights": [0, 2], "weather": [0]}
+        assert json.loads(exactly(left_of(MANIFEST))["assign"]) == {"flights": [0, 2], "weather": [0]}
 
     def test_start_and_end_name_the_same_partitions(self) -> None:
         """Spark fails when they don't (S19), and their numbers leave nothing to be resolved later (S24)."""
-        options = exactly(MANIFEST.non_empty())
+        options = exactly(left_of(MANIFEST))
 
         assert json.loads(options["startingOffsets"]) == {"flights": {"0": 10, "2": 0}, "weather": {"0": 3}}
         assert json.loads(options["endingOffsets"]) == {"flights": {"0": 20, "2": 5}, "weather": {"0": 4}}

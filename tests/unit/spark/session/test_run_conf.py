@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 
@@ -13,9 +12,9 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.conf import SECRETS_VARIABLE, RunConf
 
 CONFS = {
-    "spark.kafkaOffsets.manifest": "s3a://ledger/flights/windows/w/manifest.json",
+    "spark.kafkaOffsets.manifest": "s3a://ledger/flights/windows/w/ab12.json",
     "spark.kafkaOffsets.sha256": "ab12",
-    "spark.kafkaOffsets.attempt": "scheduled.1",
+    "spark.kafkaOffsets.attempt": "17",
     "spark.kafkaOffsets.kafka.bootstrap.servers": "broker:9092",
     "spark.app.name": "load",
 }
@@ -26,18 +25,16 @@ class TestReading:
     def test_reads_what_the_operator_passes(self) -> None:
         conf = RunConf.read(CONFS, {})
 
-        assert conf.manifest_uri == "s3a://ledger/flights/windows/w/manifest.json"
-        assert (conf.sha256, conf.attempt, conf.allow_gaps) == ("ab12", "scheduled.1", False)
+        assert conf.manifest_uri == "s3a://ledger/flights/windows/w/ab12.json"
+        assert (conf.sha256, conf.attempt, conf.commit, conf.allow_gaps) == ("ab12", 17, 0, False)
+        assert RunConf.read(CONFS | {"spark.kafkaOffsets.commit": "19"}, {}).commit == 19
 
     def test_kafka_confs_become_options_of_the_reader(self) -> None:
         assert RunConf.read(CONFS, {}).kafka == {"kafka.bootstrap.servers": "broker:9092"}
 
-    def test_the_driver_names_the_attempt_when_nobody_did(self) -> None:
+    def test_a_session_needs_no_attempt_to_read(self) -> None:
         unnamed = {key: value for key, value in CONFS.items() if not key.endswith("attempt")}
-
-        names = {RunConf.read(unnamed, {}).attempt for _ in range(3)}
-        assert len(names) == 3
-        assert all(re.fullmatch(r"\d{8}T\d{9}Z-[0-9a-f]{8}", name) for name in names)
+        assert RunConf.read(unnamed, {}).attempt is None
 
     @pytest.mark.parametrize("name", ["manifest", "sha256"])
     def test_a_missing_conf_is_named(self, name: str) -> None:
@@ -68,10 +65,11 @@ class TestReading:
         with pytest.raises(ConfigurationError, match=rf"bytesPerRecord must be a number above 0, not '{size}'"):
             RunConf.read(CONFS | {"spark.kafkaOffsets.bytesPerRecord": size}, {})
 
-    @pytest.mark.parametrize("name", ["manual__2026-11-21T05:00:00", "a/b", "a b", "..%2f"])
-    def test_an_attempt_that_can_not_be_a_folder_is_refused(self, name: str) -> None:
-        with pytest.raises(ConfigurationError, match=r"spark\.kafkaOffsets\.attempt may hold"):
-            RunConf.read(CONFS | {"spark.kafkaOffsets.attempt": name}, {})
+    @pytest.mark.parametrize("number", ["", "0", "-1", "scheduled.1", "1.5", "\N{SUPERSCRIPT TWO}"])
+    @pytest.mark.parametrize("name", ["attempt", "commit"])
+    def test_a_number_that_the_log_can_not_have_is_refused(self, name: str, number: str) -> None:
+        with pytest.raises(ConfigurationError, match=rf"kafkaOffsets\.{name} must be the number of a commit"):
+            RunConf.read(CONFS | {f"spark.kafkaOffsets.{name}": number}, {})
 
 
 class TestSecrets:

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
@@ -77,7 +78,11 @@ class TestWaits:
                 task_id="s", group=group, target=target, deferrable=True, poke_interval=0.5
             ),
             "new data": KafkaNewDataSensor(
-                task_id="s", topics=cut.topic, since=target, deferrable=True, poke_interval=0.5
+                task_id="s",
+                pipeline=KafkaPipeline("loads", cut.topic),
+                since=target,
+                deferrable=True,
+                poke_interval=0.5,
             ),
         }[kind]
         with pytest.raises(TaskDeferred) as deferred:
@@ -93,8 +98,10 @@ class TestWaits:
         self, cut: Cut, client: OffsetsClient, target: XCom, context: Context
     ) -> None:
         self.cut_and_read(cut, client, f"g-{cut.topic}")
+        pipeline = KafkaPipeline("loads", cut.topic)
+        sensor = KafkaNewDataSensor(task_id="s", pipeline=pipeline, since=target, poke_interval=1)
         with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7"):
-            KafkaNewDataSensor(task_id="s", topics=cut.topic, since=target, poke_interval=1).execute(context)
+            sensor.execute(context)
 
     @pytest.mark.nightly("brokers that die; the first test has a wait on a log that was cut")
     def test_a_new_leader_that_has_all_records_changes_nothing(

@@ -1,0 +1,220 @@
+"""``kafka-offsets ledger reload``, ``void``, ``rewind`` and ``restart``: each changes the ledger by one commit.
+
+With ``--dry-run``, the decision is made and shown in the same way, and not committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
+from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
+from airflow_kafka_offsets.errors import KafkaOffsetsError, number_of, shorten
+from airflow_kafka_offsets.ledger import decisions, file_lists, load_decisions
+from airflow_kafka_offsets.ledger.decisions import Entries
+from airflow_kafka_offsets.ledger.entries import Restarted
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.state import Commit, State, StoredSnapshot, Window, fold
+from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
+from airflow_kafka_offsets.pipelines.restarts import restart_found
+
+_CHANGED = (
+    Column("what", unless=("window",)),
+    Column("name"),
+    Column("change"),
+    Column("offsets"),
+    Column("attempt", unless=(None,), spare=True),
+    Column("rows", unless=(None,)),
+)
+_LEFT = (
+    Column("topic", folds=True, unless=(None,)),
+    Column("partition", "part", unless=(None,)),
+    Column("window", unless=(None,)),
+    Column("start_offset", "start", unless=(None,)),
+    Column("end_offset", "end", unless=(None,)),
+    Column("offsets"),
+)
+Decide = Callable[[State], Entries]
+Then = Callable[[State, State], str]
+"""Says what follows from a change, by the state before and after it."""
+
+
+@command
+def reload_windows(args: Any) -> int:
+    """Have windows loaded again, and print one row for each."""
+    ledger = stored_ledger(args)
+    require_windows(ledger, args.windows)
+    then = "Clear their loads: they start Spark again. Readers keep the old rows until the new ones are published."
+    return _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), lambda *_: then)
+
+
+@command
+def void_windows(args: Any) -> int:
+    """Take windows away, and print one row for each."""
+    ledger = stored_ledger(args)
+    require_windows(ledger, args.windows)
+
+    def decide(state: State, force: bool) -> Entries:
+        return decisions.void(state, args.windows, force=force)
+
+    return _change(ledger, args, lambda state: decide(state, args.force), _left_over, lambda state: decide(state, True))
+
+
+@command
+def rewind(args: Any) -> int:
+    """Take everything away after an instant, and print one row for each window and snapshot."""
+    to_ms = parse_instant(args.to)
+
+    def decide(state: State, force: bool) -> Entries:
+        return decisions.rewind(state, to_ms, force=force)
+
+    return _change(
+        stored_ledger(args),
+        args,
+        lambda state: decide(state, args.force),
+        _left_over,
+        lambda state: decide(state, True),
+    )
+
+
+def _left_over(before: State, after: State) -> str:
+    """The rows that are in no window any more, in words."""
+    gone = (window for name, window in before.windows.items() if name not in after.windows)
+    named = [
+        f"{number_of(each.rows, 'row')} of {window.name} in {each.output}"
+        for window in gone
+        if window.publication is not None
+        for each in window.publication.outputs
+        if each.output is not None
+    ]
+    if not named:
+        return "Nothing that was taken away has published rows."
+    return f"These rows are in no window any more, delete them yourself: {shorten(named)}."
+
+
+def _change(ledger: Ledger, args: Any, decide: Decide, then: Then, forced: Decide | None = None) -> int:
+    """Commit what is decided, unless this is a dry run, and print what it changes.
+
+    :param then: what follows from it for the user.
+    :param forced: the decision with ``--force``, which a dry run shows also if it is refused without.
+    """
+    before, after, number = _changed(ledger, decide, forced if args.dry_run else None, dry=args.dry_run)
+    print_rows(list(_rows(before, after)), args, _CHANGED)
+    if args.dry_run:
+        return _tell_dry_run(before, decide)
+    print_remark(f"Commit {number}. {then(before, after)}" if number else "Nothing had to be changed.")
+    return 0
+
+
+def _changed(ledger: Ledger, decide: Decide, forced: Decide | None, *, dry: bool) -> tuple[State, State, int]:
+    """The state before and after, and the commit's number; 0 without one."""
+    if dry:
+        before, entries = ledger.state, (forced or decide)(ledger.state)
+        commit = Commit(before.number + 1, entries)
+        return before, fold(before, [commit] if entries else []), 0
+    seen = [ledger.state]
+
+    def decide_on(state: State) -> Entries:
+        seen.append(state)
+        return decide(state)
+
+    number = ledger.change(decide_on)
+    file_lists.empty(ledger, seen[-1].windows.keys() - ledger.state.windows.keys())
+    return seen[-1], ledger.state, number
+
+
+def _tell_dry_run(state: State, decide: Decide) -> int:
+    """Say whether the command would be refused."""
+    try:
+        entries = decide(state)
+    except KafkaOffsetsError as error:
+        print_remark(f"Nothing was changed, and it would be refused: {error}")
+        return 1
+    way = "leave out --dry-run to do this" if entries else "there is nothing to do"
+    print_remark(f"Nothing was changed: {way}.")
+    return 0
+
+
+def _rows(before: State, after: State) -> Iterator[Row]:
+    """A row for each window and snapshot that no longer counts, or is to be loaded again."""
+    for window in before.windows.values():
+        now = after.windows.get(window.name)
+        if now is None:
+            yield _window_row(window, "no longer counts")
+        elif now.reloaded != window.reloaded:
+            yield _window_row(window, "to be loaded again")
+    for snapshot in before.snapshots.values():
+        if snapshot.at_ms not in after.snapshots:
+            yield _snapshot_row(snapshot)
+    kept = {number for number, _ in after.restarts}
+    for number, restart in before.restarts:
+        if number not in kept:
+            yield _row("restart", iso_instant(restart.at_ms), "no longer counts")
+
+
+def _window_row(window: Window, change: str) -> Row:
+    published, newest = window.publication, window.newest_attempt
+    attempt = published.attempt if published is not None else None if newest is None else newest.number
+    outputs = () if published is None else published.outputs
+    return _row("window", window.name, change) | {
+        "offsets": window.offsets,
+        "attempt": attempt,
+        "rows": None if published is None else published.rows,
+        "output": [each.output for each in outputs if each.output is not None],
+    }
+
+
+def _snapshot_row(snapshot: StoredSnapshot) -> Row:
+    return _row("snapshot", iso_instant(snapshot.at_ms), "no longer counts")
+
+
+def _row(what: str, name: str, change: str) -> Row:
+    unknown: Row = {"offsets": None, "attempt": None, "rows": None, "output": []}
+    return {"what": what, "name": name, "change": change} | unknown
+
+
+@command
+def restart(args: Any) -> int:
+    """Begin topics anew, and print what was left unloaded of the old ones: one row per partition, for what is in no
+    window, and one per window that isn't published."""
+    ledger = stored_ledger(args)
+    with kafka_client(args) as client:
+        wish = restart_found(client, ledger, args.topics)
+
+    def decide(state: State) -> Entries:
+        return decisions.restart(state, wish, ledger.contents)
+
+    _, after, number = _changed(ledger, decide, None, dry=args.dry_run)
+    found = after.restarts[-1][1]
+    print_rows([*_left_in_windows(after), *_left_outside(found)], args, _LEFT)
+    done = f"Commit {number}: these topics begin" if number else "Nothing was changed. These topics would begin"
+    print_remark(
+        f"{done} anew after {iso_instant(found.at_ms - 1)}: {', '.join(found.topics)}, because {found.why}. "
+        f"{_left_words(after, found)}"
+    )
+    return 0
+
+
+def _left_words(after: State, found: Restarted) -> str:
+    waiting = sum(window.publication is None for window in after.windows.values())
+    offsets = sum(each.span for each in found.left)
+    outside = f"at least {number_of(offsets, 'offset')} of the old logs are in no window" if offsets else ""
+    inside = f"{number_of(waiting, 'window')} not published: void those whose records are gone" if waiting else ""
+    words = "; ".join(filter(None, (outside, inside)))
+    return f"What was left unloaded: {words}." if words else "As far as is known, nothing was left unloaded."
+
+
+def _left_in_windows(state: State) -> Iterator[Row]:
+    for window in state.windows.values():
+        if window.publication is None:
+            yield dict.fromkeys(_FIELDS) | {"window": window.name, "offsets": window.offsets}
+
+
+def _left_outside(found: Restarted) -> Iterator[Row]:
+    for each in found.left:
+        yield dict.fromkeys(_FIELDS) | each._asdict() | {"offsets": each.span}
+
+
+_FIELDS = tuple(column.name for column in _LEFT)

@@ -1,0 +1,102 @@
+"""The parts of a command's definition, and the arguments that several commands share.
+
+Imports nothing heavy, because every ``airflow`` command loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument.
+
+    :param flags: its name, or its flags.
+    :param options: keyword arguments of ``ArgumentParser.add_argument``.
+    """
+
+    flags: tuple[str, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    :param name: its name.
+    :param function: its implementation, as module and function in this folder.
+    :param help: what it does.
+    :param arguments: its arguments.
+    """
+
+    name: str
+    function: str
+    help: str
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group of commands.
+
+    :param name: its name, which precedes theirs.
+    :param help: what they are for.
+    :param commands: the commands, and nested groups.
+    """
+
+    name: str
+    help: str
+    commands: Sequence[Command | Group]
+
+
+def arg(*flags: str, **options: Any) -> Argument:
+    return Argument(flags, options)
+
+
+SHOWN = (
+    arg(
+        "-o",
+        "--output",
+        help="Output format: table (default), json, yaml, or plain: a table as wide as it needs",
+        choices=("table", "json", "yaml", "plain"),
+        default="table",
+    ),
+    arg("--wide", help="Show all fields in the table; JSON and YAML always have them", action="store_true"),
+    arg("-v", "--verbose", help="Show the log messages of libraries", action="store_true"),
+)
+CONN_ID = (
+    arg(
+        "--conn-id",
+        help="Airflow connection id, of type kafka or kafka_offsets; default: kafka_default",
+        default="kafka_default",
+    ),
+    arg("--bootstrap-servers", help="Bootstrap brokers, host:port,host:port, instead of a connection"),
+    arg(
+        "--config",
+        help="A librdkafka key and its value, or a file with one such pair per line (put passwords there), instead of "
+        "a connection",
+        action="append",
+        metavar="KEY=VALUE|FILE",
+    ),
+)
+ISOLATION = arg(
+    "--isolation",
+    help="Where the log ends: before the first open transaction (read_committed, the default), or after the last "
+    "record (read_uncommitted)",
+    choices=("read_committed", "read_uncommitted"),
+    default="read_committed",
+)
+LEDGER = arg("--ledger", help="Folder of all ledgers; default: the setting ledger_root of section kafka_offsets")
+
+
+def policy(flag: str, choices: object, what: str) -> Argument:
+    """An argument that is one of a policy's words, ``fail`` by default."""
+    return arg(flag, help=what, choices=get_args(choices), default="fail")
+
+
+def command(name: str, function: str, what: str, *args: Argument) -> Command:
+    """A command that prints rows."""
+    return Command(name, function, what, (*args, *SHOWN))

@@ -1,0 +1,161 @@
+"""``kafka-offsets ledger begin`` and ``publish``: the two ends of a load whose driver no task of Airflow starts."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_offsets.cli.connections import java_settings, kafka_client, stored_ledger
+from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, print_rows
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, shorten
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.state import Publication, Window
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.pipelines import loads
+from airflow_kafka_offsets.pipelines.loads import Begun, Counted
+from airflow_kafka_offsets.spark.session import conf as driver_conf
+
+_BEGUN = (Column("window"), Column("attempt"), Column("offsets"), Column("lost"), Column("published", unless=(None,)))
+_PUBLISHED = (
+    *(Column("window"), Column("published"), Column("run"), Column("rows"), Column("output"), Column("verdict")),
+)
+
+
+@command
+def begin_attempt(args: Any) -> int:
+    """Begin an attempt, and print its number and what its driver has to be given; or the publication that there is."""
+    ledger = stored_ledger(args)
+    require_windows(ledger, [args.window])
+    settings = java_settings(args)
+    who = {"by_hand": getpass.getuser(), "started_at": iso_instant(now_ms())}
+    manifest = ledger.window(args.window).manifest
+    begun = loads.begin(ledger, lambda: kafka_client(args), args.window, manifest, who, args.on_data_loss)
+    published = begun.publication
+    if begun.attempt is not None and not begun.pinned.manifest.span:
+        with kafka_client(args) as client:
+            published = loads.publish(client, ledger, loads.count_nothing(ledger, begun))
+    conf = {} if published is not None else _confs(ledger, begun, settings.plain)
+    print_record(_begun_row(begun, published, conf), args, _BEGUN, {})
+    if conf and args.output in ("table", "plain"):
+        print(*("", *(f"--conf {shlex.quote(f'{name}={value}')}" for name, value in conf.items())), sep="\n")
+    _tell(args, published, sorted(settings.secret))
+    return 0
+
+
+def _begun_row(begun: Begun, published: Publication | None, conf: dict[str, str]) -> Row:
+    attempt = begun.attempt
+    return {
+        "window": begun.window.name,
+        "attempt": None if attempt is None else attempt.number,
+        "offsets": begun.window.offsets,
+        "lost": 0 if attempt is None else sum(each.span for each in attempt.lost),
+        "published": None if published is None else published.attempt,
+        "conf": conf,
+    }
+
+
+def _confs(ledger: Ledger, begun: Begun, reader: Any) -> dict[str, str]:
+    assert begun.attempt is not None, "nothing is published"
+    return {
+        driver_conf.MANIFEST: begun.pinned.uri,
+        driver_conf.SHA256: begun.pinned.sha256,
+        driver_conf.ATTEMPT: str(begun.attempt.number),
+        driver_conf.COMMIT: str(ledger.state.number),
+    } | {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}
+
+
+def _tell(args: Any, published: Publication | None, secrets: list[str]) -> None:
+    if published is not None:
+        print_remark(
+            f"No driver is needed: attempt {published.attempt} is published. To load the same range again, run "
+            f"kafka-offsets ledger reload {args.pipeline} {args.window} first."
+        )
+        return
+    if secrets:
+        print_remark(
+            f"The connection has credentials ({', '.join(secrets)}), which aren't shown: give them to the driver in "
+            f"the variable {driver_conf.SECRETS_VARIABLE}, as JSON."
+        )
+    print_remark(
+        "Give these confs to the driver. When it has written and counted, publish its rows with kafka-offsets ledger "
+        f"publish {args.pipeline} {args.window}."
+    )
+
+
+@command
+def publish_window(args: Any) -> int:
+    """Publish a window, and print the publication that counts."""
+    ledger = stored_ledger(args)
+    require_windows(ledger, [args.window])
+    window = ledger.window(args.window)
+    if window.loaded is not None and args.attempt is None and args.result is None:
+        print_rows([_published_row(window, window.loaded, None)], args, _PUBLISHED, single=True)
+        return 0
+    with kafka_client(args) as client:
+        if args.result is not None:
+            result = _read(args.result)
+            counted = loads.take_over(client, ledger, window, result.attempt, result)
+        else:
+            counted = _counted(ledger, window, args.attempt)
+        found = loads.publish(client, ledger, counted)
+    print_rows([_published_row(window, found, counted)], args, _PUBLISHED, single=True)
+    return 0
+
+
+def _published_row(window: Window, found: Publication, counted: Counted | None) -> Row:
+    ours = counted is not None and (counted.result.attempt, counted.result.run) == (found.attempt, found.run)
+    return {
+        "window": window.name,
+        "published": found.attempt,
+        "run": found.run,
+        "rows": found.rows,
+        "output": found.outputs[0].output,
+        "verdict": str(counted.verdict) if counted is not None and ours else None,
+    }
+
+
+def _counted(ledger: Ledger, window: Window, number: int | None) -> Counted:
+    """The result to publish: of the named attempt, or the proved one that a retry would publish."""
+    if number is None:
+        left = loads.left_to_publish(ledger, window)
+        if left is None:
+            raise _nothing_to_publish(ledger, window)
+        return left
+    found = loads.counted(ledger, window, number) if window.attempt(number) is not None else []
+    if not found:
+        raise ConfigurationError(
+            f"Attempt {number} at window {window.name} has no result. Attempts with a result: "
+            f"{shorten(_with_result(ledger, window))}."
+        )
+    return next((each for each in found if each.verdict.proved), found[-1])
+
+
+def _nothing_to_publish(ledger: Ledger, window: Window) -> LedgerError:
+    counted = _with_result(ledger, window)
+    if not counted:
+        return LedgerError(
+            f"Nothing has loaded window {window.name} yet: no attempt has counted it. Run its load first."
+        )
+    return LedgerError(
+        f"None of the attempts at window {window.name} that have counted ({shorten(counted)}) is proved and may be "
+        "published. Load it again, or name an attempt with --attempt to see what it lacks."
+    )
+
+
+def _with_result(ledger: Ledger, window: Window) -> list[str]:
+    return [str(each.number) for each in window.attempts if loads.counted(ledger, window, each.number)]
+
+
+def _read(place: str) -> RunResult:
+    try:
+        text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8")
+        fields = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"--result {place} can't be read as JSON: {error}.") from error
+    return loads.handed_over(fields, f"--result {place}")

@@ -1,0 +1,138 @@
+"""``kafka-offsets ledger show``: one window, its attempts with what their drivers have left, and its ranges."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_offsets.cli.connections import stored_ledger
+from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, range_row
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
+from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.ledger.standing import status
+from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.page.file import page_file
+
+_WINDOW = (
+    *(Column("window"), Column("status"), Column("offsets"), Column("manifest"), Column("sha256")),
+    *(Column("increment_of", "increment of", unless=(None,)), Column("reloaded", "reloaded by commit", unless=(None,))),
+    *(Column("published", unless=(None,)), Column("verdict", unless=(None,))),
+)
+_ATTEMPTS = (
+    *(Column("attempt"), Column("run", unless=(None,)), Column("published", unless=(False,))),
+    *(Column("lost", unless=(0,)), Column("rows", unless=(None,))),
+    *(Column("application", folds=True, unless=(None,), spare=True), Column("who", folds=True)),
+    Column("found", folds=True, unless=(None,)),
+)
+_OUTPUTS = (*(Column("name", unless=("",)), Column("sink"), Column("rows"), Column("output", folds=True)),)
+_LOST = (
+    Column("attempt"),
+    Column("topic", folds=True),
+    Column("partition", "part"),
+    Column("lost_from"),
+    Column("lost"),
+)
+_RANGES = (
+    Column("topic", folds=True),
+    Column("partition", "part"),
+    Column("start_offset", "start"),
+    Column("end_offset", "end"),
+    Column("offsets"),
+    Column("start_evidence", "start is"),
+    Column("end_evidence", "end is"),
+)
+_PARTS = {"attempts": _ATTEMPTS, "losses": _LOST, "outputs": _OUTPUTS, "ranges": _RANGES}
+
+
+@command
+def show_window(args: Any) -> int:
+    """Print a window, its attempts, what they lost, its outputs and its ranges."""
+    ledger = stored_ledger(args)
+    newest = ledger.state.last_window
+    if newest is None:
+        raise ConfigurationError(f"{ledger.uri} has no window yet.")
+    name = args.window or newest.name
+    require_windows(ledger, [name])
+    window = ledger.window(name)
+    print_record(_record(ledger, window), args, _WINDOW, _PARTS)
+    if args.html is not None:
+        _write_page(ledger, name, Path(args.html))
+    return 0
+
+
+def _record(ledger: Ledger, window: Window) -> Row:
+    pinned, published = ledger.pinned(window), window.publication
+    return {
+        "window": window.name,
+        "start": iso_instant(window.start_ms),
+        "end": iso_instant(window.end_ms),
+        "status": str(status(ledger, window)),
+        "offsets": window.offsets,
+        "manifest": pinned.uri,
+        "sha256": pinned.sha256,
+        "increment_of": window.by,
+        "reloaded": window.reloaded or None,
+        "published": None if published is None else iso_instant(published.published_ms),
+        "verdict": None if published is None or published.verdict is None else published.verdict.get("verdict"),
+        "attempts": [row for attempt in window.attempts for row in _attempt_rows(ledger, window, pinned, attempt)],
+        "losses": [
+            {"attempt": attempt.number, "topic": lost.topic, "partition": lost.partition}
+            | {"lost_from": lost.start_offset, "lost": lost.span}
+            for attempt in window.attempts
+            for lost in attempt.lost
+        ],
+        "outputs": [] if published is None else [each._asdict() for each in published.outputs],
+        "ranges": [range_row(each) for each in pinned.manifest.ranges],
+    }
+
+
+def _attempt_rows(ledger: Ledger, window: Window, pinned: PinnedManifest, attempt: Attempt) -> Iterator[Row]:
+    """A row for each driver of an attempt; one for an attempt of which none has said anything."""
+    files = ledger.attempt(window.name, attempt.number)
+    runs, results = files.runs(), {result.run: result for result, _ in files.results()}
+    failure = files.failure()
+    failed = None if failure is None else f"{failure.error}: {failure.message}"
+    for run in runs or (None,):
+        result = results.get(run or "")
+        yield {
+            "attempt": attempt.number,
+            "run": run,
+            "published": _is_published(window.publication, attempt, run),
+            "lost": sum(each.span for each in attempt.lost),
+            "rows": None if result is None else result.rows_written,
+            "application": None if run is None else _application(files, run),
+            "who": _words(attempt.who),
+            "found": failed if result is None else str(judge(pinned.manifest, result, attempt.lost)),
+        }
+
+
+def _application(files: AttemptFiles, run: str) -> str | None:
+    """Spark's id of a driver's application; None if its note isn't there, or can't be read."""
+    with suppress(LedgerCorruptError):
+        found = files.application(run)
+        return None if found is None else found.id
+    return None
+
+
+def _is_published(published: Publication | None, attempt: Attempt, run: str | None) -> bool:
+    return published is not None and (published.attempt, published.run) == (attempt.number, run)
+
+
+def _words(fields: Mapping[str, Any]) -> str:
+    """Plain JSON as words, without what isn't set."""
+    return ", ".join(f"{name} {value}" for name, value in fields.items() if value is not None)
+
+
+def _write_page(ledger: Ledger, window: str, file: Path) -> None:
+    try:
+        file.write_text(page_file(ledger, window), encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{file} can't be written: {error.strerror or error}.") from error
+    print(f"Wrote the newest windows of {ledger.pipeline} to {file}: open it in a browser.", file=sys.stderr)

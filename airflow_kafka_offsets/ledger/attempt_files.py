@@ -1,0 +1,167 @@
+"""The files of one attempt: what its drivers say of it, and why it failed. None of them decides anything.
+
+A submitter may start several drivers of one attempt. Each is a run, and writes files of its own::
+
+    windows/<window>/<attempt>/<run>.note.json      which Spark application it is
+    windows/<window>/<attempt>/<run>.result.json    what it read and wrote; a publication names its hash
+    windows/<window>/<attempt>/<run>.failure.json   why it failed, as it says itself
+    windows/<window>/<attempt>/ended.json           why the attempt failed, as Airflow's side says
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from airflow_kafka_offsets.errors import LedgerCorruptError, SparkFailedError
+from airflow_kafka_offsets.ledger.files import Files, attempt_folder
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.windows.ledger_names import json_of
+from airflow_kafka_offsets.offsets.windows.manifest import digest
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ENDED = "ended.json"
+RUN = re.compile(r"[0-9a-f]{8}", re.ASCII)
+"""A driver's own name, which it makes itself."""
+_FILE = re.compile(rf"({RUN.pattern})\.(note|result|failure)\.json", re.ASCII)
+
+
+def note_file(run: str) -> str:
+    return f"{run}.note.json"
+
+
+def result_file(run: str) -> str:
+    return f"{run}.result.json"
+
+
+def failure_file(run: str) -> str:
+    return f"{run}.failure.json"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFiles:
+    """The files of an attempt at a window.
+
+    :param files: the files of the pipeline's folder.
+    :param window: the window's name.
+    :param number: the attempt's number.
+    """
+
+    files: Files
+    window: str
+    number: int
+
+    @property
+    def folder(self) -> str:
+        return attempt_folder(self.window, self.number)
+
+    def runs(self) -> dict[str, set[str]]:
+        """What each driver has written: ``note``, ``result``, ``failure``, by run. One listing."""
+        found: dict[str, set[str]] = {}
+        for match in filter(None, map(_FILE.fullmatch, sorted(self.files.names(self.folder)))):
+            found.setdefault(match[1], set()).add(match[2])
+        return found
+
+    def applications(self, key: str | None = None) -> list[SparkApplication]:
+        """The Spark applications of all drivers that have started, in the order of their runs. A note that is being
+        written right now is left out.
+
+        :param key: the key that they sign with; without it, the addresses of their UIs can't be trusted.
+        """
+        noted = [run for run, kinds in self.runs().items() if "note" in kinds]
+        return list(self._whole(noted, lambda run: self.application(run, key)))
+
+    def results(self) -> list[tuple[RunResult, str]]:
+        """What the drivers have read and wrote, each with the hash of its file, in the order of their runs. A result
+        that is damaged, or is being written right now, is left out."""
+        counted = [run for run, kinds in self.runs().items() if "result" in kinds]
+        return list(self._whole(counted, self.result))
+
+    def application(self, run: str, key: str | None = None) -> SparkApplication | None:
+        """A driver's Spark application; None before it has started.
+
+        :param key: the key that it signs with; without it, the address of its UI can't be trusted.
+        :raises LedgerCorruptError: when the note is damaged, or is being written right now.
+        """
+        name = note_file(run)
+        content = self._read(name)
+        with self._naming(name):
+            return None if content is None else SparkApplication.from_json(json_of(content), self.number, run, key)
+
+    def result(self, run: str) -> tuple[RunResult, str] | None:
+        """What a driver read and wrote, and the hash of the file that says so; None when there is none.
+
+        :raises LedgerCorruptError: when it is damaged, is being written right now, or is another driver's.
+        """
+        name = result_file(run)
+        content = self._read(name)
+        if content is None:
+            return None
+        with self._naming(name):
+            found = RunResult.from_json(json_of(content))
+            if (found.attempt, found.run) != (self.number, run):
+                raise LedgerCorruptError(f"It is the result of run {found.run} of attempt {found.attempt}.")
+        return found, digest(content)
+
+    def record_result(self, result: RunResult) -> bool:
+        """Store the result of a driver that can't reach the ledger. Returns whether it is the one that is stored."""
+        return self.files.create(f"{self.folder}/{result_file(result.run)}", result.to_bytes())
+
+    def failure(self) -> FailureNote | None:
+        """Why it failed: what the driver that failed last says, or else Airflow's side; None when nobody said. A reason
+        that can't be read, as its driver died while it wrote it, is one that may pass.
+        """
+        found = [note for run, kinds in self.runs().items() if "failure" in kinds and (note := self._failure(run))]
+        if found:
+            return max(found, key=lambda note: note.noted_ms or 0)
+        return self._note(ENDED)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether Airflow's side has recorded that it failed, whatever its drivers have counted."""
+        return self._read(ENDED) is not None
+
+    def record_failure(self, note: FailureNote) -> None:
+        """Record on Airflow's side why it failed, once."""
+        self.files.create(f"{self.folder}/{ENDED}", note.to_bytes())
+
+    @staticmethod
+    def _whole(runs: Iterable[str], read: Callable[[str], T | None]) -> Iterator[T]:
+        """What is in some drivers' files, without those that can't be read: not every store creates files at once."""
+        for run in runs:
+            try:
+                found = read(run)
+            except LedgerCorruptError as error:
+                log.warning("%s The file is ignored.", error)
+            else:
+                if found is not None:
+                    yield found
+
+    def _failure(self, run: str) -> FailureNote | None:
+        return self._note(failure_file(run))
+
+    def _note(self, name: str) -> FailureNote | None:
+        content = self._read(name)
+        try:
+            return None if content is None else FailureNote.from_bytes(content)
+        except LedgerCorruptError as error:
+            unread = f"Attempt {self.number} failed, but its reason can't be read. {self.folder}/{name}: {error}"
+            return FailureNote(SparkFailedError.__name__, unread)
+
+    def _read(self, name: str) -> bytes | None:
+        return self.files.read(f"{self.folder}/{name}")
+
+    @contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except LedgerCorruptError as error:
+            raise LedgerCorruptError(f"{self.folder}/{name}: {error}") from error

@@ -1,0 +1,88 @@
+"""Checkpoints: what the commits up to a number add up to, as a file that may be deleted at any time.
+
+A commit names the checkpoint that it rests on by its number and its hash. So one that is missing, torn, or forged is
+found out, and costs time alone: the commits before it are read instead.
+"""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.ledger.entries import Created, Output, Restarted
+from airflow_kafka_offsets.ledger.state import Attempt, Publication, State, StoredSnapshot, Window
+from airflow_kafka_offsets.offsets.partitions import LogRange
+
+FORMAT = 1
+
+
+def to_bytes(state: State) -> bytes:
+    """A state as compressed JSON: rows without names, because a year has many."""
+    fields = {
+        "format": FORMAT,
+        "number": state.number,
+        "created": None if state.created is None else _without_kind(state.created.to_json()),
+        "snapshots": list(state.snapshots.values()),
+        "windows": list(state.windows.values()),
+        "turned": state.turned,
+        "restarts": [[number, _without_kind(restart.to_json())] for number, restart in state.restarts],
+    }
+    return gzip.compress(json.dumps(fields, separators=(",", ":")).encode(), mtime=0)
+
+
+def from_bytes(content: bytes) -> State:
+    """The inverse of :func:`to_bytes`.
+
+    :raises LedgerCorruptError: when it is something else.
+    """
+    try:
+        with _uncollected():
+            return _from_json(json.loads(gzip.decompress(content)))
+    except (EOFError, OSError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise LedgerCorruptError(f"This is not a checkpoint: {error!r}.") from error
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Python's collector would look through all rows again and again while they are made, for most of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _from_json(fields: dict[str, Any]) -> State:
+    if fields["format"] != FORMAT:
+        raise ValueError(f"format {fields['format']!r}")
+    created = fields["created"]
+    return State(
+        number=fields["number"],
+        created=None if created is None else Created.from_json(created),
+        snapshots={row[1]: StoredSnapshot._make(row) for row in fields["snapshots"]},
+        windows={row[0]: _window(row) for row in fields["windows"]},
+        turned=fields["turned"],
+        restarts=tuple((number, Restarted.from_json(each)) for number, each in fields["restarts"]),
+    )
+
+
+def _window(row: list[Any]) -> Window:
+    *plain, attempts, published = row
+    made = tuple(Attempt(number, who, tuple(map(LogRange._make, lost))) for number, who, lost in attempts)
+    publication = None
+    if published is not None:
+        *before, outputs, apart, published_ms, verdict = published
+        made_outputs = tuple(map(Output._make, outputs))
+        publication = Publication._make((*before, made_outputs, apart, published_ms, verdict))
+    return Window._make((*plain, made, publication))
+
+
+def _without_kind(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != "entry"}

@@ -1,0 +1,105 @@
+"""Decisions about loads: which attempts begin, and whose rows count. As :mod:`.decisions`, of which they are a part."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError
+from airflow_kafka_offsets.ledger.decisions import Entries, window_of
+from airflow_kafka_offsets.ledger.entries import Attempted, Published, Reloaded, Verified
+from airflow_kafka_offsets.ledger.state import Attempt, State, Window
+
+
+def begin(state: State, wish: Attempted, manifest: str) -> Entries:
+    """Begin an attempt at a window, unless its publication satisfies a load.
+
+    :param manifest: hash of the manifest that the attempt reads.
+    :raises LedgerConflictError: when the window isn't there, or is another one of that name.
+    """
+    window = window_read_from(state, wish.window, manifest)
+    return () if window.loaded is not None else (wish,)
+
+
+def publish(state: State, wish: Published, manifest: str) -> Entries:
+    """Publish an attempt, unless a publication stands already.
+
+    :param manifest: hash of the manifest that the attempt has read.
+    :raises LedgerConflictError: when the window isn't there, is another one of that name, or is to be loaded again
+        since the attempt began.
+    :raises CommitConflictError: when a later attempt may have replaced its rows.
+    """
+    window = window_read_from(state, wish.window, manifest)
+    if window.loaded is not None:
+        return ()
+    newest = window.newest_attempt
+    if wish.attempt <= window.reloaded or newest is None or window.attempt(wish.attempt) is None:
+        raise LedgerConflictError(
+            f"Attempt {wish.attempt} at window {wish.window} is not published: the window is to be loaded again since. "
+            "Clear the load."
+        )
+    if not wish.apart and newest.number > wish.attempt:
+        raise CommitConflictError(
+            f"Attempt {wish.attempt} at window {wish.window} is not published: attempt {newest.number} began later to "
+            f"write to {wish.outputs[0].output}, where its rows replace this attempt's. It may still be running or may "
+            "have died. Run the task again."
+        )
+    return (wish,)
+
+
+def verify(state: State, wish: Verified) -> Entries:
+    """Record the verdict on the publication that counts. The first one stays.
+
+    :raises LedgerConflictError: when another attempt is published.
+    """
+    window = window_of(state, wish.window)
+    counts = window.publication
+    if counts is None or counts.attempt != wish.attempt:
+        now = "nothing" if counts is None else f"attempt {counts.attempt}"
+        raise LedgerConflictError(
+            f"The verdict on attempt {wish.attempt} at window {wish.window} isn't recorded: {now} is published now. "
+            "Verify again."
+        )
+    return () if counts.verdict is not None else (wish,)
+
+
+def reload(state: State, windows: Collection[str], by: str | None = None) -> Entries:
+    """Windows are to be loaded again: what was attempted and published before no longer satisfies a load.
+
+    :param by: the run of a task that asks for it. Its retries change nothing; so that they know, its wish is recorded
+        also where nothing was attempted before.
+    :raises LedgerConflictError: when one isn't there.
+    """
+    found = [window_of(state, name) for name in windows]
+    return tuple(
+        Reloaded(window.name, by)
+        for window in found
+        if (window.reloaded_by != by if by is not None else window.attempts or window.publication is not None)
+    )
+
+
+def window_read_from(state: State, name: str, manifest: str) -> Window:
+    """A window, which has the manifest that its reader has.
+
+    :raises LedgerConflictError: when it isn't there, or is another one of that name.
+    """
+    window = window_of(state, name)
+    if window.manifest != manifest:
+        raise LedgerConflictError(
+            f"Window {name} was resolved anew, to other offsets (manifest {window.manifest}, and {manifest} "
+            "before). Clear the task that resolves it."
+        )
+    return window
+
+
+def attempt_of(window: Window, number: int) -> Attempt:
+    """An attempt at a window that may be published, or is.
+
+    :raises LedgerConflictError: when the window has no such attempt.
+    """
+    found = window.attempt(number)
+    if found is None:
+        raise LedgerConflictError(
+            f"Window {window.name} has no attempt {number} that may still be published: a later one was published, or "
+            "the window was resolved anew since. Clear the load."
+        )
+    return found

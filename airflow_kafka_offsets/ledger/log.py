@@ -1,0 +1,239 @@
+"""A pipeline's log of commits, and the one loop that changes it. All races, crashes and clocks end here.
+
+To change anything: read the state, decide, create the commit with the next number exclusively. If another writer took
+that number, read what it committed and decide anew. So whoever gets a number has decided in full knowledge of all that
+came before, and a commit is a step that happened or didn't. Delta Lake and Iceberg's catalogs commit the same way.
+
+A commit repeats those since the checkpoint that it rests on: the newest commit and its checkpoint are all that a reader
+needs, however long the log is.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from airflow_kafka_offsets.compat.python_versions import Self
+from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError
+from airflow_kafka_offsets.ledger import checkpoints
+from airflow_kafka_offsets.ledger.entries import AnyEntry, entry_from_json
+from airflow_kafka_offsets.ledger.files import Files, checkpoint_file, commit_file, newest_commit
+from airflow_kafka_offsets.ledger.state import Commit, State, fold
+from airflow_kafka_offsets.offsets.windows.manifest import digest
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+_MOST_SINCE, _MOST_SINCE_BYTES = 50, 65_536
+"""Most commits that one repeats, and most bytes of them. Then its writer makes a checkpoint."""
+_LONGEST_PAUSE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFile:
+    """A commit as it is stored.
+
+    :param id: made for it alone, so that its writer recognises its own file.
+    :param checkpoint: number of the checkpoint that it rests on; 0 for the empty state.
+    :param checkpoint_sha256: hash of that checkpoint's file; empty for the empty state.
+    :param since: the commits between the two.
+    """
+
+    id: str
+    commit: Commit
+    checkpoint: int
+    checkpoint_sha256: str
+    since: tuple[Commit, ...]
+
+    def to_bytes(self) -> bytes:
+        fields = {
+            "format": FORMAT,
+            "id": self.id,
+            "number": self.commit.number,
+            "entries": _entries_json(self.commit),
+            "rests_on": {
+                "checkpoint": self.checkpoint,
+                "sha256": self.checkpoint_sha256,
+                "since": [_entries_json(commit) for commit in self.since],
+            },
+        }
+        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """The inverse of :meth:`to_bytes`.
+
+        :raises LedgerCorruptError: when it is something else.
+        """
+        try:
+            fields = json.loads(content)
+            if fields["format"] != FORMAT:
+                raise ValueError(f"format {fields['format']!r}, this version reads {FORMAT}")
+            rests_on, number = fields["rests_on"], fields["number"]
+            first = rests_on["checkpoint"] + 1
+            since = tuple(_commit(first + place, each) for place, each in enumerate(rests_on["since"]))
+            if first + len(since) != number:
+                raise ValueError(f"commit {number} repeats {len(since)} commits from {first} on")
+            return cls(str(fields["id"]), _commit(number, fields["entries"]), first - 1, str(rests_on["sha256"]), since)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise LedgerCorruptError(f"it is not a commit: {error!r}") from error
+
+
+def _entries_json(commit: Commit) -> list[dict[str, Any]]:
+    return [entry.to_json() for entry in commit.entries]
+
+
+def _commit(number: int, entries: Iterable[dict[str, Any]]) -> Commit:
+    return Commit(number, tuple(map(entry_from_json, entries)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The newest commit that was read, and what it rests on."""
+
+    state: State
+    checkpoint: int = 0
+    checkpoint_sha256: str = ""
+    since: tuple[Commit, ...] = ()
+
+
+class Log:
+    """One pipeline's log.
+
+    :param files: the files of its folder.
+    :param where: the folder, for messages.
+    :param at_least: the number of a commit that exists, if one is known; it saves a listing.
+    """
+
+    def __init__(self, files: Files, where: str, at_least: int = 0) -> None:
+        self._files = files
+        self._where = where
+        self._at_least = at_least
+        self._head = _Head(State())
+
+    def read(self) -> State:
+        """The state now: what all commits add up to.
+
+        :raises LedgerCorruptError: when a commit is damaged or missing.
+        """
+        self._advance(newest_commit(self._files, max(self._at_least, self._head.state.number)))
+        return self._head.state
+
+    def change(self, decide: Callable[[State], Sequence[AnyEntry]]) -> tuple[State, int]:
+        """Commit what a decision says about the state, whatever other writers do meanwhile.
+
+        :param decide: called again with each newer state, until its entries are committed, or there are none.
+        :returns: the state afterwards, and the number of the commit; 0 if nothing had to be changed.
+        :raises: what ``decide`` raises; nothing is committed then.
+        """
+        tries, is_new = 0, False
+        while True:
+            decided_on = self._head
+            entries = self._decided(decide, decided_on.state, is_new)
+            if entries:
+                number = decided_on.state.number + 1
+                if self._create(Commit(number, entries), decided_on):
+                    return self._head.state, number
+                tries += 1
+                # Those who have waited longest pause least, so that nobody starves.
+                time.sleep(random.uniform(0, _LONGEST_PAUSE_S / tries))
+                self._advance(max(number, newest_commit(self._files, number)))
+            elif is_new:
+                return decided_on.state, 0
+            else:
+                self.read()
+            is_new = True
+
+    def _decided(
+        self, decide: Callable[[State], Sequence[AnyEntry]], state: State, is_new: bool
+    ) -> tuple[AnyEntry, ...]:
+        """What is decided about a state. If nothing is, or it is refused, the state may just be old; if something is,
+        only a state that is still the newest lets it be committed. So a listing is saved mostly."""
+        if not is_new and not state.number:
+            return ()
+        try:
+            return tuple(decide(state))
+        except KafkaOffsetsError:
+            if is_new:
+                raise
+            return ()
+
+    def _create(self, commit: Commit, decided_on: _Head) -> bool:
+        """Create a commit; False when its number is taken.
+
+        :param decided_on: what it was decided on. The head itself may have moved on since: who decides may read.
+        """
+        rests_on = self._checkpointed(decided_on)
+        made = CommitFile(uuid4().hex, commit, rests_on.checkpoint, rests_on.checkpoint_sha256, rests_on.since)
+        state = fold(decided_on.state, [commit])
+        if not self._files.create(commit_file(commit.number), made.to_bytes()):
+            return False
+        self._head = _Head(state, made.checkpoint, made.checkpoint_sha256, (*made.since, commit))
+        return True
+
+    def _checkpointed(self, head: _Head) -> _Head:
+        """The head, with a new checkpoint if there is much since the last one; stored before a commit names it."""
+        size = sum(len(json.dumps(_entries_json(commit))) for commit in head.since)
+        if len(head.since) < _MOST_SINCE and size < _MOST_SINCE_BYTES:
+            return head
+        content = checkpoints.to_bytes(head.state)
+        self._files.replace(checkpoint_file(head.state.number), content)
+        return _Head(head.state, head.state.number, digest(content))
+
+    def _advance(self, number: int) -> None:
+        """Read what was committed up to a number."""
+        if number <= self._head.state.number:
+            return
+        found = self._file(number)
+        known = self._head.state
+        if known.number >= found.checkpoint and known.number:
+            # What is known already is as good as the checkpoint.
+            commits = [each for each in (*found.since, found.commit) if each.number > known.number]
+            state = fold(known, commits)
+        else:
+            state = self._state_at(found)
+        self._head = _Head(state, found.checkpoint, found.checkpoint_sha256, (*found.since, found.commit))
+
+    def _state_at(self, newest: CommitFile) -> State:
+        """The state after a commit. If its checkpoint doesn't help, those before it are read."""
+        commits = [*newest.since, newest.commit]
+        base, sha256 = newest.checkpoint, newest.checkpoint_sha256
+        while base:
+            state = self._checkpoint(base, sha256)
+            if state is not None:
+                return fold(state, commits)
+            before = self._file(base)
+            commits = [*before.since, before.commit, *commits]
+            base, sha256 = before.checkpoint, before.checkpoint_sha256
+        return fold(State(), commits)
+
+    def _checkpoint(self, number: int, sha256: str) -> State | None:
+        content = self._files.read(checkpoint_file(number))
+        if content is None or digest(content) != sha256:
+            log.info(
+                "Checkpoint %s of %s is missing or was changed: older commits are read instead.", number, self._where
+            )
+            return None
+        return checkpoints.from_bytes(content)
+
+    def _file(self, number: int) -> CommitFile:
+        name = commit_file(number)
+        content = self._files.read(name)
+        if content is None:
+            raise LedgerCorruptError(
+                f"{self._where}/{name} is missing, though later commits exist: restore the file, from a backup or an "
+                "earlier version of the object."
+            )
+        try:
+            return CommitFile.from_bytes(content)
+        except LedgerCorruptError as error:
+            raise LedgerCorruptError(
+                f"{self._where}/{name} is damaged: {error}. Restore it as it was, from a backup or an earlier version "
+                "of the object."
+            ) from error

@@ -1,0 +1,58 @@
+"""Standing: the status of a window, as people see it. Most of it is in the log; whether an attempt has failed, or has a
+proved result that nobody has published, is in the attempt's files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from airflow_kafka_offsets.compat.python_versions import StrEnum
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.offsets.proof.audit import judge
+
+
+class WindowStatus(StrEnum):
+    """What has become of a window."""
+
+    PINNED = "pinned"
+    """No attempt has begun; or the window is to be loaded again, and none has begun since."""
+    LOADING = "loading"
+    """An attempt has begun, and hasn't ended as far as anybody has said: its driver may have died."""
+    FAILED = "failed"
+    """The newest attempt has failed."""
+    PROVED = "proved"
+    """The newest attempt is proved, but not published yet."""
+    PUBLISHED = "published"
+    VERIFIED = "verified"
+
+
+def statuses(ledger: Ledger, windows: Iterable[Window]) -> dict[str, WindowStatus]:
+    """The status of each window. Only those that are being loaded need a look at their attempts' files."""
+    known = [(window, _known(window)) for window in windows]
+    loading = [window for window, found in known if found is None]
+    looked = iter(in_parallel(lambda window: status(ledger, window), loading))
+    return {window.name: found or next(looked) for window, found in known}
+
+
+def status(ledger: Ledger, window: Window) -> WindowStatus:
+    """The status of a window."""
+    known, newest = _known(window), window.newest_attempt
+    if known is not None or newest is None:
+        return known or WindowStatus.PINNED
+    files = ledger.attempt(window.name, newest.number)
+    results = files.results()
+    if results:
+        manifest = ledger.pinned(window).manifest
+        proved = any(judge(manifest, result, newest.lost).proved for result, _ in results)
+        return WindowStatus.PROVED if proved else WindowStatus.FAILED
+    return WindowStatus.LOADING if files.failure() is None else WindowStatus.FAILED
+
+
+def _known(window: Window) -> WindowStatus | None:
+    """The status, if the log alone tells it; None for a window that is being loaded."""
+    published = window.loaded
+    if published is not None:
+        return WindowStatus.PUBLISHED if published.verdict is None else WindowStatus.VERIFIED
+    return WindowStatus.PINNED if window.newest_attempt is None else None

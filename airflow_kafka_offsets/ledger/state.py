@@ -1,0 +1,352 @@
+"""The state: what the commits of a pipeline's log add up to. A value that nobody changes; no I/O, no race, no clock.
+
+Two rules make it simple. Snapshots are in the order of their times, and each lies above the offsets of the one before
+it. Windows never cross in time. So a window's name, which is the times of its two snapshots, says what it shares with
+others; nobody needs to read its ranges for that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+from itertools import pairwise, takewhile
+from typing import Any, NamedTuple
+
+from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.ledger.entries import (
+    AnyEntry,
+    Attempted,
+    Created,
+    Output,
+    Pinned,
+    Published,
+    Reloaded,
+    Restarted,
+    Rewound,
+    Snapshotted,
+    Verified,
+    Voided,
+)
+from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One step of the log, which happened or didn't.
+
+    :param number: its number, from 1 on, without gaps.
+    :param entries: what it says.
+    """
+
+    number: int
+    entries: tuple[AnyEntry, ...]
+
+
+class StoredSnapshot(NamedTuple):
+    """A snapshot that counts. The state has a year of them: named tuples are cheap to make from a checkpoint's rows.
+
+    :param number: that of its commit.
+    :param at_ms: its place in time, Unix milliseconds.
+    :param kind: what its offsets are as of.
+    :param offsets: hash of the file with its offsets.
+    :param is_origin: whether the pipeline begins here.
+    """
+
+    number: int
+    at_ms: int
+    kind: str
+    offsets: str
+    is_origin: bool = False
+
+
+class Attempt(NamedTuple):
+    """An attempt at a window.
+
+    :param number: that of its commit.
+    :param who: the Airflow task and its try, or whoever else loads it, as plain JSON.
+    :param lost: what Kafka no longer had of the window when it began.
+    """
+
+    number: int
+    who: Mapping[str, Any]
+    lost: tuple[LogRange, ...] = ()
+
+
+class Publication(NamedTuple):
+    """The publication that counts for a window.
+
+    :param number: that of its commit.
+    :param attempt: number of the published attempt.
+    :param run: which of the drivers that were started for it.
+    :param result: hash of the file with what it read and wrote.
+    :param outputs: where its rows are, the first one first.
+    :param apart: whether its rows have a place of their own.
+    :param published_ms: when, Unix milliseconds by the publisher's clock.
+    :param verdict: what its verification found, as plain JSON; None before that.
+    """
+
+    number: int
+    attempt: int
+    run: str
+    result: str
+    outputs: tuple[Output, ...]
+    apart: bool
+    published_ms: int
+    verdict: Mapping[str, Any] | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows in the first output."""
+        return self.outputs[0].rows
+
+
+class Window(NamedTuple):
+    """A window that counts.
+
+    :param name: the times of its two snapshots.
+    :param start_ms: the first one, Unix milliseconds.
+    :param end_ms: the other one.
+    :param number: that of the commit that pinned it.
+    :param manifest: hash of the file with its exact ranges.
+    :param offsets: how many offsets it has.
+    :param by: the run that it belongs to, if it is an increment.
+    :param reloaded: number of the commit that last said that it is to be loaded again; 0 if none did.
+    :param reloaded_by: the run of a task that asked for it; None for a command.
+    :param attempts: those that may still be published, and the published one, in order.
+    :param publication: the one that counts; None when nothing is published.
+    """
+
+    name: str
+    start_ms: int
+    end_ms: int
+    number: int
+    manifest: str
+    offsets: int
+    by: str | None = None
+    reloaded: int = 0
+    reloaded_by: str | None = None
+    attempts: tuple[Attempt, ...] = ()
+    publication: Publication | None = None
+
+    @property
+    def loaded(self) -> Publication | None:
+        """The publication, if it satisfies a load: the window wasn't reloaded since."""
+        found = self.publication
+        return found if found is not None and found.number > self.reloaded else None
+
+    @property
+    def newest_attempt(self) -> Attempt | None:
+        """The attempt that began last, if the window wasn't reloaded since; None when there is none."""
+        found = self.attempts[-1] if self.attempts else None
+        return found if found is not None and found.number > self.reloaded else None
+
+    def attempt(self, number: int) -> Attempt | None:
+        """One of :attr:`attempts`."""
+        return next((each for each in self.attempts if each.number == number), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Time between two published windows that no published window has.
+
+    :param start_ms: where the earlier one ends.
+    :param end_ms: where the later one starts.
+    :param pinned: the windows between the two that are pinned: they are not loaded yet.
+    """
+
+    start_ms: int
+    end_ms: int
+    pinned: tuple[Window, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a log's commits add up to.
+
+    :param number: number of the newest commit; 0 for an empty log.
+    :param created: the first entry; None for an empty log.
+    :param snapshots: those that count, by time, in order.
+    :param windows: those that count, by name, in order of time.
+    :param restarts: all that count, with the numbers of their commits, in order.
+    :param turned: number of the newest commit with a rewind or a restart; 0 when there is none. What Kafka said before
+        it may be about other logs.
+    """
+
+    number: int = 0
+    created: Created | None = None
+    snapshots: dict[int, StoredSnapshot] = field(default_factory=dict)
+    windows: dict[str, Window] = field(default_factory=dict)
+    restarts: tuple[tuple[int, Restarted], ...] = ()
+    turned: int = 0
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster that new offsets belong to; None for an empty log."""
+        moved = (restart.cluster_id for _, restart in reversed(self.restarts) if restart.cluster_id is not None)
+        return next(moved, None if self.created is None else self.created.cluster_id)
+
+    @property
+    def newest_snapshot(self) -> StoredSnapshot | None:
+        """The one that is last in time."""
+        return next(reversed(self.snapshots.values()), None) if self.snapshots else None
+
+    def crossing(self, start_ms: int, end_ms: int) -> list[Window]:
+        """The windows that have some of the time between two instants, in order."""
+        windows = list(self.windows.values())
+        first = bisect_right(windows, start_ms, key=lambda window: window.end_ms)
+        return list(takewhile(lambda window: window.start_ms < end_ms, windows[first:]))
+
+    @property
+    def last_window(self) -> Window | None:
+        """The window that is last in time; None when there is none."""
+        return next(reversed(self.windows.values()), None) if self.windows else None
+
+    @property
+    def published(self) -> Iterator[Window]:
+        """The published windows, in order of time."""
+        return (window for window in self.windows.values() if window.publication is not None)
+
+    def increment(self, by: str) -> Window | None:
+        """The increment of a run; None when it has none."""
+        return next((window for window in reversed(self.windows.values()) if window.by == by), None)
+
+    def anew(self, snapshot: OffsetSnapshot, at_ms: int, end_ms: int) -> OffsetSnapshot:
+        """A snapshot's offsets as the logs go on at a later time: without what topics have lost by restarts since.
+
+        :param at_ms: the snapshot's place in time.
+        :param end_ms: the later time.
+        """
+        for _, restart in self.restarts:
+            if at_ms < restart.at_ms <= end_ms:
+                snapshot = snapshot.begun_anew(restart.topics, restart.truncated, restart.cluster_id)
+        return snapshot
+
+    def made_anew(self, since_ms: int) -> frozenset[str]:
+        """The topics that were re-created after a time, or are on another cluster since: Kafka no longer has the logs
+        that they had then."""
+        later = [restart for _, restart in self.restarts if restart.at_ms > since_ms]
+        return frozenset(
+            topic for each in later for topic in set(each.topics) - {place.topic for place in each.truncated}
+        )
+
+    def holes(self) -> list[Hole]:
+        """The time between published windows that don't share a snapshot, in order."""
+        found = []
+        for earlier, later in pairwise(self.published):
+            if earlier.end_ms < later.start_ms:
+                between = tuple(self.crossing(earlier.end_ms, later.start_ms))
+                found.append(Hole(earlier.end_ms, later.start_ms, between))
+        return found
+
+
+def fold(state: State, commits: Iterable[Commit]) -> State:
+    """What a state and the commits after it add up to.
+
+    :raises LedgerCorruptError: when commits are missing between the two, or say what nothing could have decided.
+    """
+    folded = _Fold(state)
+    for commit in commits:
+        folded.add(commit)
+    return folded.state()
+
+
+class _Fold:
+    """A state while commits are added, so that its parts are copied once, however many commits there are."""
+
+    def __init__(self, state: State) -> None:
+        self._number = state.number
+        self._created = state.created
+        self._snapshots = dict(state.snapshots)
+        self._windows = dict(state.windows)
+        self._restarts = list(state.restarts)
+        self._turned = state.turned
+
+    def state(self) -> State:
+        """The state now."""
+        return State(
+            self._number,
+            self._created,
+            dict(sorted(self._snapshots.items())),
+            dict(sorted(self._windows.items())),
+            tuple(self._restarts),
+            self._turned,
+        )
+
+    def add(self, commit: Commit) -> None:
+        """Add the next commit."""
+        if commit.number != self._number + 1:
+            raise LedgerCorruptError(
+                f"Commit {commit.number} of the ledger's log follows {self._number}: what is between is missing."
+            )
+        self._number = commit.number
+        try:
+            for entry in commit.entries:
+                self._add(entry)
+        except KeyError as error:
+            raise LedgerCorruptError(f"Commit {commit.number} is about {error}, which the log doesn't have.") from error
+
+    @singledispatchmethod
+    def _add(self, entry: AnyEntry) -> None:
+        raise TypeError(entry)
+
+    @_add.register
+    def _(self, entry: Created) -> None:
+        self._created = entry
+
+    @_add.register
+    def _(self, entry: Snapshotted) -> None:
+        stored = StoredSnapshot(self._number, entry.at_ms, entry.as_of.kind, entry.offsets, bool(entry.is_origin))
+        self._snapshots[entry.at_ms] = stored
+
+    @_add.register
+    def _(self, entry: Pinned) -> None:
+        extent = window_extent(entry.window)
+        made = Window(entry.window, *extent, self._number, entry.manifest, entry.offsets, entry.by)
+        self._windows[entry.window] = made
+
+    @_add.register
+    def _(self, entry: Attempted) -> None:
+        attempts = (*self._windows[entry.window].attempts, Attempt(self._number, entry.who, entry.lost))
+        self._set(entry.window, attempts=attempts)
+
+    @_add.register
+    def _(self, entry: Published) -> None:
+        # Earlier attempts can't be published any more; later ones may have replaced rows in a table.
+        attempts = tuple(each for each in self._windows[entry.window].attempts if each.number >= entry.attempt)
+        stands = (entry.attempt, entry.run, entry.result, entry.outputs, entry.apart, entry.published_ms)
+        made = Publication(self._number, *stands)
+        self._set(entry.window, attempts=attempts, publication=made)
+
+    @_add.register
+    def _(self, entry: Verified) -> None:
+        counts = self._windows[entry.window].publication
+        if counts is None or counts.attempt != entry.attempt:
+            raise LedgerCorruptError(f"Commit {self._number} is a verdict on what isn't published: {entry}.")
+        self._set(entry.window, publication=counts._replace(verdict=entry.verdict))
+
+    @_add.register
+    def _(self, entry: Reloaded) -> None:
+        self._set(entry.window, reloaded=self._number, reloaded_by=entry.by)
+
+    def _set(self, window: str, **changed: Any) -> None:
+        self._windows[window] = self._windows[window]._replace(**changed)
+
+    @_add.register
+    def _(self, entry: Voided) -> None:
+        del self._windows[entry.window]
+
+    @_add.register
+    def _(self, entry: Rewound) -> None:
+        self._snapshots = {at_ms: found for at_ms, found in self._snapshots.items() if at_ms <= entry.to_ms}
+        self._windows = {name: window for name, window in self._windows.items() if window.end_ms <= entry.to_ms}
+        self._restarts = [(number, each) for number, each in self._restarts if each.at_ms <= entry.to_ms]
+        self._turned = self._number
+
+    @_add.register
+    def _(self, entry: Restarted) -> None:
+        self._restarts.append((self._number, entry))
+        self._turned = self._number

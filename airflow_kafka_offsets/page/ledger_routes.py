@@ -1,0 +1,180 @@
+"""The page's answers about ledgers, as JSON. Each is made from one state of a pipeline's log, whose Dags the user must
+be allowed to read."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+from fastapi import FastAPI, HTTPException, Query, Response, status
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME, is_window
+from airflow_kafka_offsets.page import failures
+from airflow_kafka_offsets.page.cache import Dated, encoded
+from airflow_kafka_offsets.page.dags import dags_of_pipeline, dags_of_window
+from airflow_kafka_offsets.page.kafka_now import page_kafka_conn_id
+from airflow_kafka_offsets.page.ledgers import Json, Ledgers
+from airflow_kafka_offsets.page.permissions import AnyReader, Reader, absent
+from airflow_kafka_offsets.page.record import record
+from airflow_kafka_offsets.page.threads import OwnThreads
+from airflow_kafka_offsets.page.timeline import timeline
+from airflow_kafka_offsets.page.window_panel import window_panel
+from airflow_kafka_offsets.page.windows_table import windows_table
+
+_MOST_WINDOWS = 200
+_MOST_SNAPSHOTS = 400
+_LONGEST_TOPIC = 249
+"""Kafka's limit."""
+_ANOTHER_DAGS = "Another Dag has loaded a window in this answer, and you may not read that Dag."
+
+_Topic = Annotated[str, Query(max_length=_LONGEST_TOPIC)]
+_Partition = Annotated[int, Query(ge=0, lt=2**31)]
+
+
+def serve_ledgers(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) -> None:
+    """Add the routes about ledgers."""
+    _serve_windows(app, in_own_thread, ledgers)
+    _serve_offsets(app, in_own_thread, ledgers)
+
+
+def _serve_windows(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) -> None:
+    @app.get("/api/pipelines")
+    @in_own_thread
+    def pipelines(reader: AnyReader) -> Response:
+        with failures.of_a_ledger():
+            rows = [_row(ledgers, name, reader) for name in ledgers.pipelines()]
+        listed = b'{"pipelines":[' + b",".join(filter(None, rows)) + b"]}"
+        return as_json(encoded({"now_ms": now_ms()}), listed)
+
+    @app.get("/api/pipelines/{pipeline}")
+    @in_own_thread
+    def windows(
+        reader: AnyReader,
+        pipeline: str,
+        before: str | None = None,
+        most: Annotated[int, Query(ge=1, le=_MOST_WINDOWS)] = 100,
+    ) -> Response:
+        if before is not None:
+            _require_name(before)
+        with failures.of_a_ledger():
+            found = permitted(ledgers, pipeline, reader)
+            question = ("windows", before, most)
+            table = ledgers.ask(pipeline, question, found, lambda ledger: windows_table(ledger, before, most))
+        asks = encoded({"asks_kafka": bool(page_kafka_conn_id())})
+        return as_json(dates(found), asks, table, b'{"overview":' + found.answer.shown + b"}")
+
+    @app.get("/api/pipelines/{pipeline}/windows/{window}")
+    @in_own_thread
+    def window(reader: AnyReader, pipeline: str, window: str) -> Response:
+        _require_name(window)
+        with failures.of_a_ledger():
+            found = permitted(ledgers, pipeline, reader)
+            if window not in found.answer.state.windows:
+                found = ledgers.overview(pipeline, anew=True)
+            stored = found.answer.state.windows.get(window)
+            if stored is None:
+                raise HTTPException(status.HTTP_404_NOT_FOUND, f"{pipeline} has no window {window}.")
+            _require_dags(reader, stored)
+            panel = ledgers.ask(pipeline, ("window", window), found, lambda ledger: window_panel(ledger, stored))
+        return as_json(dates(found), panel)
+
+
+def _serve_offsets(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) -> None:
+    @app.get("/api/pipelines/{pipeline}/offsets")
+    @in_own_thread
+    def offsets(
+        reader: AnyReader,
+        pipeline: str,
+        topic: _Topic,
+        partition: _Partition | None = None,
+        most: Annotated[int, Query(ge=1, le=_MOST_SNAPSHOTS)] = 100,
+        of: Annotated[int | None, Query(ge=1)] = None,
+    ) -> Response:
+        def read(ledger: Ledger) -> Json:
+            return timeline(ledger, topic, partition, most, max(most, of or 0))
+
+        with failures.of_a_ledger():
+            found = permitted(ledgers, pipeline, reader)
+            answer = ledgers.ask(pipeline, ("offsets", topic, partition, most, of), found, read)
+        return as_json(dates(found), answer)
+
+    @app.get("/api/pipelines/{pipeline}/records")
+    @in_own_thread
+    def records(
+        reader: AnyReader,
+        pipeline: str,
+        topic: _Topic,
+        partition: _Partition,
+        offset: Annotated[int, Query(ge=0, lt=2**63)],
+    ) -> Response:
+        def read(ledger: Ledger) -> Json:
+            return {"places": record(ledger, topic, partition, offset)}
+
+        with failures.of_a_ledger():
+            found = permitted(ledgers, pipeline, reader)
+            answer = ledgers.ask(pipeline, ("record", topic, partition, offset), found, read)
+            for place in json.loads(answer)["places"]:
+                if place["window"] is not None:
+                    _require_dags(reader, found.answer.state.windows[place["window"]])
+        return as_json(dates(found), answer)
+
+
+def permitted(ledgers: Ledgers, pipeline: str, reader: Reader) -> Dated:
+    """A pipeline's overview, for a user who may read it.
+
+    :raises HTTPException: 404 if the user may not, or if there is no such pipeline.
+    """
+    if not PIPELINE_NAME.fullmatch(pipeline) or not ledgers.has(pipeline):
+        raise absent()
+    try:
+        found = ledgers.overview(pipeline)
+    except Exception:
+        reader.require(())
+        raise
+    reader.require(dags_of_pipeline(found.answer.state))
+    return found
+
+
+def dates(found: Dated) -> bytes:
+    """How old an answer is, and what time it is."""
+    return encoded({"read_ms": found.read_ms, "now_ms": now_ms()})
+
+
+def as_json(*shown: bytes) -> Response:
+    """A response of several JSON objects merged into one. None of them may be empty."""
+    return Response(_merged(*shown), media_type="application/json")
+
+
+def _merged(*shown: bytes) -> bytes:
+    return b"{" + b",".join(each[1:-1] for each in shown) + b"}"
+
+
+def _row(ledgers: Ledgers, pipeline: str, reader: Reader) -> bytes | None:
+    """A pipeline's row; None if the user may not read it. An error becomes a row, so that it doesn't hide others."""
+    try:
+        found = ledgers.overview(pipeline)
+    except Exception as error:  # each store has its own exceptions
+        row = {"pipeline": pipeline, "error": failures.in_words(error)}
+        return encoded(row) if reader.may_read(()) else None
+    if not reader.may_read(dags_of_pipeline(found.answer.state)):
+        return None
+    return _merged(encoded({"read_ms": found.read_ms}), found.answer.shown)
+
+
+def _require_dags(reader: Reader, window: Window) -> None:
+    """Refuse a user who may not read all Dags that have made attempts at a window. They may be others than the
+    pipeline's.
+
+    :raises HTTPException: 403.
+    """
+    dag_ids = dags_of_window(window)
+    if dag_ids and not reader.may_read(dag_ids):
+        raise HTTPException(status.HTTP_403_FORBIDDEN, _ANOTHER_DAGS)
+
+
+def _require_name(window: str) -> None:
+    if not is_window(window):
+        raise HTTPException(status.HTTP_404_NOT_FOUND, "There is no window of that name.")

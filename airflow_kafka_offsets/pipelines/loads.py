@@ -1,0 +1,307 @@
+"""Loads, as Airflow's side does them: which attempts begin, and whose rows count.
+
+A load is nothing to do, nothing to start: a window that is published is not loaded again, and a proved result that
+nobody has published is published without Spark. Called by the Spark operators, by verify and by ``kafka-offsets ledger
+begin`` and ``publish``. All they need is in the ledger and in Kafka, so any of them continues where another one died.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    CountedTwiceError,
+    LedgerConflictError,
+    LedgerCorruptError,
+    UnprovenError,
+    WindowError,
+)
+from airflow_kafka_offsets.ledger import file_lists, load_decisions
+from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
+from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, RunResult, Tally
+from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
+from airflow_kafka_offsets.pipelines.log_changes import refuse_changed, source_now
+from airflow_kafka_offsets.pipelines.preflight import lost_of
+
+ClientFactory: TypeAlias = Callable[[], AbstractContextManager[OffsetsClient]]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What one driver of an attempt has counted.
+
+    :param window: the window that it loaded.
+    :param pinned: the window's manifest.
+    :param attempt: the attempt, with what was lost when it began.
+    :param result: the counts.
+    :param sha256: hash of the result's file.
+    """
+
+    window: Window
+    pinned: PinnedManifest
+    attempt: Attempt
+    result: RunResult
+    sha256: str
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the result is proved: read = written = the manifest without what was lost."""
+        return judge(self.pinned.manifest, self.result, self.attempt.lost)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What a load has to do.
+
+    :param window: the window, as the log has it now.
+    :param pinned: its manifest.
+    :param attempt: the attempt that began; None when there is nothing to load.
+    :param publication: the publication that satisfies the load; None when an attempt began.
+    """
+
+    window: Window
+    pinned: PinnedManifest
+    attempt: Attempt | None
+    publication: Publication | None
+
+
+def begin(
+    ledger: Ledger,
+    client_factory: ClientFactory,
+    name: str,
+    manifest_sha256: str,
+    who: Mapping[str, Any],
+    on_data_loss: DataLossPolicy = "fail",
+) -> Begun:
+    """Begin to load a window, unless there is nothing to do: it is published, or an attempt of before is proved and is
+    published here.
+
+    :param client_factory: gives the client, for when Kafka has to be asked.
+    :param name: the window's name.
+    :param manifest_sha256: hash of the manifest that the caller has.
+    :param who: the Airflow task and its try, or whoever else loads it, as plain JSON.
+    :param on_data_loss: what to do if Kafka no longer has all records: ``load_rest`` loads the others.
+    :raises LedgerConflictError: when the window isn't there, or is another one of that name.
+    :raises: as :func:`.preflight.lost_of` and :func:`publish`.
+    """
+    window = load_decisions.window_read_from(ledger.state, name, manifest_sha256)
+    pinned = ledger.pinned(window)
+    if window.loaded is not None:
+        return Begun(window, pinned, None, window.loaded)
+    left = left_to_publish(ledger, window)
+    if left is not None:
+        with client_factory() as client:
+            publication = publish(client, ledger, left)
+        return Begun(ledger.window(name), pinned, None, publication)
+    lost: tuple[LogRange, ...] = ()
+    if pinned.manifest.span:
+        with client_factory() as client:
+            lost = lost_of(client, pinned.manifest, on_data_loss)
+    wish = Attempted(name, who, lost)
+    number = ledger.change(lambda state: load_decisions.begin(state, wish, manifest_sha256))
+    now = ledger.window(name)
+    return Begun(now, pinned, now.attempt(number), None if number else now.loaded)
+
+
+def reload(ledger: Ledger, names: Collection[str], by: str | None = None) -> int:
+    """Say that windows are to be loaded again, though nothing about them has changed.
+
+    :param by: the run of a task that asks for it, whose retries don't ask again; None for a command.
+    :returns: the commit's number; 0 if they were never loaded, or the run has asked before.
+    :raises LedgerConflictError: when one isn't there.
+    """
+    return ledger.change(lambda state: load_decisions.reload(state, names, by))
+
+
+def counted(ledger: Ledger, window: Window, number: int) -> list[Counted]:
+    """What the drivers of an attempt have counted so far, in the order of their runs.
+
+    :raises LedgerConflictError: when the window has no such attempt any more.
+    """
+    attempt, pinned = load_decisions.attempt_of(window, number), ledger.pinned(window)
+    found = ledger.attempt(window.name, number).results()
+    return [Counted(window, pinned, attempt, result, sha256) for result, sha256 in found]
+
+
+def left_to_publish(ledger: Ledger, window: Window) -> Counted | None:
+    """A proved result of a window that nobody has published and that may be published; None when there is none.
+
+    It is of the newest attempt; or of an older one if each attempt's rows have a place of their own. If Airflow's side
+    has recorded that an attempt failed, its application failed after it had counted: then it may not have done all that
+    it was to do.
+    """
+    newest = window.newest_attempt
+    if window.loaded is not None or newest is None:
+        return None
+    for attempt in reversed(window.attempts):
+        if attempt.number <= window.reloaded:
+            break
+        proved = [each for each in counted(ledger, window, attempt.number) if each.verdict.proved]
+        found = next((each for each in proved if each.result.apart or attempt is newest), None)
+        if found is not None and not ledger.attempt(window.name, attempt.number).has_ended:
+            return found
+    return None
+
+
+def publish(client: OffsetsClient, ledger: Ledger, counted: Counted) -> Publication:
+    """Publish a result, unless a publication stands already. Kafka is asked again before: the driver asked it after its
+    read, and a log may have been truncated since.
+
+    :returns: the publication that counts: of this result, or the one that stood.
+    :raises UnprovenError: when the result isn't proved, or differs from the published one of the same range; a
+        :class:`CountedTwiceError` if another attempt may prove it.
+    :raises CommitConflictError: when a later attempt may have replaced its rows in a table.
+    :raises LedgerConflictError: when the window is gone, or is to be loaded again since the attempt began.
+    :raises WindowError: when the topics or their logs have changed.
+    :raises KafkaOffsetsError: when Kafka can't be asked; nothing is published then, and a retry continues here.
+    """
+    _refuse_unproved(counted)
+    window = load_decisions.window_read_from(ledger.state, counted.window.name, counted.pinned.sha256)
+    if window.loaded is None:
+        _ask_again(client, counted)
+    return publish_asked(ledger, counted)
+
+
+def publish_asked(ledger: Ledger, counted: Counted) -> Publication:
+    """The second half of :func:`publish`, after Kafka was asked. Returns and raises as that."""
+    name, wish = counted.window.name, _publication(counted)
+    ledger.change(lambda state: load_decisions.publish(state, wish, counted.pinned.sha256))
+    window = ledger.window(name)
+    stands = window.loaded
+    if stands is None:
+        raise LedgerConflictError(f"Window {name} is to be loaded again since it was published. Clear the load.")
+    if (stands.attempt, stands.run) == (wish.attempt, wish.run):
+        file_lists.refresh(ledger, window, counted.result)
+    else:
+        _refuse_different(ledger, window, stands, counted)
+    return stands
+
+
+def take_over(client: OffsetsClient, ledger: Ledger, window: Window, number: int, result: RunResult) -> Counted:
+    """Store the result of a driver that can't reach the ledger, such as a Spark Connect client. If it couldn't ask
+    Kafka after its read whether the topics are unchanged, this does.
+
+    :raises LedgerConflictError: when the result is another attempt's or another manifest's, or its run has another
+        result already.
+    :raises WindowError: when the topics aren't the ones that were resolved any more.
+    """
+    attempt, pinned = load_decisions.attempt_of(window, number), ledger.pinned(window)
+    files = ledger.attempt(window.name, number)
+    if (result.attempt, result.manifest_sha256) != (number, pinned.sha256):
+        raise LedgerConflictError(
+            f"This is the result of attempt {result.attempt} at manifest {result.manifest_sha256}, but it was given "
+            f"for attempt {number} at window {window.name} (manifest {pinned.sha256}). Give the result and the attempt "
+            "of the same run."
+        )
+    if files.result(result.run) is None:
+        asked = result.source is None and bool(pinned.manifest.span)
+        source = source_now(client, pinned.manifest) if asked else result.source
+        files.record_result(replace(result, source=source))
+    stored = files.result(result.run)
+    # If two tasks store it at the same time, one task's answer from Kafka is kept: so the sources may differ.
+    if stored is None or replace(stored[0], source=result.source) != result:
+        raise LedgerConflictError(
+            f"Run {result.run} of attempt {number} at window {window.name} already has a different result in the "
+            "ledger: a run can have only one."
+        )
+    return Counted(window, pinned, attempt, *stored)
+
+
+def count_nothing(ledger: Ledger, begun: Begun) -> Counted:
+    """Store the counts of an attempt at a window without offsets: there is nothing to read or write, so no job is
+    needed (S6)."""
+    assert begun.attempt is not None, "an attempt began"
+    result = RunResult(
+        attempt=begun.attempt.number,
+        run=secrets.token_hex(4),
+        manifest_sha256=begun.pinned.sha256,
+        application_id=None,
+        output=None,
+        sink=NO_SINK,
+        apart=True,
+        read=Tally(),
+        written=(),
+        seconds=0.0,
+    )
+    files = ledger.attempt(begun.window.name, begun.attempt.number)
+    files.record_result(result)
+    stored = files.result(result.run)
+    if stored is None:
+        raise LedgerCorruptError(f"The result of attempt {result.attempt} vanished while it was stored.")
+    return Counted(begun.window, begun.pinned, begun.attempt, *stored)
+
+
+def handed_over(fields: Any, argument: str) -> RunResult:
+    """Parse a driver's result that a user handed over.
+
+    :param fields: the result's JSON.
+    :param argument: name of the argument or option, for the message.
+    :raises ConfigurationError: when it is something else.
+    """
+    try:
+        return RunResult.from_json(fields)
+    except LedgerCorruptError as error:
+        raise ConfigurationError(
+            f"{argument} takes what PinnedWindow.write(...).to_json() returned. {error}"
+        ) from error
+
+
+def _publication(counted: Counted) -> Published:
+    result = counted.result
+    return Published(
+        window=counted.window.name,
+        attempt=counted.attempt.number,
+        run=result.run,
+        result=counted.sha256,
+        outputs=tuple(map(Output._make, result.outputs)),
+        apart=result.apart,
+        published_ms=now_ms(),
+    )
+
+
+def _refuse_unproved(counted: Counted) -> None:
+    verdict, result = counted.verdict, counted.result
+    if not verdict.proved:
+        raise (CountedTwiceError if verdict.may_pass else UnprovenError)(
+            f"Window {counted.window.name} is not published: {verdict}. The rows of attempt {result.attempt} stay at "
+            f"{result.output}."
+        )
+
+
+def _ask_again(client: OffsetsClient, counted: Counted) -> None:
+    """Check with Airflow's own Kafka connection that nothing has changed."""
+    if not counted.pinned.manifest.span:
+        return
+    try:
+        refuse_changed(client, counted.pinned.manifest)
+    except WindowError as error:
+        raise type(error)(
+            f"{error} Therefore window {counted.window.name}, which attempt {counted.attempt.number} has loaded, is "
+            "not published."
+        ) from error
+
+
+def _refuse_different(ledger: Ledger, window: Window, stands: Publication, counted: Counted) -> None:
+    """Refuse a result that differs from the published one, though both attempts have read the same offsets."""
+    published = window.attempt(stands.attempt)
+    if published is None or published.lost != counted.attempt.lost:
+        return
+    theirs, ours = ledger.published_result(window.name, stands), counted.result
+    if (theirs.written, theirs.rows_written) != (ours.written, ours.rows_written):
+        raise UnprovenError(
+            f"Attempts {theirs.attempt} (published, {theirs.rows_written} rows) and {ours.attempt} "
+            f"({ours.rows_written} rows) of window {window.name} differ, though both read the same offsets. Compare "
+            f"the rows, which stay at {theirs.output} and {ours.output}. The published ones count."
+            + (" A job that isn't deterministic writes different rows each time." if ours.derived else "")
+        )

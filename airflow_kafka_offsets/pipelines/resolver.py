@@ -1,0 +1,328 @@
+"""The resolver: asks Kafka for offsets, and has the ledger pin windows between them.
+
+Kafka is asked first, and without any lock: what it said is stored by one commit, or, if somebody has stored something
+newer meanwhile that contradicts it, Kafka is asked again.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
+from airflow_kafka_offsets.errors import ConfigurationError, FutureRecordError, OffsetsError, OutdatedSurveyError
+from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger.decisions import Asked, Entries
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.ledger.state import State, StoredSnapshot
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
+from airflow_kafka_offsets.offsets.instants import now_ms, to_datetime
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.boundaries import (
+    Boundaries,
+    at_commits,
+    at_earliest,
+    at_instant,
+    at_latest,
+    refuse_dropped_topics,
+    refuse_future,
+)
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy
+from airflow_kafka_offsets.offsets.windows.ranges import held_warning, window_warnings
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot, future_warning
+from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_recreated
+from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten
+
+_AT_A_TIME = 48
+"""Instants held in memory at a time."""
+_LOOK_UPS = 50_000
+"""Most instants times partitions that one call looks up; each call has one deadline."""
+_MOST_READ = 2_000
+"""Most boundaries, over snapshots made together, whose records are read to tell markers from records. Two snapshots of
+a thousand partitions are within it; a backfill's aren't."""
+_LONGEST_PAUSE_S = 0.5
+_MOST_ALONE = 20
+"""How often Kafka is asked again though no other task has stored anything meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedWindow:
+    """A pinned window, with warnings for the user.
+
+    :param pinned: the stored manifest.
+    :param warnings: what may be unexpected, one line each; empty for an ordinary window.
+    """
+
+    pinned: PinnedManifest
+    warnings: tuple[str, ...]
+
+
+class Resolver:
+    """Resolves instants and windows of a pipeline's topics, each once.
+
+    :param topics: the pipeline's topics; or a pattern, evaluated again each time, that selects topics by their whole
+        names, among those that this connection may describe and that aren't internal.
+    :param isolation_level: which records count as visible.
+    :param on_future_record: what to do about a record from the future, ``fail`` or ``warn``. It leaves all windows up
+        to its timestamp empty on its partition, and records that arrive meanwhile go into the window of that timestamp.
+    """
+
+    def __init__(
+        self,
+        client: OffsetsClient,
+        ledger: Ledger,
+        topics: Sequence[str] | re.Pattern[str],
+        isolation_level: IsolationLevel,
+        on_future_record: FuturePolicy = "fail",
+    ) -> None:
+        if not topics:
+            raise ConfigurationError("A pipeline needs at least one topic; topics is empty.")
+        self.client = client
+        self.ledger = ledger
+        self._wanted = topics
+        self._isolation_level = isolation_level
+        self._on_future_record = on_future_record
+
+    def windows(self, windows: Collection[tuple[int, int]]) -> list[ResolvedWindow]:
+        """The pinned windows between instants, all by one commit.
+
+        :param windows: their starts and ends, Unix milliseconds.
+        :raises InstantError: when one lies in the future, and no snapshot is stored there.
+        :raises OffsetsError: when a topic is unknown or a partition can't be asked.
+        :raises FutureRecordError: when a window ends at a record from the future, and the policy is ``fail``.
+        :raises: as :func:`.decisions.pin`.
+        """
+        instants = sorted({at_ms for window in windows for at_ms in window})
+        names = [window_id(*window) for window in sorted(windows)]
+
+        def pin(state: State) -> Asked | None:
+            if all(name in state.windows for name in names):
+                self._check(state)
+                return None
+            for start_ms, end_ms in windows:
+                if window_id(start_ms, end_ms) not in state.windows and end_ms in state.snapshots:
+                    self._refuse_future_record(self.ledger.contents.snapshot(state.snapshots[end_ms].offsets))
+            missing = [at_ms for at_ms in instants if at_ms not in state.snapshots]
+            if missing:
+                refuse_future(missing[-1], now_ms())
+            return self._instants(missing, state)
+
+        self._change(pin, lambda state, asked: decisions.pin(state, windows, asked, self.ledger.contents))
+        return [self._resolved(name) for name in names]
+
+    def increment(self, by: str, since: AsOf) -> ResolvedWindow:
+        """The window from the end of the last one to the current visible ends of the logs. A run always gets the same
+        increment; runs in parallel get consecutive ones.
+
+        :param by: the run.
+        :param since: where the pipeline begins, if it has no window yet.
+        :raises: as :meth:`windows`.
+        """
+
+        def pin(state: State) -> Asked | None:
+            if state.increment(by) is not None:
+                self._check(state)
+                return None
+            survey = self._survey(state)
+            latest = self._made(survey, AsOf(AsOfKind.LATEST), at_latest(survey.extents, self._isolation_level))
+            origin = None if state.windows else self._origin(since, survey)
+            return Asked(state.number, now_ms(), latest=latest, origin=origin)
+
+        self._change(pin, lambda state, asked: decisions.pin_increment(state, by, asked, self.ledger.contents))
+        window = self.ledger.state.increment(by)
+        assert window is not None, "it was committed"
+        return self._resolved(window.name)
+
+    def snapshot(self, as_of: AsOf) -> StoredSnapshot:
+        """The stored snapshot as of an instant or of latest; one of latest is a new one each time.
+
+        :raises: as :meth:`windows`.
+        """
+        if as_of.timestamp_ms is not None:
+            refuse_future(as_of.timestamp_ms, now_ms())
+
+        def place(state: State) -> Asked | None:
+            if as_of.timestamp_ms in state.snapshots:
+                self._check(state)
+                return None
+            if as_of.timestamp_ms is not None:
+                return self._instants([as_of.timestamp_ms], state)
+            survey = self._survey(state)
+            found = self._made(survey, as_of, at_latest(survey.extents, self._isolation_level))
+            return Asked(state.number, now_ms(), latest=found)
+
+        self._change(place, lambda state, asked: decisions.place(state, asked, self.ledger.contents))
+        state = self.ledger.state
+        found = state.newest_snapshot if as_of.timestamp_ms is None else state.snapshots[as_of.timestamp_ms]
+        assert found is not None, "it was committed"
+        return found
+
+    def target(self, as_of: AsOf) -> str:
+        """Store offsets that have no place in time, as of earliest or of a group's commits: no window starts or ends
+        there. Returns the hash that names their file.
+
+        :raises OffsetsError: when a topic is unknown or a partition can't be asked.
+        """
+        survey = self._survey(self.ledger.read())
+        return self.ledger.contents.add_snapshot(self._made(survey, as_of, self._boundaries(as_of, survey)))
+
+    def _change(self, ask: Callable[[State], Asked | None], decide: Callable[[State, Asked], Entries]) -> None:
+        """Ask Kafka and commit what it said; ask again if somebody knows more by then. Each time somebody has got
+        further, so all do; if nobody has, a broker's own answer is outdated, which may take a while."""
+        tries, alone, known = 0, 0, -1
+        while (asked := ask(self.ledger.read())) is not None:
+            try:
+                self.ledger.change(lambda state, asked=asked: decide(state, asked))  # type: ignore[misc]
+                return
+            except OutdatedSurveyError:
+                tries += 1
+                alone += asked.known == known
+                if alone > _MOST_ALONE:
+                    raise
+                known = asked.known
+                time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, 0.01 * tries)))
+
+    def _check(self, state: State) -> None:
+        """Check that the ledger belongs to this cluster, when it has all that is asked for already."""
+        self.ledger.create(self._topics(), self.client.cluster_id(), self._isolation_level)
+
+    def _resolved(self, name: str) -> ResolvedWindow:
+        state = self.ledger.state
+        pinned = self.ledger.pinned(state.windows[name])
+        end = self.ledger.contents.snapshot(state.snapshots[pinned.manifest.end_ms].offsets)
+        return ResolvedWindow(pinned, (*window_warnings(end, pinned.manifest.ranges), *self._open_transactions(end)))
+
+    def _survey(self, state: State) -> Survey:
+        try:
+            survey = self.client.survey(self._topics())
+        except (ConfigurationError, OffsetsError):
+            if state.created is not None:  # another cluster would explain the error
+                self.ledger.create(state.created.topics, self.client.cluster_id(), self._isolation_level)
+            raise
+        # Only after the survey: otherwise a misspelt topic would belong to the pipeline for good.
+        self.ledger.create(survey.facts, survey.cluster_id, self._isolation_level)
+        newest = state.newest_snapshot
+        if newest is not None:
+            # However new it is: records that have replaced those before it would be in no window.
+            known = state.anew(self.ledger.contents.snapshot(newest.offsets), newest.at_ms, newest.at_ms + 1)
+            refuse_dropped_topics(known, survey.facts)
+            refuse_recreated(known.topics, survey.facts)
+            refuse_rewritten(self.client, known)
+        return survey
+
+    def _instants(self, instants: Sequence[int], state: State) -> Asked:
+        survey, found = self._survey(state), dict[int, str]()
+        for first in range(0, len(instants), _AT_A_TIME):
+            for snapshot in self._look_up(instants[first : first + _AT_A_TIME], survey):
+                found[snapshot.timestamp_ms] = self.ledger.contents.add_snapshot(snapshot)
+        return Asked(state.number, now_ms(), found)
+
+    def _look_up(self, instants: Sequence[int], survey: Survey) -> list[OffsetSnapshot]:
+        listed: dict[int, ListedOffsets] = {}
+        together = max(1, _LOOK_UPS // max(1, len(survey.extents)))
+        for first in range(0, len(instants), together):
+            part = map(to_datetime, instants[first : first + together])
+            listed |= self.client.look_up(survey, part, isolation_level=self._isolation_level)
+        found = []
+        few = len(instants) * len(survey.extents) <= _MOST_READ
+        for instant in instants:
+            boundaries = at_instant(survey.extents, listed[instant], self._isolation_level)
+            if few:
+                boundaries = self._tell_markers(boundaries, survey.facts)
+            snapshot = self._made(survey, AsOf(AsOfKind.INSTANT, instant), boundaries)
+            self._refuse_future_record(snapshot)
+            found.append(snapshot)
+        return found
+
+    def _topics(self) -> list[str]:
+        if not isinstance(self._wanted, re.Pattern):
+            return sorted(set(self._wanted))
+        found = [topic for topic in self.client.topics() if not topic.internal]
+        matching = TopicsMetadata(topic for topic in found if self._wanted.fullmatch(topic.topic))
+        if not len(matching):
+            raise ConfigurationError(
+                f"Of the topics that this connection may describe ({len(found)}), none matches "
+                f"{self._wanted.pattern!r}."
+            )
+        # Leaving out a topic that can't be described right now would make a snapshot of fewer topics.
+        return [topic.topic for topic in matching.raise_for_errors()]
+
+    def _made(self, survey: Survey, as_of: AsOf, boundaries: Boundaries) -> OffsetSnapshot:
+        return OffsetSnapshot(
+            as_of=as_of,
+            cluster_id=survey.cluster_id,
+            isolation_level=self._isolation_level,
+            resolved_at_ms=now_ms(),
+            topics=survey.facts,
+            boundaries=boundaries,
+        )
+
+    def _origin(self, since: AsOf, survey: Survey) -> OffsetSnapshot:
+        """Where a pipeline begins."""
+        if since.timestamp_ms is not None:
+            refuse_future(since.timestamp_ms, now_ms())
+        return self._made(survey, since, self._boundaries(since, survey))
+
+    def _boundaries(self, as_of: AsOf, survey: Survey) -> Boundaries:
+        if as_of.timestamp_ms is not None:
+            (found,) = self._look_up([as_of.timestamp_ms], survey)
+            return found.boundaries
+        if as_of.group is not None:
+            partitions = survey.extents.partitions()
+            found_commits = self.client.committed_offsets({as_of.group: partitions}).raise_for_errors()
+            # Ask for the log ends again: offsets committed since the survey may be past the old ones.
+            extents = self.client.log_extents(partitions)
+            commits = self.client.mark_truncated(found_commits, extents).lookup(as_of.group)
+            assert commits is not None
+            return at_commits(extents, commits.offsets, as_of.group)
+        if as_of.kind is AsOfKind.EARLIEST:
+            return at_earliest(survey.extents)
+        return at_latest(survey.extents, self._isolation_level)
+
+    def _refuse_future_record(self, snapshot: OffsetSnapshot) -> None:
+        """Refuse a snapshot at a record from the future, unless the user goes on with a warning."""
+        warning = future_warning(snapshot)
+        if warning and self._on_future_record == "fail":
+            raise FutureRecordError(
+                f"{warning} on_future_record='warn' continues: records that arrive in the meantime are then in a "
+                "later window. message.timestamp.after.max.ms makes brokers refuse such records (KIP-937)."
+            )
+
+    def _tell_markers(self, boundaries: Boundaries, facts: Mapping[str, TopicFacts]) -> Boundaries:
+        """Mark the boundaries whose look-up matched a transaction marker or an aborted record (E41). Brokers stamp
+        markers with their own clock, which stamps the records only on LogAppendTime topics."""
+        matched = [
+            ReadPosition(boundary.topic, boundary.partition, boundary.offset)
+            for boundary in boundaries.values()
+            if boundary.evidence is Evidence.MATCHED and facts[boundary.topic].timestamp_type != "LogAppendTime"
+        ]
+        if not matched:
+            return boundaries
+        records = self.client.first_records(matched, isolation_level=self._isolation_level)
+        markers = {
+            TopicPartition.of(record) for record in records if record.error is None and record.offset != record.position
+        }
+        return {
+            key: replace(boundary, evidence=Evidence.MATCHED_MARKER) if key in markers else boundary
+            for key, boundary in boundaries.items()
+        }
+
+    def _open_transactions(self, end: OffsetSnapshot) -> list[str]:
+        """The open transactions that hold back the end of a window (S10)."""
+        held = [
+            key
+            for key, boundary in end.boundaries.items()
+            if boundary.evidence is Evidence.LOG_END and boundary.last_stable_offset < boundary.high_watermark
+        ]
+        if not held or self._isolation_level is IsolationLevel.READ_UNCOMMITTED:
+            return []
+        return [held_warning(held, self.client.producers(held))]

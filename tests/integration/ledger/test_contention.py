@@ -1,0 +1,80 @@
+"""Many writers at once, on a disk and on S3: none fails, none starves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from statistics import median
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
+from tests.integration.ledger.loads import increment, publish, resolve, verify, windows_of
+from tests.unit.offsets.builders import T0, snapshot
+
+SLOWEST = 20
+"""How much longer than the median the slowest one may take."""
+
+
+def side_by_side(work: Callable[[Ledger, int], object], ledger: Ledger, count: int, threads: int) -> list[Window]:
+    """The windows after some tasks, each with a ledger of its own, of which the slowest one didn't wait for long."""
+    root = ledger.uri.rpartition("/")[0]
+
+    def timed(number: int) -> float:
+        began_s = time.monotonic()
+        work(Ledger(ObjectStoragePath(root), "loads"), number)
+        return time.monotonic() - began_s
+
+    with ThreadPoolExecutor(threads) as pool:
+        took_s = list(pool.map(timed, range(count)))
+    assert max(took_s) <= SLOWEST * median(took_s), (max(took_s), median(took_s))
+    windows = windows_of(ledger)
+    assert len(windows) == count
+    assert all(earlier.end_ms == later.start_ms for earlier, later in pairwise(windows))
+    return windows
+
+
+def take(ledger: Ledger, run: int) -> None:
+    """A run's increment, which follows the one before it, whatever it was told."""
+    origin = snapshot({0: 0}, at_ms=T0 - 1, kind=AsOfKind.EARLIEST)
+    increment(ledger, f"run-{run}", snapshot({0: 1_000}, at_ms=T0 + run, kind=AsOfKind.LATEST), origin)
+
+
+def load(ledger: Ledger, hour: int) -> None:
+    """A task of a backfill, from the instants to the verdict."""
+    verify(ledger, publish(ledger, resolve(ledger, hour)))
+
+
+def are_one_row(windows: list[Window]) -> bool:
+    return sum(each.offsets for each in windows) == 1_000
+
+
+def are_verified(windows: list[Window]) -> bool:
+    return all(each.publication is not None and each.publication.verdict for each in windows)
+
+
+def test_500_increments_by_16_threads_are_one_row(local: Ledger) -> None:
+    assert are_one_row(side_by_side(take, local, 500, 16))
+
+
+def test_200_tasks_of_a_backfill_pin_load_and_publish_side_by_side(local: Ledger) -> None:
+    assert are_verified(side_by_side(load, local, 200, 32))
+
+
+@pytest.mark.parametrize("root", ["s3"], indirect=True)
+class TestOnS3:
+    def test_writers_do_so_too(self, ledger: Ledger) -> None:
+        assert are_one_row(side_by_side(take, ledger, 24, 8))
+
+    @pytest.mark.nightly("minutes of a server in Python; a disk has it, and S3 a few")
+    def test_500_increments_by_16_threads_are_one_row(self, ledger: Ledger) -> None:
+        assert are_one_row(side_by_side(take, ledger, 500, 16))
+
+    @pytest.mark.nightly("minutes of a server in Python; a disk has it, and S3 a few")
+    def test_200_tasks_of_a_backfill_pin_load_and_publish_side_by_side(self, ledger: Ledger) -> None:
+        assert are_verified(side_by_side(load, ledger, 200, 32))

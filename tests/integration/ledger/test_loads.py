@@ -1,0 +1,214 @@
+"""Loads, where Kafka needn't be asked: which attempts begin, what is left to publish, and whose rows count."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import (
+    CommitConflictError,
+    ConfigurationError,
+    CountedTwiceError,
+    LedgerConflictError,
+    UnprovenError,
+)
+from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger.attempt_files import result_file
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
+from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, Tally
+from airflow_kafka_offsets.pipelines import loads
+from tests.integration.ledger.loads import AT_T0, at_hour, begin, pin, publish, resolve, result_of, store_result
+
+NO_CLIENT = cast("OffsetsClient", None)
+"""Whoever asks it fails."""
+TABLE: dict[str, Any] = {"sink": "delta", "apart": False, "output": "lake.t", "files": ()}
+
+
+def no_kafka() -> AbstractContextManager[OffsetsClient]:
+    pytest.fail("Kafka was asked")
+
+
+def started(ledger: Ledger, window: Window) -> loads.Begun:
+    return loads.begin(ledger, no_kafka, window.name, window.manifest, {"run": "r-1"})
+
+
+class TestBegin:
+    def test_of_a_published_window_starts_nothing_and_asks_nobody(self, ledger: Ledger) -> None:
+        window = publish(ledger, resolve(ledger, 0))
+        begun = started(ledger, window)
+        assert (begun.attempt, begun.publication) == (None, window.publication)
+        assert ledger.window(window.name).attempts == window.attempts
+
+    def test_of_another_window_of_that_name_is_refused(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        with pytest.raises(LedgerConflictError, match="was resolved anew"):
+            loads.begin(local, no_kafka, window.name, "0" * 64, {})
+        with pytest.raises(LedgerConflictError, match="has no window"):
+            loads.begin(local, no_kafka, window.name.replace("2026", "2027"), window.manifest, {})
+
+    def test_of_a_window_without_offsets_needs_no_job(self, local: Ledger) -> None:
+        """S6."""
+        empty = pin(local, at_hour(0, AT_T0), at_hour(1, AT_T0))
+        begun = started(local, empty)
+        assert begun.attempt is not None
+        counted = loads.count_nothing(local, begun)
+        found = loads.publish(NO_CLIENT, local, counted)
+        assert (found.rows, found.outputs[0].sink, found.outputs[0].output) == (0, NO_SINK, None)
+        assert started(local, empty).publication == found
+
+    def test_after_a_reload_is_of_a_new_attempt(self, local: Ledger) -> None:
+        empty = pin(local, at_hour(0, AT_T0), at_hour(1, AT_T0))
+        first = loads.publish(NO_CLIENT, local, loads.count_nothing(local, started(local, empty)))
+        assert loads.reload(local, [empty.name], by="run-1")
+        assert not loads.reload(local, [empty.name], by="run-1"), "a retry of the task that asked for it"
+        begun = started(local, empty)
+        assert begun.attempt is not None
+        assert begun.attempt.number > first.attempt
+
+
+class TestLeftToPublish:
+    def test_is_a_proved_result_of_a_worker_that_died(self, ledger: Ledger) -> None:
+        window = resolve(ledger, 0)
+        counted = store_result(ledger, window, result_of(ledger, window, begin(ledger, window)))
+        assert loads.left_to_publish(ledger, ledger.window(window.name)) == counted
+
+    def test_is_nothing_of_a_published_window_or_without_an_attempt(self, local: Ledger) -> None:
+        assert loads.left_to_publish(local, resolve(local, 0)) is None
+        assert loads.left_to_publish(local, publish(local, resolve(local, 1))) is None
+
+    def test_is_nothing_that_is_not_proved(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        result = result_of(local, window, begin(local, window))
+        store_result(local, window, replace(result, read=Tally(9)))
+        assert loads.left_to_publish(local, local.window(window.name)) is None
+
+    def test_is_nothing_of_before_a_reload(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        store_result(local, window, result_of(local, window, begin(local, window)))
+        loads.reload(local, [window.name])
+        assert loads.left_to_publish(local, local.window(window.name)) is None
+
+    def test_is_nothing_of_an_attempt_of_which_airflow_says_that_it_failed(self, local: Ledger) -> None:
+        """Its application failed after it had counted: it may not have done all that it was to do."""
+        window = resolve(local, 0)
+        attempt = begin(local, window)
+        store_result(local, window, result_of(local, window, attempt))
+        local.attempt(window.name, attempt.number).record_failure(FailureNote("SparkFailedError", "exit 1", 1))
+        assert loads.left_to_publish(local, local.window(window.name)) is None
+
+    @pytest.mark.parametrize(("fields", "is_left"), [({}, True), (TABLE, False)])
+    def test_of_an_older_attempt_is_left_where_each_has_a_place_of_its_own(
+        self, local: Ledger, fields: dict[str, Any], is_left: bool
+    ) -> None:
+        window = resolve(local, 0)
+        store_result(local, window, result_of(local, window, begin(local, window), **fields))
+        begin(local, window)
+        assert (loads.left_to_publish(local, local.window(window.name)) is not None) == is_left
+
+    def test_is_nothing_in_a_file_that_is_half_written(self, local: Ledger) -> None:
+        """Not every store creates files at once."""
+        window = resolve(local, 0)
+        files = local.attempt(window.name, begin(local, window).number)
+        local.files.create(f"{files.folder}/{result_file('0000000b')}", b'{"attempt": 3')
+        assert loads.left_to_publish(local, local.window(window.name)) is None
+
+
+class TestPublish:
+    def test_of_two_drivers_of_one_attempt_the_first_one_counts(self, local: Ledger) -> None:
+        """A submitter's own retries."""
+        window = resolve(local, 0)
+        attempt = begin(local, window)
+        found = [
+            store_result(local, window, result_of(local, window, attempt, run=run)) for run in ("0a" * 4, "0b" * 4)
+        ]
+        first, second = (loads.publish_asked(local, each) for each in found)
+        assert first == second
+        assert (first.attempt, first.run) == (attempt.number, "0a" * 4)
+
+    def test_in_a_table_a_later_attempt_has_replaced_the_rows(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        early = store_result(local, window, result_of(local, window, begin(local, window), **TABLE))
+        late = begin(local, window)
+        with pytest.raises(CommitConflictError, match=f"attempt {late.number} began later to write to lake.t"):
+            loads.publish_asked(local, early)
+
+    def test_who_finds_another_publication_gets_it(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        one, other = (begin(local, window) for _ in range(2))
+        found = [store_result(local, window, result_of(local, window, each)) for each in (one, other)]
+        assert loads.publish_asked(local, found[1]) == loads.publish_asked(local, found[0])
+
+    def test_but_not_if_its_own_rows_are_others(self, local: Ledger) -> None:
+        """Both have read the same offsets."""
+        window = resolve(local, 0)
+        one, other = (begin(local, window) for _ in range(2))
+        loads.publish_asked(local, store_result(local, window, result_of(local, window, one)))
+        odd = result_of(local, window, other)
+        odd = replace(odd, written=tuple(replace(each, checksum=7) for each in odd.written))
+        with pytest.raises(UnprovenError, match="differ, though both read the same offsets"):
+            loads.publish_asked(local, store_result(local, window, odd))
+
+    def test_an_attempt_that_lost_less_may_have_others(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        whole, rest = begin(local, window), begin(local, window, lost=[LogRange("t", 0, AT_T0, AT_T0 + 3)])
+        found = [store_result(local, window, result_of(local, window, each)) for each in (rest, whole)]
+        assert [each.result.rows_written for each in found] == [7, 10]
+        assert loads.publish_asked(local, found[1]) == loads.publish_asked(local, found[0])
+
+    def test_what_is_not_proved_is_refused_before_anybody_is_asked(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        result = result_of(local, window, begin(local, window))
+        short = store_result(local, window, replace(result, read=Tally(9)))
+        with pytest.raises(
+            UnprovenError, match=r"is not published: read 9 rows, wrote 10.*stay at file:///out"
+        ) as told:
+            loads.publish(NO_CLIENT, local, short)
+        assert not isinstance(told.value, CountedTwiceError)
+
+    def test_of_a_window_that_was_voided_meanwhile_is_refused(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        counted = store_result(local, window, result_of(local, window, begin(local, window)))
+        local.change(lambda state: decisions.void(state, [window.name]))
+        with pytest.raises(LedgerConflictError, match="was voided since"):
+            loads.publish_asked(local, counted)
+
+
+class TestTakeOver:
+    def test_stores_the_result_of_a_driver_that_cannot_reach_the_ledger_once(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        attempt = begin(local, window)
+        result = result_of(local, window, attempt)
+        window = local.window(window.name)
+        first = loads.take_over(NO_CLIENT, local, window, attempt.number, result)
+        assert loads.take_over(NO_CLIENT, local, window, attempt.number, result) == first
+        assert loads.counted(local, window, attempt.number) == [first]
+
+    def test_of_another_result_of_the_same_run_is_refused(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        attempt = begin(local, window)
+        result = result_of(local, window, attempt)
+        window = local.window(window.name)
+        loads.take_over(NO_CLIENT, local, window, attempt.number, result)
+        with pytest.raises(LedgerConflictError, match="already has a different result"):
+            loads.take_over(NO_CLIENT, local, window, attempt.number, replace(result, seconds=2.0))
+
+    def test_of_another_attempt_or_manifest_is_refused(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        attempt = begin(local, window)
+        result = result_of(local, window, attempt)
+        window = local.window(window.name)
+        for wrong in (replace(result, attempt=99), replace(result, manifest_sha256="0" * 64)):
+            with pytest.raises(LedgerConflictError, match="of the same run"):
+                loads.take_over(NO_CLIENT, local, window, attempt.number, wrong)
+
+    @pytest.mark.parametrize("fields", [{}, {"attempt": 1}, None, []])
+    def test_what_is_no_result_is_said_of_the_argument(self, fields: Any) -> None:
+        with pytest.raises(ConfigurationError, match=r"result= takes what PinnedWindow\.write"):
+            loads.handed_over(fields, "result=")

@@ -1,0 +1,209 @@
+"""What a ledger asks its store for: each request to S3 takes some tens of milliseconds. None of it grows with the
+number of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from itertools import pairwise
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_offsets.ledger import decisions, holes, load_decisions
+from airflow_kafka_offsets.ledger.entries import AnyEntry, Attempted, Output, Pinned, Published, Snapshotted, Verified
+from airflow_kafka_offsets.ledger.find import find
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.standing import statuses
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
+from airflow_kafka_offsets.pipelines import loads
+from dev import s3_server
+from tests.integration.counting_s3 import Counting, connection_to, make_bucket
+from tests.integration.ledger.loads import (
+    AT_T0,
+    LATER_MS,
+    at_hour,
+    begin,
+    load,
+    new_ledger,
+    publish,
+    resolve,
+    result_of,
+    verify,
+)
+from tests.unit.offsets.builders import HOUR_MS, T0
+
+Count = Callable[[Callable[[], Any]], list[str]]
+YEAR = 365 * 24
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[tuple[Counting, str]]:
+    """A server, and its address."""
+    counting = Counting()
+    with s3_server.serving(counting) as endpoint:
+        yield counting, endpoint
+
+
+@pytest.fixture
+def root(store: tuple[Counting, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """A fresh root there."""
+    _, endpoint = store
+    bucket = f"counted-{uuid4().hex[:8]}"
+    make_bucket(endpoint, bucket)
+    monkeypatch.setenv("AIRFLOW_CONN_REQUESTS", connection_to(endpoint))
+    return f"s3://requests@{bucket}"
+
+
+@pytest.fixture
+def count(store: tuple[Counting, str]) -> Count:
+    """What something asks the store for."""
+    counting, _ = store
+
+    def asked(call: Callable[[], Any]) -> list[str]:
+        counting.requests.clear()
+        call()
+        return counting.requests.copy()
+
+    return asked
+
+
+@pytest.fixture
+def opened(root: str) -> Callable[..., Ledger]:
+    """The ledger as another task opens it."""
+    return lambda at_least=0: Ledger(ObjectStoragePath(root), "loads", at_least)
+
+
+@pytest.fixture
+def ledger(root: str) -> Ledger:
+    return new_ledger(root)
+
+
+def with_many_commits(ledger: Ledger, name: str = "") -> Ledger:
+    """So that a reader needs a checkpoint.
+
+    :param name: of a window that was loaded.
+    """
+    name = name or load(ledger, -50).name
+    for _ in range(60):
+        ledger.change(lambda state: load_decisions.reload(state, [name]))
+    return ledger
+
+
+def a_year(ledger: Ledger) -> Ledger:
+    """A year of hourly windows in the log, published and verified; no file but the log's is there."""
+    instants = [T0 + hour * HOUR_MS for hour in range(YEAR + 1)]
+    hashes = [f"{at:064x}" for at in instants]
+    entries: list[AnyEntry] = [
+        Snapshotted(at, AsOf(AsOfKind.INSTANT, at), name) for at, name in zip(instants, hashes, strict=True)
+    ]
+    for (start, end), name in zip(pairwise(instants), hashes, strict=False):
+        window, output = window_id(start, end), Output("", "parquet", f"s3://lake/{start}", 10)
+        entries += [
+            Pinned(window, name, 10),
+            Attempted(window, {"airflow": {"dag_id": "d", "run_id": str(start), "task_id": "load", "try_number": 1}}),
+            Published(window, 2, "0000000a", name, (output,), True, end),
+            Verified(window, 2, {"gaps": 0}),
+        ]
+    ledger.change(lambda state: entries if state.number == 1 else ())
+    return with_many_commits(ledger, window)
+
+
+class TestRequests:
+    @pytest.mark.parametrize("long", [False, True])
+    def test_of_an_attempt_that_begins(
+        self, count: Count, ledger: Ledger, opened: Callable[..., Ledger], long: bool
+    ) -> None:
+        """But for those of Kafka."""
+        window = resolve(with_many_commits(ledger) if long else ledger, 0)
+        commit = ledger.state.number
+
+        def task() -> None:
+            own = opened(commit)
+            found = own.window(window.name)
+            own.pinned(found)
+            loads.left_to_publish(own, found)
+            begin(own, found)
+
+        assert len(asked := count(task)) <= 5, asked
+
+    @pytest.mark.parametrize("long", [False, True])
+    def test_of_a_load_that_has_nothing_to_do(
+        self, count: Count, ledger: Ledger, opened: Callable[..., Ledger], long: bool
+    ) -> None:
+        window = publish(with_many_commits(ledger) if long else ledger, resolve(ledger, 0))
+        commit = ledger.state.number
+
+        def task() -> None:
+            begun = loads.begin(opened(commit), no_kafka, window.name, window.manifest, {"run": "r"})
+            assert begun.publication == window.publication
+
+        assert len(asked := count(task)) <= 4, asked
+
+    @pytest.mark.parametrize("long", [False, True])
+    def test_of_a_publication(self, count: Count, ledger: Ledger, opened: Callable[..., Ledger], long: bool) -> None:
+        window = resolve(with_many_commits(ledger) if long else ledger, 0)
+        attempt = begin(ledger, window)
+        ledger.attempt(window.name, attempt.number).record_result(result_of(ledger, window, attempt))
+        commit = ledger.state.number
+
+        def task() -> None:
+            own = opened(commit)
+            (counted,) = loads.counted(own, own.window(window.name), attempt.number)
+            assert counted.verdict.proved
+            loads.publish_asked(own, counted)
+
+        assert len(asked := count(task)) <= 8 + long, asked
+
+    @pytest.mark.parametrize("long", [False, True])
+    def test_of_a_verification(self, count: Count, ledger: Ledger, opened: Callable[..., Ledger], long: bool) -> None:
+        load(ledger, -1)
+        window = publish(with_many_commits(ledger) if long else ledger, resolve(ledger, 0))
+        publication, commit = window.publication, ledger.state.number
+        assert publication is not None
+
+        def task() -> None:
+            own = opened(commit)
+            found = own.window(window.name)
+            own.pinned(found)
+            own.published_result(found.name, publication)
+            assert holes.missing(own, holes.before(own.state, found)) is None
+            verify(own, found)
+
+        assert len(asked := count(task)) <= 6, asked
+
+    def test_of_a_year_that_is_listed(self, count: Count, ledger: Ledger, opened: Callable[..., Ledger]) -> None:
+        a_year(ledger)
+
+        def command() -> None:
+            own = opened()
+            assert len(statuses(own, own.state.windows.values())) == YEAR
+
+        assert len(asked := count(command)) <= 4, asked
+
+    def test_of_a_record_that_is_looked_for(self, count: Count, ledger: Ledger, opened: Callable[..., Ledger]) -> None:
+        instants = {T0 + hour * HOUR_MS: ledger.contents.add_snapshot(at_hour(hour)) for hour in range(49)}
+        asked = decisions.Asked(ledger.state.number, LATER_MS, instants)
+        ledger.change(lambda state: decisions.pin(state, list(pairwise(instants)), asked, ledger.contents))
+        with_many_commits(ledger, load(ledger, 0).name)
+        for hour in (0, 1, 17, 30, 47):
+            requests = count(lambda hour=hour: find(opened(), TopicPartition("t", 0), AT_T0 + hour * 10 + 5))  # type: ignore[misc]
+            assert len(requests) <= 8, requests
+
+    def test_of_a_command_that_changes_something(
+        self, count: Count, ledger: Ledger, opened: Callable[..., Ledger]
+    ) -> None:
+        a_year(ledger)
+        name = window_id(T0, T0 + HOUR_MS)
+        asked = count(lambda: opened().change(lambda state: load_decisions.reload(state, [name])))
+        assert len(asked) <= 5, asked
+
+
+def no_kafka() -> Any:
+    """Nothing asks Kafka."""
+    pytest.fail("Kafka was asked")
+    return nullcontext()

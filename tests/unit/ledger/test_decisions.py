@@ -1,0 +1,331 @@
+"""What may follow a state, one example for each rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import pytest
+
+from airflow_kafka_offsets.errors import (
+    CommitConflictError,
+    ConfigurationError,
+    InstantError,
+    LedgerConflictError,
+    OutdatedSurveyError,
+    TopicChangedError,
+    WindowOverlapError,
+)
+from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger.decisions import Asked, Entries
+from airflow_kafka_offsets.ledger.entries import (
+    Attempted,
+    Output,
+    Pinned,
+    Published,
+    Restarted,
+    Snapshotted,
+    Verified,
+)
+from airflow_kafka_offsets.ledger.state import Commit, State, fold
+from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
+from tests.unit.ledger.memory import CREATED, MemoryContents
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+
+AT = [T0 + hour * HOUR_MS for hour in range(5)]
+NOW = T0 + 24 * HOUR_MS
+NAME = window_id(AT[0], AT[1])
+
+
+@pytest.fixture
+def contents() -> MemoryContents:
+    return MemoryContents()
+
+
+def after(state: State, *entries: Entries) -> State:
+    """The state once these are committed, each by a commit of its own."""
+    for each in entries:
+        state = fold(state, [Commit(state.number + 1, each)])
+    return state
+
+
+BEGUN = after(State(), (CREATED,))
+
+
+def asked(contents: MemoryContents, *snapshots: OffsetSnapshot, known: int = 99, now_ms: int = NOW) -> Asked:
+    return Asked(known, now_ms, {each.timestamp_ms: contents.add_snapshot(each) for each in snapshots})
+
+
+def pinned(contents: MemoryContents, *offsets: int, state: State = BEGUN) -> State:
+    """A state with a window for each hour between these offsets."""
+    taken = [snapshot({0: offset}, at_ms=AT[hour]) for hour, offset in enumerate(offsets)]
+    windows = list(pairwise(AT[: len(offsets)]))
+    return after(state, decisions.pin(state, windows, asked(contents, *taken), contents))
+
+
+def attempted(state: State, by: str = "a") -> State:
+    wish = Attempted(NAME, {"run": by})
+    return after(state, load_decisions.begin(state, wish, state.windows[NAME].manifest))
+
+
+def publish(state: State, attempt: int, *, apart: bool = False, result: str = "r") -> Entries:
+    outputs = (Output("", "delta", "s3://lake/t", 10),)
+    wish = Published(NAME, attempt, "0" * 8, result, outputs, apart, NOW)
+    return load_decisions.publish(state, wish, state.windows[NAME].manifest)
+
+
+class TestCreate:
+    def test_a_ledger_belongs_to_one_cluster_and_one_isolation_level(self) -> None:
+        assert decisions.create(BEGUN, replace(CREATED, ledger_id="other")) == ()
+        with pytest.raises(TopicChangedError, match="kafka-offsets ledger restart p"):
+            decisions.create(BEGUN, replace(CREATED, cluster_id="cluster-2"))
+        with pytest.raises(ConfigurationError, match="use another pipeline name"):
+            decisions.create(BEGUN, replace(CREATED, isolation_level="read_uncommitted"))
+
+
+class TestPlace:
+    def test_the_first_answer_at_an_instant_stays(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 10)
+        assert decisions.place(state, asked(contents, snapshot({0: 99}, at_ms=AT[1])), contents) == ()
+
+    def test_one_between_two_lies_between_their_offsets(self, contents: MemoryContents) -> None:
+        state = after(
+            BEGUN,
+            decisions.pin(
+                BEGUN,
+                [(AT[0], AT[3])],
+                asked(contents, snapshot({0: 5}, at_ms=AT[0]), snapshot({0: 9}, at_ms=AT[3])),
+                contents,
+            ),
+        )
+        for offset, expected in ((2, 5), (7, 7), (50, 9)):
+            (placed,) = decisions.place(state, asked(contents, snapshot({0: offset}, at_ms=AT[1])), contents)
+            assert isinstance(placed, Snapshotted)
+            (boundary,) = contents.snapshot(placed.offsets).boundaries.values()
+            assert boundary.offset == expected
+
+    def test_one_as_of_latest_comes_after_all_others_whatever_the_clock_says(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 10)
+        latest = snapshot({0: 20}, at_ms=AT[0], kind=AsOfKind.LATEST)
+        (placed,) = decisions.place(state, Asked(99, NOW, latest=latest), contents)
+        assert isinstance(placed, Snapshotted)
+        assert placed.at_ms == AT[1] + 1
+
+    def test_what_contradicts_a_later_answer_is_asked_for_again(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 5_000)
+        shorter = snapshot({0: 10}, at_ms=AT[2])
+        with pytest.raises(OutdatedSurveyError):
+            decisions.place(state, asked(contents, shorter, known=1), contents)
+
+    def test_a_clock_far_ahead_is_named(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 10)
+        late = asked(contents, snapshot({0: 20}, at_ms=AT[2]), now_ms=AT[0] - 3 * HOUR_MS)
+        with pytest.raises(InstantError, match="kafka-offsets ledger rewind"):
+            decisions.place(state, late, contents)
+
+    def test_what_kafka_said_before_a_rewind_or_a_restart_is_asked_for_again(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 10)
+        wish = asked(contents, snapshot({0: 20}, at_ms=AT[2]), known=state.number)
+        restarted = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        rewound = after(state, decisions.rewind(state, AT[0]))
+        for turned in (restarted, rewound):
+            with pytest.raises(OutdatedSurveyError):
+                decisions.place(turned, wish, contents)
+
+
+class TestPin:
+    def test_windows_of_a_backfill_are_one_commit(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 10, 30, 30)
+        assert [(window.offsets, window.number) for window in state.windows.values()] == [(10, 2), (20, 2), (0, 2)]
+
+    def test_one_that_crosses_another_in_time_is_refused(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 10, 30)
+        wish = asked(contents, snapshot({0: 40}, at_ms=AT[3]))
+        with pytest.raises(WindowOverlapError, match=f"kafka-offsets ledger void p {window_id(AT[1], AT[2])}"):
+            decisions.pin(state, [(AT[1], AT[3])], wish, contents)
+
+    def test_two_of_one_wish_that_cross_are_refused(self, contents: MemoryContents) -> None:
+        taken = asked(contents, *(snapshot({0: hour}, at_ms=AT[hour]) for hour in range(3)))
+        with pytest.raises(WindowOverlapError):
+            decisions.pin(BEGUN, [(AT[0], AT[2]), (AT[1], AT[2])], taken, contents)
+
+    def test_its_time_is_free_again_once_it_is_voided_and_gets_the_same_snapshots(
+        self, contents: MemoryContents
+    ) -> None:
+        state = pinned(contents, 0, 10)
+        again = after(state, decisions.void(state, [NAME]))
+        assert again.windows == {}
+        wish = asked(contents, snapshot({0: 7}, at_ms=AT[0]), snapshot({0: 77}, at_ms=AT[1]))
+        assert decisions.pin(again, [(AT[0], AT[1])], wish, contents) == (
+            Pinned(NAME, state.windows[NAME].manifest, 10),
+        )
+
+
+class TestIncrements:
+    def test_one_begins_where_the_last_window_ends(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 10)
+        wish = Asked(99, NOW, latest=snapshot({0: 25}, at_ms=NOW, kind=AsOfKind.LATEST))
+        entries = decisions.pin_increment(state, "run", wish, contents)
+        assert entries[-1] == Pinned(window_id(AT[1], NOW), entries[-1].manifest, 15, "run")  # type: ignore[union-attr]
+        assert decisions.pin_increment(after(state, entries), "run", wish, contents) == ()
+
+    def test_the_first_one_begins_at_the_origin_below_everything(self, contents: MemoryContents) -> None:
+        state = after(BEGUN, decisions.place(BEGUN, asked(contents, snapshot({0: 12}, at_ms=AT[2])), contents))
+        origin = snapshot({0: 3}, at_ms=NOW - 5, kind=AsOfKind.EARLIEST)
+        wish = Asked(99, NOW, latest=snapshot({0: 25}, at_ms=NOW, kind=AsOfKind.LATEST), origin=origin)
+        state = after(state, decisions.pin_increment(state, "run", wish, contents))
+        (window,) = state.windows.values()
+        assert (window.start_ms, window.offsets) == (AT[2] - 1, 22)
+        with pytest.raises(InstantError, match="before the pipeline's origin"):
+            decisions.place(state, asked(contents, snapshot({0: 1}, at_ms=AT[0])), contents)
+
+
+class TestLoads:
+    def test_of_a_published_window_nothing_begins(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        state = after(state, publish(state, state.number))
+        assert load_decisions.begin(state, Attempted(NAME, {}), state.windows[NAME].manifest) == ()
+
+    def test_in_a_table_the_last_attempt_to_begin_counts(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        first, state = state.number, attempted(state, "b")
+        with pytest.raises(CommitConflictError, match=rf"attempt {state.number} began later"):
+            publish(state, first)
+        assert after(state, publish(state, state.number)).windows[NAME].loaded is not None
+
+    def test_whose_rows_have_a_place_of_their_own_the_first_to_be_published_counts(
+        self, contents: MemoryContents
+    ) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        first, state = state.number, attempted(state, "b")
+        second, state = state.number, after(state, publish(state, first, apart=True))
+        assert publish(state, second, apart=True) == ()
+
+    def test_the_first_publication_stands_also_over_another_driver_of_its_attempt(
+        self, contents: MemoryContents
+    ) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        number, state = state.number, after(state, publish(state, state.number))
+        assert publish(state, number) == publish(state, number, result="other") == ()
+
+    def test_the_retries_of_a_task_that_reloads_do_not_reload_again(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        state = after(state, load_decisions.reload(state, [NAME], by="run"))
+        assert load_decisions.reload(state, [NAME], by="run") == ()
+        state = attempted(state)
+        state = after(state, publish(state, state.number))
+        assert load_decisions.reload(state, [NAME], by="run") == ()
+        assert load_decisions.reload(state, [NAME], by="cleared run")
+        assert load_decisions.reload(state, [NAME])
+
+    def test_they_know_it_also_where_there_was_nothing_to_reload(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 10)
+        assert load_decisions.reload(state, [NAME]) == ()
+        state = after(state, load_decisions.reload(state, [NAME], by="run"))
+        state = attempted(state)
+        assert load_decisions.reload(state, [NAME], by="run") == ()
+
+    def test_of_before_a_reload_does_not_count_and_readers_keep_its_rows(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        number, state = state.number, after(state, publish(state, state.number))
+        state = after(state, load_decisions.reload(state, [NAME]))
+        assert state.windows[NAME].loaded is None
+        assert state.windows[NAME].publication is not None
+        with pytest.raises(LedgerConflictError, match="to be loaded again since"):
+            publish(state, number)
+        state = attempted(state, "b")
+        state = after(state, publish(state, state.number))
+        assert state.windows[NAME].loaded is not None
+
+    def test_a_window_that_was_voided_meanwhile_is_not_published(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        wish = partial(publish, attempt=state.number)
+        gone = after(state, decisions.void(state, [NAME]))
+        outputs = (Output("", "delta", "s3://lake/t", 10),)
+        with pytest.raises(LedgerConflictError, match="was voided since"):
+            load_decisions.publish(gone, Published(NAME, 3, "0" * 8, "r", outputs, False, NOW), "m")
+        assert wish(state)
+
+    def test_a_verdict_is_on_what_is_published(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        number, state = state.number, after(state, publish(state, state.number))
+        with pytest.raises(LedgerConflictError, match=f"attempt {number} is published now"):
+            load_decisions.verify(state, Verified(NAME, number + 1, {}))
+        state = after(state, load_decisions.verify(state, Verified(NAME, number, {"gaps": 0})))
+        assert load_decisions.verify(state, Verified(NAME, number, {"gaps": 1})) == ()
+
+
+class TestPublishedWindows:
+    def test_stop_counting_only_by_force_that_names_their_rows(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        state = after(state, publish(state, state.number))
+        for decide in (partial(decisions.void, windows=[NAME]), partial(decisions.rewind, to_ms=AT[0])):
+            with pytest.raises(LedgerConflictError, match=r"10 rows of .* in s3://lake/t"):
+                decide(state)  # type: ignore[operator]
+            assert after(state, decide(state, force=True)).windows == {}  # type: ignore[operator]
+
+
+class TestRestart:
+    def test_tells_what_was_left_and_the_next_snapshot_begins_anew(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 10)
+        (entry,) = decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents)
+        assert isinstance(entry, Restarted)
+        assert entry.left == (LogRange("t", 0, 10, 1010),)
+        state = after(state, (entry,))
+        later = snapshot({0: 4}, at_ms=NOW + HOUR_MS, topic_id="id-2", log_start=2)
+        wish = asked(contents, later, now_ms=NOW + HOUR_MS)
+        state = after(state, decisions.pin(state, [(AT[1], NOW + HOUR_MS)], wish, contents))
+        (manifest,) = (contents.manifests[each.manifest] for each in list(state.windows.values())[1:])
+        assert [(each.start_offset, each.end_offset) for each in manifest.ranges] == [(2, 4)]
+
+    def test_where_a_log_was_truncated_the_next_window_goes_on_from_there(self, contents: MemoryContents) -> None:
+        """S15: what was loaded isn't loaded again, and what came in the place of what was lost is in a window."""
+        state = pinned(contents, 0, 100)
+        wish = Restarted(NOW, ("t",), "truncated", truncated=(SeenOffset("t", 0, 60, 1),))
+        (entry,) = decisions.restart(state, wish, contents)
+        assert isinstance(entry, Restarted)
+        assert (entry.at_ms, entry.left) == (AT[1] + 1, (LogRange("t", 0, 100, 1100),))
+        state = after(state, (entry,))
+        grown = asked(contents, snapshot({0: 75}, at_ms=AT[2]))
+        state = after(state, decisions.pin(state, [(AT[1], AT[2])], grown, contents))
+        manifest = contents.manifests[state.windows[window_id(AT[1], AT[2])].manifest]
+        assert [(each.start_offset, each.end_offset) for each in manifest.ranges] == [(60, 75)]
+
+    def test_a_cluster_that_was_replaced_goes_on_in_the_same_pipeline(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 100)
+        moved = Restarted(NOW, ("t",), "another cluster", "cluster-2")
+        state = after(state, decisions.restart(state, moved, contents))
+        decisions.create(state, replace(CREATED, cluster_id="cluster-2"))
+        other = snapshot({0: 7}, at_ms=AT[2], cluster_id="cluster-2", topic_id="id-2", log_start=3)
+        state = after(state, decisions.pin(state, [(AT[1], AT[2])], asked(contents, other), contents))
+        manifest = contents.manifests[state.windows[window_id(AT[1], AT[2])].manifest]
+        assert manifest.cluster_id == "cluster-2"
+        assert [(each.start_offset, each.end_offset) for each in manifest.ranges] == [(3, 7)]
+
+    def test_what_was_before_it_and_was_not_stored_cannot_be_resolved_any_more(self, contents: MemoryContents) -> None:
+        ends = [snapshot({0: 0}, at_ms=AT[0]), snapshot({0: 20}, at_ms=AT[2])]
+        state = after(BEGUN, decisions.pin(BEGUN, [(AT[0], AT[2])], asked(contents, *ends), contents))
+        state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        with pytest.raises(InstantError, match=r"before the restart of t after 2026-11-21T08:00"):
+            decisions.place(state, asked(contents, snapshot({0: 10}, at_ms=AT[1])), contents)
+
+    def test_of_a_topic_that_no_snapshot_has_is_refused(self, contents: MemoryContents) -> None:
+        with pytest.raises(LedgerConflictError, match="nothing to restart"):
+            decisions.restart(pinned(contents, 0, 10), Restarted(NOW, ("other",), "re-created"), contents)
+
+
+class TestHoles:
+    def test_lie_between_published_windows_and_know_what_is_pinned_there(self, contents: MemoryContents) -> None:
+        state = pinned(contents, 0, 10, 20, 30)
+        for name in (NAME, window_id(AT[2], AT[3])):
+            state = after(state, (Attempted(name, {}),))
+            state = after(state, (Published(name, state.number, "0" * 8, "r", (Output("", "t", None, 1),), True, NOW),))
+        (hole,) = state.holes()
+        assert (hole.start_ms, hole.end_ms, [each.name for each in hole.pinned]) == (
+            AT[1],
+            AT[2],
+            [window_id(AT[1], AT[2])],
+        )

@@ -1,0 +1,363 @@
+"""Random histories: a topic that grows, loses records, is truncated and made anew; and tasks and people who wish things
+of its pipeline's ledger, each with what it was told some time ago. An oracle remembers what was so once and may not
+change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
+
+from airflow_kafka_offsets.errors import (
+    InstantError,
+    KafkaOffsetsError,
+    LedgerConflictError,
+    LogTruncatedError,
+    OutdatedSurveyError,
+    TopicChangedError,
+    WindowOverlapError,
+)
+from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger.decisions import Asked
+from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published, Restarted, Verified
+from airflow_kafka_offsets.ledger.log import Log
+from airflow_kafka_offsets.ledger.state import State, Window
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Boundary, Evidence, OffsetSnapshot
+from tests.unit.ledger.memory import CREATED, MemoryContents, MemoryFiles
+from tests.unit.offsets.builders import HOUR_MS, T0
+
+PARTITIONS = (0, 1)
+HOURS = st.integers(0, 8)
+REFUSALS = (
+    InstantError,
+    LedgerConflictError,
+    OutdatedSurveyError,
+    WindowOverlapError,
+    TopicChangedError,
+    LogTruncatedError,
+)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record, which no other one equals."""
+
+    id: int
+    timestamp_ms: int
+    epoch: int
+
+
+@dataclass
+class Topic:
+    """A topic in one of its lives.
+
+    :param id: of this life.
+    :param records: that its log has, or retention has deleted, by partition.
+    :param starts: log start offsets.
+    :param epoch: of the leader.
+    """
+
+    id: str
+    records: dict[int, list[Record]] = field(default_factory=lambda: {number: [] for number in PARTITIONS})
+    starts: dict[int, int] = field(default_factory=lambda: dict.fromkeys(PARTITIONS, 0))
+    epoch: int = 1
+
+    def first_at(self, partition: int, at_ms: int) -> int | None:
+        """What a look-up by time finds."""
+        records, start = self.records[partition], self.starts[partition]
+        return next((offset for offset in range(start, len(records)) if records[offset].timestamp_ms >= at_ms), None)
+
+    def end_of(self, partition: int, epoch: int) -> tuple[int, int]:
+        """The newest epoch that isn't above one, and where it ends (OffsetForLeaderEpoch)."""
+        records = self.records[partition]
+        end = next((offset for offset, record in enumerate(records) if record.epoch > epoch), len(records))
+        return (records[end - 1].epoch if end else epoch), end
+
+    def truncated_below(self, known: OffsetSnapshot) -> tuple[SeenOffset, ...]:
+        """Where logs were truncated below a snapshot's offsets."""
+        found = []
+        for key, boundary in known.boundaries.items():
+            epoch, end = self.end_of(key.partition, boundary.leader_epoch or 0)
+            if end < boundary.offset:
+                found.append(SeenOffset(*key, end, epoch))
+        return tuple(found)
+
+    def snapshot(self, as_of: AsOf, now_ms: int) -> OffsetSnapshot:
+        """As leaders answer."""
+        boundaries = {}
+        for number in PARTITIONS:
+            records, start = self.records[number], self.starts[number]
+            found = None if as_of.timestamp_ms is None else self.first_at(number, as_of.timestamp_ms)
+            offset = start if as_of.kind is AsOfKind.EARLIEST else len(records) if found is None else found
+            epoch = self.epoch if found is None else records[found].epoch
+            evidence = Evidence.LOG_END if found is None else Evidence.MATCHED
+            boundaries[TopicPartition("t", number)] = Boundary(
+                *("t", number, offset, evidence, None, epoch, start, len(records), len(records), self.epoch)
+            )
+        facts = {"t": TopicFacts("t", self.id, len(PARTITIONS), "delete", -1, -1, "CreateTime")}
+        return OffsetSnapshot(as_of, "cluster-1", IsolationLevel.READ_COMMITTED, now_ms, facts, boundaries)
+
+
+class Histories(RuleBasedStateMachine):
+    """See the module."""
+
+    asked = Bundle("asked")
+    attempts = Bundle("attempts")
+
+    @initialize()
+    def begin(self) -> None:
+        self.files, self.contents = MemoryFiles(), MemoryContents()
+        self.now_ms, self.lives = T0 + HOUR_MS, [Topic("id-0")]
+        self.ranges: dict[int, tuple[str, str]] = {}
+        self.read: dict[tuple[int, str], set[int]] = {}
+        self.runs = self.made = 0
+        self.change(partial(decisions.create, wish=CREATED))
+
+    @property
+    def topic(self) -> Topic:
+        return self.lives[-1]
+
+    @property
+    def state(self) -> State:
+        return Log(self.files, "memory").read()
+
+    def change(self, decide: Any) -> int:
+        """Each wish comes from a process of its own. What is refused changes nothing."""
+        before = dict(self.files.files)
+        try:
+            return Log(self.files, "memory").change(decide)[1]
+        except KafkaOffsetsError as refusal:
+            assert isinstance(refusal, REFUSALS), refusal  # noqa: PT017  # anything else is no answer
+            after = {name for name in self.files.files if name.startswith("log/")}
+            assert after == {name for name in before if name.startswith("log/")}
+            return 0
+
+    # What happens in Kafka.
+
+    @rule(partition=st.sampled_from(PARTITIONS), late_ms=st.integers(0, 3 * HOUR_MS), count=st.integers(1, 3))
+    def produce(self, partition: int, late_ms: int, count: int) -> None:
+        for number in range(count):
+            self.made += 1
+            record = Record(self.made, self.now_ms - late_ms + number, self.topic.epoch)
+            self.topic.records[partition].append(record)
+
+    @rule(minutes=st.integers(1, 90))
+    def time_passes(self, minutes: int) -> None:
+        self.now_ms += minutes * 60_000
+
+    @rule(partition=st.sampled_from(PARTITIONS), share=st.floats(0, 1))
+    def retention(self, partition: int, share: float) -> None:
+        kept = int(len(self.topic.records[partition]) * share)
+        self.topic.starts[partition] = max(self.topic.starts[partition], kept)
+
+    @precondition(lambda self: len(self.lives) < 3)
+    @rule()
+    def made_anew(self) -> None:
+        self.lives.append(Topic(f"id-{len(self.lives)}"))
+
+    @rule(partition=st.sampled_from(PARTITIONS), lost=st.integers(1, 4))
+    def truncated(self, partition: int, lost: int) -> None:
+        """A replica that was behind leads now."""
+        records = self.topic.records[partition]
+        del records[max(self.topic.starts[partition], len(records) - lost) :]
+        self.topic.epoch += 1
+
+    def known(self) -> OffsetSnapshot | None:
+        """The newest snapshot, after the restarts since."""
+        newest = self.state.newest_snapshot
+        if newest is None:
+            return None
+        return self.state.anew(self.contents.snapshot(newest.offsets), newest.at_ms, newest.at_ms + 1)
+
+    def is_rewritten(self) -> bool:
+        """Whether a resolver refuses to go on, as the newest snapshot's offsets are other records' now."""
+        known = self.known()
+        return known is not None and bool(self.topic.truncated_below(known))
+
+    # What tasks ask Kafka, and commit some time later.
+
+    @rule(target=asked, first=HOURS, hours=st.integers(1, 3))
+    def ask_for_a_window(self, first: int, hours: int) -> Any:
+        window = T0 + first * HOUR_MS, T0 + (first + hours) * HOUR_MS
+        if window[1] > self.now_ms or self.is_rewritten():
+            return None
+        missing = [at_ms for at_ms in window if at_ms not in self.state.snapshots]
+        found = {at_ms: self.topic.snapshot(AsOf(AsOfKind.INSTANT, at_ms), self.now_ms) for at_ms in missing}
+        instants = {at_ms: self.contents.add_snapshot(each) for at_ms, each in found.items()}
+        asked = Asked(self.state.number, self.now_ms, instants)
+        return partial(decisions.pin, windows=[window], asked=asked, contents=self.contents)
+
+    @rule(target=asked)
+    def ask_for_an_increment(self) -> Any:
+        if self.is_rewritten():
+            return None
+        self.runs += 1
+        latest = self.topic.snapshot(AsOf(AsOfKind.LATEST), self.now_ms)
+        origin = self.topic.snapshot(AsOf(AsOfKind.EARLIEST), self.now_ms)
+        asked = Asked(self.state.number, self.now_ms, latest=latest, origin=origin)
+        return partial(decisions.pin_increment, by=f"run-{self.runs}", asked=asked, contents=self.contents)
+
+    @rule(wish=consumes(asked))
+    def commit(self, wish: Any) -> None:
+        if wish is not None:
+            self.change(wish)
+
+    @rule(wish=asked)
+    def commit_and_try_again(self, wish: Any) -> None:
+        if wish is not None:
+            self.change(wish)
+            number = self.state.number
+            self.change(wish)
+            assert self.state.number == number, "a retry changes nothing"
+
+    # Loads.
+
+    def pick(self, place: int) -> Window | None:
+        windows = list(self.state.windows.values())
+        return windows[place % len(windows)] if windows else None
+
+    @rule(target=attempts, place=st.integers(0, 9), apart=st.booleans())
+    def attempt(self, place: int, apart: bool) -> Any:
+        window = self.pick(place)
+        if window is None:
+            return None
+        wish = Attempted(window.name, {"run": place})
+        number = self.change(partial(load_decisions.begin, wish=wish, manifest=window.manifest))
+        return (window, number, apart) if number else None
+
+    @rule(attempt=attempts)
+    def publish(self, attempt: Any) -> None:
+        if attempt is None:
+            return
+        window, number, apart = attempt
+        outputs = (Output("", "delta", "s3://lake/t", window.offsets),)
+        wish = Published(window.name, number, "0" * 8, f"result-{number}", outputs, apart, self.now_ms)
+        before = self.state.windows.get(window.name)
+        made = self.change(partial(load_decisions.publish, wish=wish, manifest=window.manifest))
+        if made:
+            assert before is not None
+            assert before.loaded is None
+            assert apart or before.newest_attempt is None or before.newest_attempt.number == number
+            assert number > before.reloaded
+
+    @rule(place=st.integers(0, 9))
+    def verify(self, place: int) -> None:
+        window = self.pick(place)
+        if window is not None and window.publication is not None:
+            wish = Verified(window.name, window.publication.attempt, {"gaps": 0})
+            self.change(partial(load_decisions.verify, wish=wish))
+
+    # What people wish.
+
+    @rule(place=st.integers(0, 9))
+    def reload(self, place: int) -> None:
+        window = self.pick(place)
+        if window is not None:
+            self.change(partial(load_decisions.reload, windows=[window.name]))
+            assert self.state.windows[window.name].loaded is None
+            assert self.state.windows[window.name].publication == window.publication, "readers keep the rows"
+
+    @rule(place=st.integers(0, 9), force=st.booleans())
+    def void(self, place: int, force: bool) -> None:
+        window = self.pick(place)
+        if window is not None:
+            snapshots = self.state.snapshots
+            done = self.change(partial(decisions.void, windows=[window.name], force=force))
+            assert bool(done) == (force or window.publication is None)
+            assert self.state.snapshots == snapshots, "its time gets the same ones"
+
+    @rule(hour=HOURS, force=st.booleans())
+    def rewind(self, hour: int, force: bool) -> None:
+        to_ms, before = T0 + hour * HOUR_MS, self.state
+        if self.change(partial(decisions.rewind, to_ms=to_ms, force=force)):
+            state = self.state
+            assert all(at_ms <= to_ms for at_ms in state.snapshots)
+            assert all(window.end_ms <= to_ms for window in state.windows.values())
+            assert all(
+                state.windows[name] == window for name, window in before.windows.items() if window.end_ms <= to_ms
+            )
+
+    @rule()
+    def restart(self) -> None:
+        known = self.known()
+        if known is None or "t" not in known.topics:
+            return
+        if known.topics["t"].topic_id != self.topic.id:
+            wish = Restarted(self.now_ms, ("t",), "re-created")
+        elif cut := self.topic.truncated_below(known):
+            wish = Restarted(self.now_ms, ("t",), "truncated", truncated=cut)
+        else:
+            return
+        assert self.change(partial(decisions.restart, wish=wish, contents=self.contents))
+        assert not self.is_rewritten()
+
+    # What is so whatever happened.
+
+    @invariant()
+    def a_range_never_changes(self) -> None:
+        for window in self.state.windows.values():
+            known = self.ranges.setdefault(
+                window.number * 1_000 + hash(window.name) % 1_000, (window.name, window.manifest)
+            )
+            assert known == (window.name, window.manifest)
+
+    @invariant()
+    def windows_never_cross_and_tile_where_they_meet(self) -> None:
+        for earlier, later in pairwise(self.state.windows.values()):
+            assert earlier.end_ms <= later.start_ms
+            if earlier.end_ms == later.start_ms and not self.restarts_between(earlier.start_ms, later.end_ms):
+                assert [end for _, end in self.offsets_of(earlier).values()] == [
+                    start for start, _ in self.offsets_of(later).values()
+                ]
+
+    def restarts_between(self, start_ms: int, end_ms: int) -> bool:
+        return any(start_ms < restart.at_ms <= end_ms for _, restart in self.state.restarts)
+
+    @invariant()
+    def no_record_is_in_two_windows(self) -> None:
+        """Of those that can be loaded when they are pinned: publication asks again whether logs were truncated."""
+        known = {(window.number, window.name) for window in self.state.windows.values()}
+        self.read = {key: ids for key, ids in self.read.items() if key in known}
+        for window in self.state.windows.values():
+            if (window.number, window.name) not in self.read:
+                self.read[window.number, window.name] = set(self.loaded_by(window))
+        ids = [each for several in self.read.values() for each in several]
+        assert len(ids) == len(set(ids))
+
+    def loaded_by(self, window: Window) -> Iterator[int]:
+        """The records that a load of a window reads and publishes now."""
+        manifest = self.contents.manifests[window.manifest]
+        if manifest.topics["t"].topic_id != self.topic.id:
+            return
+        for each in manifest.ranges:
+            for offset, epoch in (
+                *((each.start_offset, each.start_leader_epoch), (each.end_offset, each.end_leader_epoch)),
+            ):
+                if self.topic.end_of(each.partition, epoch or 0)[1] < offset:
+                    return
+        for number, (start, end) in self.offsets_of(window).items():
+            yield from (record.id for record in self.topic.records[number][start:end])
+
+    @invariant()
+    def snapshots_are_in_order(self) -> None:
+        for earlier, later in pairwise(self.state.snapshots.values()):
+            known = self.state.anew(self.contents.snapshot(earlier.offsets), earlier.at_ms, later.at_ms).boundaries
+            stored = self.contents.snapshot(later.offsets).boundaries
+            assert all(known[key].offset <= stored[key].offset for key in known)
+
+    def offsets_of(self, window: Window) -> dict[int, tuple[int, int]]:
+        manifest = self.contents.manifests[window.manifest]
+        return {each.partition: (each.start_offset, each.end_offset) for each in manifest.ranges}
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
