@@ -60,12 +60,15 @@ class Watched:
             return self._refuse(environ, start_response, "409 Conflict", "ConditionalRequestConflict")
         if environ["REQUEST_METHOD"] == "PUT" and self.lost:
             self.lost -= 1
-            list(self._s3(environ, lambda *_: None))
-            return self._refuse(environ, start_response, "503 Service Unavailable", "SlowDown")
+            list(self._s3(environ, lambda *_: None))  # which has read the body: whoever reads on waits for ever
+            return self._answer(start_response, "503 Service Unavailable", "SlowDown")
         return self._s3(environ, start_response)
 
     def _refuse(self, environ: dict[str, Any], start_response: Callable[..., Any], status: str, code: str) -> Any:
         environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        return self._answer(start_response, status, code)
+
+    def _answer(self, start_response: Callable[..., Any], status: str, code: str) -> Any:
         start_response(status, [("Content-Type", "application/xml")])
         return [f"<Error><Code>{code}</Code><Message>Not now</Message></Error>".encode()]
 
