@@ -270,11 +270,10 @@ def _refuse_published(windows: Collection[Window], force: bool) -> None:
     published = [window for window in windows if window.publication is not None]
     if published and not force:
         rows = shorten(
-            f"{number_of(output.rows, 'row')} of {window.name} in {output.output}"
+            f"{number_of(output.rows, 'row')} of {window.name} in {output.output or 'no output'}"
             for window in published
             if window.publication is not None
             for output in window.publication.outputs
-            if output.output is not None
         )
         raise LedgerConflictError(
             f"{number_of(len(published), 'window')} of these {'is' if len(published) == 1 else 'are'} published: "
