@@ -61,6 +61,8 @@ _TOGETHER = {
         "tests/integration/dev/test_zookeeper_broker.py",
         "tests/integration/fuzz/",
     ),
+    # One broker that deletes.
+    "retention": ("tests/integration/airflow/retention_watch/",),
     # One Spark session each; what is named first has it.
     "spark cluster": ("tests/integration/spark/cluster/", "tests/integration/spark/sinks/test_killed.py"),
     "spark sinks": ("tests/integration/spark/sinks/",),
