@@ -3,11 +3,10 @@ number of windows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from airflow.sdk import ObjectStoragePath
@@ -21,8 +20,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.pipelines import loads
-from dev import s3_server
-from tests.integration.counting_s3 import Counting, connection_to, make_bucket
+from tests.integration.counting_s3 import Count, count, counting_server, root
 from tests.integration.ledger.loads import (
     AT_T0,
     LATER_MS,
@@ -37,39 +35,8 @@ from tests.integration.ledger.loads import (
 )
 from tests.unit.offsets.builders import HOUR_MS, T0
 
-Count = Callable[[Callable[[], Any]], list[str]]
+__all__ = ["count", "counting_server", "root"]  # fixtures, that pytest finds here
 YEAR = 365 * 24
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[tuple[Counting, str]]:
-    """A server, and its address."""
-    counting = Counting()
-    with s3_server.serving(counting) as endpoint:
-        yield counting, endpoint
-
-
-@pytest.fixture
-def root(store: tuple[Counting, str], monkeypatch: pytest.MonkeyPatch) -> str:
-    """A fresh root there."""
-    _, endpoint = store
-    bucket = f"counted-{uuid4().hex[:8]}"
-    make_bucket(endpoint, bucket)
-    monkeypatch.setenv("AIRFLOW_CONN_REQUESTS", connection_to(endpoint))
-    return f"s3://requests@{bucket}"
-
-
-@pytest.fixture
-def count(store: tuple[Counting, str]) -> Count:
-    """What something asks the store for."""
-    counting, _ = store
-
-    def asked(call: Callable[[], Any]) -> list[str]:
-        counting.requests.clear()
-        call()
-        return counting.requests.copy()
-
-    return asked
 
 
 @pytest.fixture

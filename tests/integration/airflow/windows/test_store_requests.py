@@ -6,10 +6,7 @@ newest commit is read, and the checkpoint that it rests on. s3fs lists the folde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
-from uuid import uuid4
 
 import pytest
 from airflow.sdk import ObjectStoragePath
@@ -20,47 +17,19 @@ from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from dev import s3_server
 from tests.integration.airflow.conftest import NEVER, T0_MS, Context, InSparksPlace, Resolve, Run, at
 from tests.integration.airflow.windows.conftest import Increment, XCom, load
 from tests.integration.airflow.windows.counted import counted_in
-from tests.integration.counting_s3 import Counting, connection_to, make_bucket
+from tests.integration.counting_s3 import Count, count, counting_server, root
 
 HOUR_MS = 3_600_000
-Count = Callable[[Callable[[], Any]], list[str]]
-Store = tuple[Counting, str]
+__all__ = ["count", "counting_server", "root"]  # fixtures, that pytest finds here
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    """A server, and its address."""
-    counting = Counting()
-    with s3_server.serving(counting) as endpoint:
-        yield counting, endpoint
-
-
-@pytest.fixture
-def root(store: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A fresh root there, which the setting names."""
-    _, endpoint = store
-    bucket = f"counted-{uuid4().hex[:8]}"
-    make_bucket(endpoint, bucket)
-    monkeypatch.setenv("AIRFLOW_CONN_COUNTED", connection_to(endpoint))
-    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", f"s3://counted@{bucket}")
-    return f"s3://counted@{bucket}"
-
-
-@pytest.fixture
-def count(store: Store, root: str) -> Count:
-    """What something asks the ledgers' store for."""
-    counting, _ = store
-
-    def asked(call: Callable[[], Any]) -> list[str]:
-        counting.requests.clear()
-        call()
-        return counting.requests.copy()
-
-    return asked
+@pytest.fixture(autouse=True)
+def setting(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The setting names that root."""
+    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", root)
 
 
 @pytest.fixture
