@@ -68,12 +68,8 @@ def _hole_row(missing: Missing) -> Row:
 
 
 def _restart_row(restart: Restarted) -> Row:
-    left, after_ms = sum(each.span for each in restart.left), restart.at_ms - 1
-    remark = f"{', '.join(restart.topics)} begin anew after {iso_instant(after_ms)}: {restart.why}"
-    return _row(None, after_ms, after_ms, "restart", None) | {
-        "lost": left,
-        "remark": f"{remark}; at least {number_of(left, 'offset')} left unloaded" if left else remark,
-    }
+    after_ms = restart.at_ms - 1
+    return _row(None, after_ms, after_ms, "restart", None) | {"lost": restart.offsets_left, "remark": str(restart)}
 
 
 def _row(window: str | None, start_ms: int, end_ms: int, status: str, offsets: int | None) -> Row:

@@ -15,7 +15,6 @@ from airflow_kafka_offsets.cli.printing import Column, Row, command, print_recor
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Publication, Window
-from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.pipelines import loads
 from airflow_kafka_offsets.pipelines.loads import Begun, Counted
@@ -33,7 +32,7 @@ def begin_attempt(args: Any) -> int:
     ledger = stored_ledger(args)
     require_windows(ledger, [args.window])
     settings = java_settings(args)
-    who = {"by_hand": getpass.getuser(), "started_at": iso_instant(now_ms())}
+    who = {"by_hand": getpass.getuser()}
     manifest = ledger.window(args.window).manifest
     begun = loads.begin(ledger, lambda: kafka_client(args), args.window, manifest, who, args.on_data_loss)
     published = begun.publication

@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.errors import LedgerCorruptError, number_of, shorten
+from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf
 
@@ -235,6 +236,16 @@ class Restarted(Entry):
     cluster_id: str | None = None
     truncated: tuple[SeenOffset, ...] = ()
     left: tuple[LogRange, ...] = ()
+
+    def __str__(self) -> str:
+        unloaded = f"; at least {number_of(self.offsets_left, 'offset')} of the old logs are in no window"
+        began = f"{shorten(self.topics)} began anew after {iso_instant(self.at_ms - 1)}: {self.why}"
+        return began + (unloaded if self.left else "")
+
+    @property
+    def offsets_left(self) -> int:
+        """Offsets in :attr:`left`."""
+        return sum(each.span for each in self.left)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:

@@ -56,7 +56,8 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     claims += _snapshots(ledger) if full else []
     claims += _lists_of_none(ledger)
     claims.append(Claim("tiling", None, True, _totals(state)))
-    claims += (_seam(number, state) for number in range(len(state.restarts)))
+    # Where topics begin anew, and what was left unloaded there.
+    claims += (Claim("restart", None, True, str(restart)) for _, restart in state.restarts)
     claims += filter(None, (_hole(ledger, hole) for hole in state.holes()))
     claims += _unpublished(ledger)
     return claims
@@ -160,15 +161,6 @@ def _lost(window: Window) -> Sequence[LogRange]:
     assert window.publication is not None
     attempt = window.attempt(window.publication.attempt)
     return () if attempt is None else attempt.lost
-
-
-def _seam(place: int, state: State) -> Claim:
-    """Where topics begin anew, and what was left unloaded there."""
-    _, restart = state.restarts[place]
-    left = sum(each.span for each in restart.left)
-    unloaded = f"; at least {number_of(left, 'offset')} of the old logs are in no window" if left else ""
-    found = f"{shorten(restart.topics)} began anew after {iso_instant(restart.at_ms - 1)}: {restart.why}{unloaded}"
-    return Claim("restart", None, True, found)
 
 
 def _hole(ledger: Ledger, hole: Hole) -> Claim | None:

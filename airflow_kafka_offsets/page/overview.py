@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from airflow_kafka_offsets.errors import LedgerError, number_of, shorten
+from airflow_kafka_offsets.errors import LedgerError, number_of
 from airflow_kafka_offsets.ledger.decisions import created_of
-from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.holes import missing as missing_in
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.standing import statuses
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.page.dags import dags_of_pipeline
 from airflow_kafka_offsets.page.losses import Unloaded, gone_of, lost_of, unloaded
@@ -57,7 +55,7 @@ def overview(ledger: Ledger) -> Json:
         "states": Counter(statuses(ledger, windows).values()),
         "losses": [f"{number_of(count, 'offset')} of window {name}" for name, count in lost.items()],
         "lost_offsets": sum(lost.values()),
-        "restarts": [_restart(restart) for _, restart in state.restarts],
+        "restarts": [str(restart) for _, restart in state.restarts],
         "rows": [stands.rows for _, stands in published[-_DRAWN:]],
         "dag_ids": sorted(dags_of_pipeline(state)),
         **_of_snapshots(ledger),
@@ -87,10 +85,3 @@ def _gone(ledger: Ledger, missing: Unloaded) -> int:
     assert newest is not None, "there are windows"
     starts = {key: each.log_start_offset for key, each in ledger.offsets_at(newest.at_ms).boundaries.items()}
     return sum(gone_of(each, starts.get(TopicPartition.of(each), 0)) for each in missing.ranges)
-
-
-def _restart(restart: Restarted) -> str:
-    left = sum(each.span for each in restart.left)
-    unloaded = f"; at least {number_of(left, 'offset')} of the old logs are in no window" if left else ""
-    topics = shorten(restart.topics)
-    return f"{topics} began anew after {iso_instant(restart.at_ms - 1)}: {restart.why}{unloaded}"

@@ -67,16 +67,10 @@ class Around:
         if self.after is not None:
             kind = "hole" if self.after.unpinned else "not loaded yet"
             lines.append(f"{kind} after it: {self.after}")
-        return [*lines, *map(_seam, self.restarts)]
+        return [*lines, *map(str, self.restarts)]
 
     def __str__(self) -> str:
         return "; ".join(self.told()) or ("no neighbour yet" if self.alone else "tiles")
-
-
-def _seam(restart: Restarted) -> str:
-    left = sum(each.span for each in restart.left)
-    known = f"at least {left} offsets of the old logs are in no window" if left else "nothing known was left unloaded"
-    return f"{shorten(restart.topics)} began anew at {iso_instant(restart.at_ms)} ({restart.why}): {known}"
 
 
 def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, missing: Sequence[Missing]) -> HoleError:
