@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from airflow_kafka_offsets.errors import LedgerCorruptError, SparkFailedError
 from airflow_kafka_offsets.ledger.files import Files, attempt_folder
+from airflow_kafka_offsets.ledger.state import Publication
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_of
@@ -110,6 +111,20 @@ class AttemptFiles:
             if (found.attempt, found.run) != (self.number, run):
                 raise LedgerCorruptError(f"It is the result of run {found.run} of attempt {found.attempt}.")
         return found, digest(content)
+
+    def published(self, publication: Publication) -> RunResult:
+        """What the published driver of this attempt read and wrote.
+
+        :raises LedgerCorruptError: when the file is missing, or was changed since.
+        """
+        found = self.result(publication.run)
+        if found is None or found[1] != publication.result:
+            what = "missing" if found is None else f"changed (its sha256 is {found[1]})"
+            raise LedgerCorruptError(
+                f"{self.folder}/{result_file(publication.run)} is {what}, though it is published (sha256 "
+                f"{publication.result}). Restore the file as it was, from a backup or an earlier version of the object."
+            )
+        return found[0]
 
     def record_result(self, result: RunResult) -> bool:
         """Store the result of a driver that can't reach the ledger. Returns whether it is the one that is stored."""

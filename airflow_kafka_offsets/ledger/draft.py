@@ -29,6 +29,7 @@ class Draft:
         insort(self._times, entry.at_ms)
 
     def add_window(self, entry: Pinned) -> None:
+        """Add a window that crosses none, after all that were added before."""
         self.entries.append(entry)
         self._windows.append(
             Window(entry.window, *window_extent(entry.window), self._number, entry.manifest, entry.offsets, entry.by)
@@ -51,5 +52,6 @@ class Draft:
 
     def crossing(self, start_ms: int, end_ms: int) -> Window | None:
         """A window that has some of the time between two instants; None when there is none."""
-        added = (window for window in self._windows if window.start_ms < end_ms and window.end_ms > start_ms)
+        last = self._windows[-1:]  # those added before it end where it starts, or earlier
+        added = (window for window in last if window.start_ms < end_ms and window.end_ms > start_ms)
         return next(iter(self.state.crossing(start_ms, end_ms)), None) or next(added, None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import uuid4
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerCorruptError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.contents import StoredContents
@@ -155,12 +155,4 @@ class Ledger:
 
         :raises LedgerCorruptError: when the file is missing, or was changed since.
         """
-        found = self.attempt(window, publication.attempt).result(publication.run)
-        if found is None or found[1] != publication.result:
-            what = "missing" if found is None else f"changed (its sha256 is {found[1]})"
-            raise LedgerCorruptError(
-                f"The result of run {publication.run} of attempt {publication.attempt} at window {window} is {what}, "
-                f"though it is published ({publication.result}). Restore the file as it was, from a backup or an "
-                "earlier version of the object."
-            )
-        return found[0]
+        return self.attempt(window, publication.attempt).published(publication)

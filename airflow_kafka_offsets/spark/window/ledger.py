@@ -17,7 +17,6 @@ from airflow_kafka_offsets.errors import (
     CommitConflictError,
     KafkaOffsetsError,
     LedgerConflictError,
-    LedgerCorruptError,
 )
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, failure_file, note_file, result_file
 from airflow_kafka_offsets.ledger.decisions import created_of, window_of
@@ -120,16 +119,7 @@ class RunLedger:
 
         :raises LedgerCorruptError: when its result is missing, or was changed since.
         """
-        published = window.loaded
-        if published is None:
-            return None
-        found = self._own.result(published.run)
-        if found is None or found[1] != published.result:
-            raise LedgerCorruptError(
-                f"Attempt {published.attempt} at window {window.name} is published, but {result_file(published.run)} "
-                f"in {self._own.folder} is missing, or was changed since. Restore the file."
-            )
-        return found[0]
+        return None if window.loaded is None else self._own.published(window.loaded)
 
     def knows(self, number: int, run: str) -> bool:
         """Whether a driver of an attempt at this window has noted in this ledger that it began."""

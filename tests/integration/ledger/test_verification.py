@@ -135,7 +135,7 @@ class TestDamage:
             (replaced(end_of, b"x"), "is not compressed JSON"),
             (replaced(end_of, None), "is missing, though the ledger refers to it"),
             (replaced(result_of_published, b"{"), "is not JSON"),
-            (replaced(result_of_published, None), "result of run 0000000a of attempt 3 .* is missing"),
+            (replaced(result_of_published, None), r"/3/0000000a\.result\.json is missing"),
         ],
     )
     def test_is_named_by_its_window(self, local: Ledger, harm: Harm, found: str) -> None:
