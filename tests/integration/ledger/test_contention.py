@@ -58,23 +58,18 @@ def are_verified(windows: list[Window]) -> bool:
     return all(each.publication is not None and each.publication.verdict for each in windows)
 
 
-def test_500_increments_by_16_threads_are_one_row(local: Ledger) -> None:
-    assert are_one_row(side_by_side(take, local, 500, 16))
-
-
-def test_200_tasks_of_a_backfill_pin_load_and_publish_side_by_side(local: Ledger) -> None:
-    assert are_verified(side_by_side(load, local, 200, 32))
-
-
-@pytest.mark.parametrize("root", ["s3"], indirect=True)
-class TestOnS3:
-    def test_writers_do_so_too(self, ledger: Ledger) -> None:
+class TestAFew:
+    def test_increments_are_one_row(self, ledger: Ledger) -> None:
         assert are_one_row(side_by_side(take, ledger, 24, 8))
 
-    @pytest.mark.nightly("minutes of a server in Python; a disk has it, and S3 a few")
+    def test_tasks_of_a_backfill_pin_load_and_publish(self, ledger: Ledger) -> None:
+        assert are_verified(side_by_side(load, ledger, 24, 8))
+
+
+@pytest.mark.nightly("a minute each on a disk, and several on S3; a few of them are above")
+class TestMany:
     def test_500_increments_by_16_threads_are_one_row(self, ledger: Ledger) -> None:
         assert are_one_row(side_by_side(take, ledger, 500, 16))
 
-    @pytest.mark.nightly("minutes of a server in Python; a disk has it, and S3 a few")
     def test_200_tasks_of_a_backfill_pin_load_and_publish_side_by_side(self, ledger: Ledger) -> None:
         assert are_verified(side_by_side(load, ledger, 200, 32))
