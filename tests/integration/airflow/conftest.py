@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -212,9 +213,12 @@ def commit(broker: Broker) -> Commit:
 
 
 @pytest.fixture
-def dag_from(tmp_path: Path, airflow_db: Path, monkeypatch: pytest.MonkeyPatch) -> DagFrom:
-    """A Dag of a test's own, from its source, in a folder of Dags that Airflow knows."""
+def dag_from(tmp_path: Path, airflow_db: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagFrom]:
+    """A Dag of a test's own, from its source, in a folder of Dags that Airflow knows. Its runs are gone afterwards:
+    other tests use the same database."""
+    from airflow.api.common.delete_dag import delete_dag
     from airflow.dag_processing.dagbag import DagBag
+    from airflow.exceptions import DagNotFound
 
     folder = tmp_path / "dags"
     folder.mkdir()
@@ -228,9 +232,14 @@ def dag_from(tmp_path: Path, airflow_db: Path, monkeypatch: pytest.MonkeyPatch) 
     def make(dag_id: str, source: str) -> Any:
         file = folder / f"{dag_id}.py"
         file.write_text(source)
+        made.append(dag_id)
         return DagBag(str(file), bundle_name="dags-folder").dags[dag_id]
 
-    return make
+    made: list[str] = []
+    yield make
+    for dag_id in made:
+        with suppress(DagNotFound):
+            delete_dag(dag_id)
 
 
 COUNT = "from tests.integration.airflow.in_sparks_place import count\ncount()\n"

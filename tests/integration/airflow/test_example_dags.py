@@ -224,9 +224,9 @@ class TestTaskPySpark:
         )
         result = run_script(_RUN_TASK_PYSPARK)
         assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-        counted, verified = json.loads(result.stdout.splitlines()[-1])
-        assert sum(each["count"] for each in counted["written"]) == verified["written"] == 2 * RECORDS_A_DAY
-        assert (verified["verdict"], verified["attempt"]) == ("read = written = log", counted["attempt"])
+        prepared, verified = json.loads(result.stdout.splitlines()[-1])
+        assert (verified["written"], verified["verdict"]) == (2 * RECORDS_A_DAY, "read = written = log")
+        assert verified["attempt"] == prepared["attempt"]
 
 
 _RUN_TASK_PYSPARK = """
@@ -237,7 +237,7 @@ dag = DagBag("dags/task_pyspark.py", bundle_name="dags-folder").dags["task_pyspa
 dag.get_task("load").retries = 0  # a failure is to be seen at once
 run = dag.test(logical_date=datetime(2013, 3, 10, tzinfo=UTC))
 results = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
-print(json.dumps([results["load"], results["verify"]]))
+print(json.dumps([results["prepare"], results["verify"]]))
 """
 
 

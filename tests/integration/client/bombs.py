@@ -15,6 +15,7 @@ from kafka.record.util import calc_crc32c, encode_varint
 
 from dev.kafka import Broker
 from dev.raw_client import connected, receive, send
+from tests.patience import wait_until
 
 T0 = 1_735_689_600_000
 HOUR_MS = 3_600_000
@@ -22,6 +23,8 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 CODECS = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 MIB = 1024 * 1024
 _PRODUCE_VERSION = 9
+_NO_LEADER_YET = (3, 5, 6)
+"""UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: a topic has just been made."""
 
 
 def varint(number: int) -> bytes:
@@ -105,7 +108,7 @@ def batch(codec: int, packed: bytes, *, count: int, last_delta: int | None = Non
 
 
 def produce(broker: Broker, topic: str, partition: int, stored: bytes) -> None:
-    """Send a batch as it is."""
+    """Send a batch as it is, once the new partition has a leader."""
     topic_class = ProduceRequest.TopicProduceData
     request = ProduceRequest(
         transactional_id=None,
@@ -115,8 +118,13 @@ def produce(broker: Broker, topic: str, partition: int, stored: bytes) -> None:
             topic_class(name=topic, partition_data=[topic_class.PartitionProduceData(index=partition, records=stored)])
         ],
     )
-    with connected(broker.bootstrap_servers, 60) as connection:
-        send(connection, request, _PRODUCE_VERSION)
-        response = receive(connection, ProduceResponse, _PRODUCE_VERSION)
-    (answer,) = response.responses[0].partition_responses
-    assert answer.error_code == 0, answer
+
+    def stored_without_error() -> bool:
+        with connected(broker.bootstrap_servers, 60) as connection:
+            send(connection, request, _PRODUCE_VERSION)
+            response = receive(connection, ProduceResponse, _PRODUCE_VERSION)
+        (answer,) = response.responses[0].partition_responses
+        assert answer.error_code in (0, *_NO_LEADER_YET), answer
+        return bool(answer.error_code == 0)
+
+    wait_until(stored_without_error, f"{topic}-{partition} takes a batch")

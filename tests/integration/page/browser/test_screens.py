@@ -37,6 +37,7 @@ from tests.integration.page.browser.orders import (
     offset_at,
     window,
 )
+from tests.patience import wait_until
 from tests.unit.offsets.builders import HOUR_MS, snapshot
 from tests.unit.offsets.builders import T0 as BUILT_T0
 
@@ -235,6 +236,9 @@ class TestWindow:
         assert page.evaluate("document.activeElement.className") == "panel"
 
 
+_CHART_FILLS_ITS_FRAME = "document.querySelector('.uplot').clientWidth == document.querySelector('.frame').clientWidth"
+
+
 class TestOffsets:
     def test_lag_is_told_in_offsets_and_in_time_with_its_trend(self, open_page: Open) -> None:
         """The log's end was seen a minute after the last hour, of which nothing is published yet."""
@@ -318,9 +322,7 @@ class TestOffsets:
         for width in (390, 2560, 700):
             page.set_viewport_size({"width": width, "height": 900})
             expect(page.locator(".frame canvas").first).to_be_visible()
-            page.wait_for_function(
-                "document.querySelector('.uplot').clientWidth == document.querySelector('.frame').clientWidth"
-            )
+            wait_until(lambda: page.evaluate(_CHART_FILLS_ITS_FRAME), "the chart fills its frame")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             now = page.locator(".frame").first.bounding_box()
             assert now is not None
