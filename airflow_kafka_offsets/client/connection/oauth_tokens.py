@@ -9,6 +9,7 @@ import asyncio
 import base64
 import json
 import math
+import os
 import socket
 import ssl
 import threading
@@ -256,8 +257,7 @@ def _post(settings: OAuthSettings) -> bytes:
         raise _unreachable(settings, "no full answer in time") from None
     except (httpx.TransportError, httpx.InvalidURL, ValueError, ImportError, OSError) as error:
         # Also of a proxy in the environment that httpx doesn't know, or has no library for (SOCKS).
-        reasons = (each for each in _chain(error) if isinstance(each, OSError) and each.errno)
-        raise _unreachable(settings, str(next(reasons, error)).removesuffix(".")) from None
+        raise _unreachable(settings, _reason(error)) from None
     if 200 <= status < 300:
         return body
     said = " ".join(body.decode(errors="replace").split())[:_LONGEST]
@@ -268,6 +268,14 @@ def _post(settings: OAuthSettings) -> bytes:
         f"{refused}. Check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope of "
         "the Kafka connection."
     )
+
+
+def _reason(error: Exception) -> str:
+    """Why nobody has answered: what the system says, if it is the one to say."""
+    found = next((each for each in _chain(error) if isinstance(each, OSError) and each.errno), error)
+    if isinstance(found, OSError) and found.errno and not isinstance(found, socket.gaierror | ssl.SSLError):
+        found = OSError(found.errno, os.strerror(found.errno))  # asyncio has words of its own for it
+    return str(found).removesuffix(".")
 
 
 async def _answer(settings: OAuthSettings, context: ssl.SSLContext) -> tuple[int, bytes]:
