@@ -10,6 +10,7 @@ August 2026):
 - ``_build_transport``: gone. A backend's ``create_connection(protocol, host, port, ssl=…, timeout_at=…)`` resolves,
   connects and shakes hands, so overrides move to a subclass of the selector. It still shakes hands without a time limit
   and gives each address all of the time.
+- ``KafkaNetSocket``: gone. The selector's ``connect_addrinfo`` makes a socket and connects it.
 - ``KafkaTCPTransport``, ``KafkaSSLTransport``: in ``kafka.net.backend.transport`` and ``kafka.net.ssl``. TLS is a
   protocol around the first, whose ``_sock_recv`` still drops what arrives together with the end of the connection.
 - ``_sasl_authenticate`` and its registry of mechanisms: as they are. There is no registry of one's own.
