@@ -4,9 +4,9 @@ kafka-python for others in the process: what differs, differs on this client's o
 What 3.1 offers instead, where ``kafka.net`` consists of backends, TLS and protocols without I/O (its main branch,
 August 2026):
 
-- ``NetworkSelector``, ``Future``: ``kafka.net.backend``; a ``NetBackend`` has the methods that :mod:`.transport` calls,
-  and ``create_future()`` in place of ``Future()``.
-- ``KafkaConnectionManager``: same name. ``wait_for`` blocks there; a coroutine awaits the backend's ``await_for``.
+- ``NetworkSelector``, ``Future``: ``kafka.net.backend.selector`` has the first, with the methods that :mod:`.transport`
+  calls, and ``SelectorFuture`` for the second.
+- ``KafkaConnectionManager``: same name, without ``wait_for``; its backend's ``await_for`` does the same.
 - ``_build_transport``: gone. A backend's ``create_connection(protocol, host, port, ssl=…, timeout_at=…)`` resolves,
   connects and shakes hands, so overrides move to a subclass of the selector. It still shakes hands without a time limit
   and gives each address all of the time.
