@@ -30,7 +30,7 @@ from kafka.protocol.consumer import (
     OffsetFetchResponse,
 )
 
-from airflow_kafka_offsets.client.decoding import decode_body
+from airflow_kafka_offsets.client.connection.kafka_python import decode_body
 
 
 @dataclass(frozen=True, slots=True)

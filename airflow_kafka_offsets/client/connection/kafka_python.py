@@ -1,22 +1,34 @@
-"""Adapts kafka-python 3.0.x: its log lines, its frames, and how it opens connections.
+"""What is private in kafka-python (3.0.x): this module alone uses it. Nothing here, and no import of it, changes
+kafka-python for others in the process: what differs, differs on this client's objects.
 
-Much of this uses kafka-python's private API. Sending requests is :mod:`.transport`'s job. Nothing here changes
-kafka-python for others in the process: what differs, differs on this client's connections.
+What 3.1 offers instead, where ``kafka.net`` consists of backends, TLS and protocols without I/O (its main branch,
+August 2026):
+
+- ``NetworkSelector``, ``Future``: ``kafka.net.backend.selector`` has the first, with the methods that :mod:`.transport`
+  calls, and ``SelectorFuture`` for the second.
+- ``KafkaConnectionManager``: same name, without ``wait_for``; its backend's ``await_for`` does the same.
+- ``_build_transport``: gone. A backend's ``create_connection(protocol, host, port, ssl=…, timeout_at=…)`` resolves,
+  connects and shakes hands, so overrides move to a subclass of the selector. It still shakes hands without a time limit
+  and gives each address all of the time.
+- ``KafkaNetSocket``: gone. The selector's ``connect_addrinfo`` makes a socket and connects it.
+- ``KafkaTCPTransport``, ``KafkaSSLTransport``: in ``kafka.net.backend.transport`` and ``kafka.net.ssl``. TLS is a
+  protocol around the first, whose ``_sock_recv`` still drops what arrives together with the end of the connection.
+- ``_sasl_authenticate`` and its registry of mechanisms: as they are. There is no registry of one's own.
+- ``_brokers``, ``_conns``, ``_throttle_time``: as they are.
+- The decoders' generator (``CodegenContext``): as it is. A varint has no bound yet.
+- ``ResponseClassRegistry``: as it is, and a response that can't be decoded still raises in the I/O loop.
+- A batch's bytes (``_buffer``): as they are.
 """
 
 from __future__ import annotations
 
-import logging
 import socket
 import ssl
 import struct
-import sys
-import threading
 import time
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from types import FunctionType
 from typing import Any
 
@@ -27,40 +39,94 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl.msk import SaslMechanismAwsMskIam
 from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
+from kafka.protocol.schemas.fields.base import BaseField
+from kafka.protocol.schemas.fields.codegen import CodegenContext
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthToken, TokenSource
-from airflow_kafka_offsets.client.connection.settings import KERBEROS, MSK_IAM, ClientSettings, msk_region
-from airflow_kafka_offsets.client.decoding import decode_body
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthToken, TokenSource, in_thread
+from airflow_kafka_offsets.client.connection.settings import MSK_IAM, ClientSettings, msk_region
 
+__all__ = ["Connections", "Framed", "Future", "NodeId", "OwnMessage", "Read", "Unreadable", "bytes_of", "decode_body"]
+
+NodeId = int | str
+"""A broker's id; kafka-python's ``bootstrap-0`` and so on for brokers known only from ``bootstrap.servers``."""
 IO_LOOP = "airflow-kafka-offsets"
 """Name of this client's I/O loops. kafka-python names their threads after it."""
-
-_THREAD = f"kafka-io-{IO_LOOP}"
-_NO_KDC = ("Cannot contact any KDC", "Cannot resolve servers for KDC", "unable to reach any KDC")
-"""Messages from MIT's and Heimdal's Kerberos libraries when no KDC can be reached."""
-
-
-def _is_wanted(record: logging.LogRecord) -> bool:
-    return record.threadName != _THREAD or logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
-
-
-def quiet_kafka_logs() -> None:
-    """Suppress kafka-python's log lines from our I/O threads, unless the logger is set to DEBUG. Idempotent.
-
-    kafka-python logs every failure as WARNING or ERROR on each retry, some with a traceback. Our callers get the same
-    failures as results or as one exception. Other users of kafka-python in the process keep their log lines.
-    """
-    for name in list(logging.root.manager.loggerDict):
-        if name.startswith("kafka."):
-            logging.getLogger(name).addFilter(_is_wanted)
-
+_LOOK_S = 0.02
+"""How often a login looks whether its token has come."""
+_NO_ERROR = b"\0\0"
+_LAST_SHIFT = 28
+"""By how many bits the fifth byte of a varint is shifted."""
 
 Read = Callable[[bytes], Any]
 """Parses the body of a response; raises ValueError if it is malformed."""
+
+
+class OwnMessage:
+    """The first base of a message that kafka-python lacks, in front of its ``ApiMessage``. The response isn't
+    registered in kafka-python, where others would find it, but named by the request.
+    """
+
+    __slots__ = ()
+    response_class: Any = None
+    """For a request: the class of its response."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super(ApiMessage, cls).__init_subclass__(**options)
+        cls._flexible_versions = BaseField.parse_versions(cls._json["flexibleVersions"])  # type: ignore[attr-defined]
+        cls._valid_versions = BaseField.parse_versions(cls._json["validVersions"])  # type: ignore[attr-defined]
+
+
+def bytes_of(batch: Any) -> memoryview:
+    """A record batch as it was sent, header included."""
+    return memoryview(batch._buffer)
+
+
+def decode_body(message_class: Any, version: int, body: bytes | memoryview) -> Any:
+    """The message in a body, without its header, by kafka-python's schemas, but with a bound on the numbers in it.
+
+    In kafka-python's decoders, an unsigned varint, which has at most 5 bytes (KIP-482), goes on as long as a byte says
+    that another follows, into a growing number: a megabyte of 0xFF takes minutes on the I/O thread, where it holds up
+    the answers of all other brokers.
+
+    Brokers answer in version 0 to ApiVersions in a newer version than theirs, whatever was asked for. It is the only
+    message of kafka-python that isn't decoded by its schema alone.
+
+    :param message_class: a request or response class of kafka-python.
+    :raises ValueError: or one of the errors that Python raises when the bytes aren't such a message (``struct.error``,
+        ``IndexError``, ``TypeError``).
+    """
+    message_class = message_class[None]
+    if message_class is ApiVersionsResponse and bytes(body[:2]) != _NO_ERROR:
+        version = 0
+    return _decoder(message_class, version)(memoryview(body), 0)
+
+
+class _BoundedCode(CodegenContext):
+    """A decoder's code. The line that moves on to a varint's next byte is followed by the bound."""
+
+    def emit(self, indent: str, line: str) -> None:
+        super().emit(indent, line)
+        shift, _, by = line.strip().partition(" += ")
+        if by == "7" and shift != "pos":  # it also skips fields of 7 bytes in all
+            super().emit(indent, f"    if {shift} > {_LAST_SHIFT}: raise ValueError('a number of more than 5 bytes')")
+
+
+@cache
+def _decoder(message_class: Any, version: int) -> Callable[[memoryview, int], Any]:
+    flexible = message_class.flexible_version_q(version)
+    code = _BoundedCode()
+    code.lines.append("def decode(data, pos):")
+    message_class._struct.emit_decode_from(code, "obj", "    ", version=version, compact=flexible, tagged=flexible)
+    code.emit("    ", "return obj")
+    code.globs["_dc1"] = message_class  # the schema has only a weak reference to it, which makes no messages
+    exec(compile(code.source(), f"<decoder of {message_class.name}, version {version}>", "exec"), code.globs)
+    decoder: Callable[[memoryview, int], Any] = code.globs["decode"]
+    return decoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +185,19 @@ class Framed:
     def get_response_class(self) -> Any:
         return self
 
+    @property
+    def _response_class(self) -> Any:
+        ours = getattr(self._message, "response_class", None)
+        return self._message.header.get_response_class() if ours is None else ours[self.api_version]
+
     def parse_header(self, buffer: Any) -> Any:
-        return self._message.header.get_response_class().parse_header(buffer)
+        return self._response_class.parse_header(buffer)
 
     def decode(self, buffer: Any) -> Any:
         try:
             if self._read is not None:
                 return self._read(buffer.read())
-            return decode_body(self._message.header.get_response_class(), self.api_version, buffer.read())
+            return decode_body(self._response_class, self.api_version, buffer.read())
         except (ValueError, IndexError, TypeError, struct.error) as error:
             return Unreadable(kafka_errors.KafkaProtocolError(f"{self._message.name}: {error}"))
 
@@ -151,21 +222,71 @@ class _TlsTransport(_KeepsLastWords, KafkaSSLTransport):
 
 
 class Connections(KafkaConnectionManager):
-    """kafka-python's connection manager, but opening a connection meets the deadline and closes its sockets on failure.
-    The addresses of a name share the time, so that one that doesn't answer leaves some for the next. A token for a
-    login is waited for in a thread of its own. The requests that kafka-python sends by itself are :class:`Framed` too.
+    """kafka-python's connection manager and I/O loop, but opening a connection meets the deadline and closes its
+    sockets on failure. The addresses of a name share the time, so that one that doesn't answer leaves some for the
+    next. A token for a login is waited for in a thread of its own. The requests that kafka-python sends by itself are
+    :class:`Framed` too.
 
-    After a refused connection or a failed TLS handshake, kafka-python 3.0.12 leaves the socket to the garbage
-    collector; and it waits for a TLS handshake without a time limit.
+    After a refused connection or a failed TLS handshake, kafka-python leaves the socket to the garbage collector; and
+    it waits for a TLS handshake without a time limit.
 
+    :param context: for TLS; None without.
     :param tokens: where tokens come from; None for other logins.
+    :param request_timeout_s: how long a new login on an open connection may take. Everything else is given the rest of
+        its deadline.
     """
 
-    def __init__(self, net: Any, tokens: TokenSource | None, **config: Any) -> None:
-        super().__init__(net, **config)
+    def __init__(
+        self,
+        settings: ClientSettings,
+        context: ssl.SSLContext | None,
+        tokens: TokenSource | None,
+        request_timeout_s: float,
+    ) -> None:
+        # Turns off warnings about slow tasks: decoding ten thousand partitions may take a while.
+        self.loop = NetworkSelector(client_id=IO_LOOP, slow_task_threshold_secs=0)
+        sasl = settings.sasl
+        super().__init__(
+            self.loop,
+            bootstrap_servers=list(settings.bootstrap_servers),
+            client_id=settings.client_id,
+            request_timeout_ms=request_timeout_s * 1000,
+            security_protocol=settings.security_protocol,
+            ssl_context=context,
+            sasl_mechanism=sasl and sasl.mechanism,
+            sasl_plain_username=sasl and sasl.username,
+            sasl_plain_password=sasl and sasl.password,
+            sasl_kerberos_service_name=sasl and sasl.kerberos_service_name,
+            sasl_oauth_token_provider=tokens and _TokenProvider(tokens),
+            # The default of 1 MB is too small for the metadata of about ten thousand partitions. kafka-python's own
+            # clients use this value.
+            receive_message_max_bytes=100_000_000,
+            # Old brokers take one group per OffsetFetch. Beyond this limit, kafka-python refuses requests, not queues
+            # them.
+            max_in_flight_requests_per_connection=1_000_000,
+        )
         self._tokens = tokens
-        self.awaiting_token: set[Any] = set()
+        self.awaiting_token: set[NodeId] = set()
         """The brokers whose login waits for a token right now."""
+
+    def learn_brokers(self, brokers: Iterable[Any]) -> None:
+        """Replace the known brokers with those of a metadata response."""
+        self.cluster._brokers = {broker.node_id: broker for broker in brokers}
+
+    def learn_coordinator(self, found: Any) -> None:
+        """Record a coordinator that was missing from the last metadata response, or had another address there."""
+        known = self.cluster.broker_metadata(found.node_id)
+        if known is None or (known.host, known.port) != (found.host, found.port):
+            broker = MetadataResponse.MetadataResponseBroker(found.node_id, found.host, found.port, None)
+            self.cluster._brokers[found.node_id] = broker
+
+    def is_connected(self, node: NodeId) -> bool:
+        connection = self._conns.get(node)
+        return connection is not None and bool(connection.connected)
+
+    def throttled_s(self, connection: Any) -> float:
+        """For how many seconds more the broker wants no requests on this connection; 0 or less if it wants them."""
+        return float(connection._throttle_time - time.monotonic())
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         conn._send_request = partial(_send_framed, conn._send_request)
@@ -180,11 +301,14 @@ class Connections(KafkaConnectionManager):
         if timeout_at is None:
             timeout_at = time.monotonic() + self.config["request_timeout_ms"] / 1000
         if tokens.is_due:
+            asked = in_thread(partial(tokens.token, Deadline.after(timeout_at - time.monotonic())))
             self.awaiting_token.add(node_id)
             try:
-                await _in_thread(self._net, partial(tokens.token, Deadline.after(timeout_at - time.monotonic())))
+                while not asked.done():
+                    await self.loop.sleep(_LOOK_S)
             finally:
                 self.awaiting_token.discard(node_id)
+            asked.result()
         await log_in(timeout_at)
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
@@ -206,10 +330,10 @@ class Connections(KafkaConnectionManager):
         sock.setblocking(False)
         for option in self.config["socket_options"]:
             sock.setsockopt(*option)
-        await KafkaNetSocket().sock_connect(self._net, sock, address, timeout_at=timeout_at)
+        await KafkaNetSocket().sock_connect(self.loop, sock, address, timeout_at=timeout_at)
         if not self.ssl_enabled:
-            return _TcpTransport(self._net, sock, host=node.host)
-        transport = _TlsTransport(self._net, sock, host=node.host, ssl_context=self.config["ssl_context"])
+            return _TcpTransport(self.loop, sock, host=node.host)
+        transport = _TlsTransport(self.loop, sock, host=node.host, ssl_context=self.config["ssl_context"])
         try:
             await self._shake_hands(transport._sock, timeout_at)
         except BaseException:
@@ -222,38 +346,14 @@ class Connections(KafkaConnectionManager):
             try:
                 return sock.do_handshake()
             except ssl.SSLWantReadError:
-                await self._net.wait_read(sock, timeout_at)
+                await self.loop.wait_read(sock, timeout_at)
             except ssl.SSLWantWriteError:
-                await self._net.wait_write(sock, timeout_at)
+                await self.loop.wait_write(sock, timeout_at)
 
 
 def _send_framed(send: Any, request: Any, **options: Any) -> Any:
     """Send a request, framed if it is a message: the bytes of a login before Kafka 1.0 are none."""
     return send(Framed(request) if isinstance(request, ApiMessage) else request, **options)
-
-
-def _in_thread(net: Any, work: Callable[[], object]) -> Future:
-    """Do some work outside the I/O thread. The I/O thread can await its end, and raises its errors."""
-    ended = Future()
-
-    def settle() -> None:
-        error: BaseException | None = None
-        try:
-            work()
-        except BaseException as raised:
-            error = raised
-
-        def tell() -> None:
-            if error is None:
-                ended.success(None)
-            else:
-                ended.failure(error)
-
-        with suppress(RuntimeError):  # the client has been closed
-            net.call_soon_threadsafe(tell)
-
-    threading.Thread(target=settle, name="token for a login", daemon=True).start()
-    return ended
 
 
 def _share(timeout_at: float | None, addresses: int) -> float | None:
@@ -298,58 +398,6 @@ def _session_in(region: str) -> Any:
     return session
 
 
-def _require_aws(addresses: Collection[str]) -> None:
-    """Check for botocore, a region and credentials. kafka-python needs them to sign, and would report one missing only
-    on its I/O thread.
-
-    :param addresses: the brokers' addresses.
-    :raises ConfigurationError: naming what is missing.
-    """
-    try:
-        from botocore.session import Session
-    except ImportError:
-        raise ConfigurationError(
-            f"sasl.mechanism {MSK_IAM} needs botocore: pip install 'airflow-kafka-offsets[msk]'."
-        ) from None
-    session = Session()
-    if not session.get_config_variable("region") and not all(map(msk_region, addresses)):
-        raise ConfigurationError(
-            f"sasl.mechanism {MSK_IAM} needs the cluster's AWS region, which the brokers' names "
-            f"({', '.join(addresses)}) don't contain: set AWS_DEFAULT_REGION."
-        )
-    if session.get_credentials() is None:
-        raise ConfigurationError(
-            f"sasl.mechanism {MSK_IAM} needs AWS credentials, but this machine has none: no role, no profile, "
-            "no AWS_ACCESS_KEY_ID."
-        )
-
-
-def _require_gssapi() -> None:
-    """Check for Python's gssapi, which kafka-python would find missing only on its I/O thread.
-
-    :raises ConfigurationError: saying how to install it.
-    """
-    try:
-        import gssapi  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
-    except (ImportError, OSError) as error:
-        raise ConfigurationError(
-            f"sasl.mechanism {KERBEROS}, the default for SASL, needs Python's gssapi ({error}): pip install "
-            "'airflow-kafka-offsets[kerberos]', which is compiled against the machine's Kerberos library (Debian, "
-            "Ubuntu: apt-get install gcc libkrb5-dev). To log in with a password, set sasl.mechanism."
-        ) from None
-
-
-def kerberos_refusal(error: Exception) -> str | None:
-    """Why Kerberos refused a login; None if the error isn't from Kerberos, or no KDC could be reached."""
-    gssapi = sys.modules.get("gssapi")  # already imported if Kerberos is in use
-    if gssapi is None or not isinstance(error, gssapi.exceptions.GSSError):
-        return None
-    said = str(error)
-    return (
-        None if any(words in said for words in _NO_KDC) else said.rpartition("Minor (")[2].partition("): ")[2] or said
-    )
-
-
 class _TokenProvider(AbstractTokenProvider):
     """Gives kafka-python the newest token: it asks on the I/O thread, which may not wait for another."""
 
@@ -364,37 +412,3 @@ class _TokenProvider(AbstractTokenProvider):
     def extensions(self) -> dict[str, str]:
         """Those of the token given last: kafka-python asks for both in turn."""
         return dict(self._given.extensions)
-
-
-def manager_config(
-    settings: ClientSettings, context: ssl.SSLContext | None, tokens: TokenSource | None, request_timeout_s: float
-) -> dict[str, Any]:
-    """The settings of :class:`Connections`.
-
-    :param request_timeout_s: how long a new login on an open connection may take. Everything else is given the rest of
-        its deadline.
-    :raises ConfigurationError: when something is missing to log in with.
-    """
-    sasl = settings.sasl
-    if sasl is not None and sasl.mechanism == MSK_IAM:
-        _require_aws(settings.bootstrap_servers)
-    if sasl is not None and sasl.mechanism == KERBEROS:
-        _require_gssapi()
-    return {
-        "bootstrap_servers": list(settings.bootstrap_servers),
-        "client_id": settings.client_id,
-        "request_timeout_ms": request_timeout_s * 1000,
-        "security_protocol": settings.security_protocol,
-        "ssl_context": context,
-        "sasl_mechanism": sasl and sasl.mechanism,
-        "sasl_plain_username": sasl and sasl.username,
-        "sasl_plain_password": sasl and sasl.password,
-        "sasl_kerberos_service_name": sasl and sasl.kerberos_service_name,
-        "sasl_oauth_token_provider": tokens and _TokenProvider(tokens),
-        # The manager's default of 1 MB is too small for the metadata of about ten thousand partitions. kafka-python's
-        # own clients use this value.
-        "receive_message_max_bytes": 100_000_000,
-        # Old brokers take one group per OffsetFetch. Beyond this limit, kafka-python refuses requests, not queues them.
-        "max_in_flight_requests_per_connection": 1_000_000,
-        "reconnect_backoff_max_ms": 1_000,
-    }

@@ -5,23 +5,27 @@ A token is renewed after four fifths of its lifetime, as Kafka's Java client doe
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import math
+import os
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.timed_calls import TimedCalls
-from airflow_kafka_offsets.client.connection.timed_requests import THREAD, TimedRequests
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
 from airflow_kafka_offsets.offsets.instants import duration_text
 
+T = TypeVar("T")
 TokenFunction = Callable[[str], tuple[Any, ...]]
 """librdkafka's ``oauth_cb``: takes ``sasl.oauthbearer.config``; returns a token, when it expires (Unix seconds), and
 optionally a principal, which isn't used, and the token's extensions."""
@@ -33,6 +37,10 @@ _UNKNOWN_LIFE_S = 10.0
 """How long a token is taken to be valid if nobody says how long it is: one serves the logins of a call."""
 _LONGEST = 200
 """How many characters of an identity server's answer are shown."""
+_MOST_BYTES = 1 << 20
+"""How much of its answer is read, so that the server can't fill a triggerer's memory."""
+THREAD = "token"
+"""Name of the threads that get tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +84,17 @@ class OAuthToken:
 class TokenSource:
     """Tokens for the connections of one client; thread-safe.
 
+    Each is got in a thread of its own, because neither a user's function nor a name look-up can be interrupted. If that
+    takes too long, it goes on, and its token is the next caller's: no other begins beside it, however often one is
+    asked for.
+
     :param settings: where they come from.
     """
 
     def __init__(self, settings: OAuthSettings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
-        self._requests = TimedRequests()
-        self._calls = TimedCalls(lambda: _call(settings), THREAD, lambda token: token.expires_at <= time.time())
+        self._coming: Future[OAuthToken] | None = None
         self._token: OAuthToken | None = None
 
     @property
@@ -132,15 +143,45 @@ class TokenSource:
             return replace(last, renew_at=now + (last.expires_at - now) / 2)
 
     def _new_token(self, timeout_s: float) -> OAuthToken:
-        if self._settings.token_function is None:
-            return _ask_endpoint(self._settings, self._requests, min(timeout_s, _TIMEOUT_S))
-        token = self._calls.result(timeout_s)
-        if token is None:
+        coming = self._coming
+        if coming is None or _is_useless(coming):
+            coming = self._coming = in_thread(lambda: _got(self._settings))
+        if not wait_for([coming], timeout_s).done:
             raise ClusterUnreachableError(
-                f"oauth_cb {_name_of(self._settings.token_function)} gave no token within "
-                f"{duration_text(round(timeout_s, 1))}. No broker was asked."
+                f"{_source(self._settings)} gave no token within {duration_text(round(timeout_s, 1))}. No broker was "
+                "asked."
             )
-        return token
+        self._coming = None
+        return coming.result()
+
+
+def _is_useless(coming: Future[OAuthToken]) -> bool:
+    """Whether nobody should get this result: it came after its caller had gone, and has failed or ended since."""
+    return coming.done() and (coming.exception() is not None or coming.result().expires_at <= time.time())
+
+
+def in_thread(work: Callable[[], T]) -> Future[T]:
+    """Do some work in a thread of its own, which doesn't keep the process from ending."""
+    coming = Future[T]()
+
+    def settle() -> None:
+        try:
+            coming.set_result(work())
+        except BaseException as error:
+            coming.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(settle,), name=THREAD, daemon=True).start()
+    return coming
+
+
+def _got(settings: OAuthSettings) -> OAuthToken:
+    return _ask_endpoint(settings) if settings.token_function is None else _call(settings)
+
+
+def _source(settings: OAuthSettings) -> str:
+    if settings.token_function is None:
+        return f"The token endpoint {settings.endpoint}"
+    return f"oauth_cb {_name_of(settings.token_function)}"
 
 
 def _lasts(token: OAuthToken) -> bool:
@@ -187,11 +228,10 @@ def _token(text: str, now: float, expires_at: float, extensions: Mapping[str, st
     return OAuthToken(text, now + (expires_at - now) * _USED_OF_LIFE, expires_at, extensions)
 
 
-def _ask_endpoint(settings: OAuthSettings, requests: TimedRequests, timeout_s: float) -> OAuthToken:
+def _ask_endpoint(settings: OAuthSettings) -> OAuthToken:
     """Get a token by the client credentials grant (RFC 6749, 4.4)."""
-    asked = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
     now = time.time()
-    answer = _post(settings, asked, requests, timeout_s)
+    answer = _post(settings)
     try:
         fields = json.loads(answer)
         text, life_s = str(fields["access_token"]), fields.get("expires_in")
@@ -204,20 +244,20 @@ def _ask_endpoint(settings: OAuthSettings, requests: TimedRequests, timeout_s: f
         ) from None
 
 
-def _post(settings: OAuthSettings, asked: Mapping[str, str], requests: TimedRequests, timeout_s: float) -> bytes:
-    assert settings.endpoint is not None and settings.client_id is not None and settings.client_secret is not None
+def _post(settings: OAuthSettings) -> bytes:
+    import httpx  # here: it takes a while, and few connections need it
+
     try:
         context = ssl.create_default_context(cafile=settings.ca_location)
     except OSError as error:
         raise ConfigurationError(f"https.ca.location {settings.ca_location} can't be used: {error}.") from error
-    login = settings.client_id, settings.client_secret
     try:
-        status, body = requests.post(settings.endpoint, asked, login, context, timeout_s)
-    except OSError as error:
-        raise ClusterUnreachableError(
-            f"The token endpoint {settings.endpoint} can't be reached: {error}. No broker was asked. Check "
-            "sasl.oauthbearer.token.endpoint.url of the Kafka connection, and https.ca.location for its certificate."
-        ) from None
+        status, body = asyncio.run(_answer(settings, context))
+    except (TimeoutError, httpx.TimeoutException):
+        raise _unreachable(settings, "no full answer in time") from None
+    except (httpx.TransportError, httpx.InvalidURL, ValueError, ImportError, OSError) as error:
+        # Also of a proxy in the environment that httpx doesn't know, or has no library for (SOCKS).
+        raise _unreachable(settings, _reason(error)) from None
     if 200 <= status < 300:
         return body
     said = " ".join(body.decode(errors="replace").split())[:_LONGEST]
@@ -227,6 +267,48 @@ def _post(settings: OAuthSettings, asked: Mapping[str, str], requests: TimedRequ
     raise AuthenticationError(
         f"{refused}. Check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope of "
         "the Kafka connection."
+    )
+
+
+def _reason(error: Exception) -> str:
+    """Why nobody has answered: what the system says, if it is the one to say."""
+    found = next((each for each in _chain(error) if isinstance(each, OSError) and each.errno), error)
+    if isinstance(found, OSError) and found.errno and not isinstance(found, socket.gaierror | ssl.SSLError):
+        found = OSError(found.errno, os.strerror(found.errno))  # asyncio has words of its own for it
+    return str(found).removesuffix(".")
+
+
+async def _answer(settings: OAuthSettings, context: ssl.SSLContext) -> tuple[int, bytes]:
+    """Status and body of the server's answer, up to a size limit. Follows no redirect: the secret goes to this address
+    only.
+
+    httpx limits each step, but an answer may drip. A limit on the whole request cancels it wherever it is, and so
+    closes its connection; but for a TLS handshake, which httpx must end by itself in order to close.
+    """
+    import httpx
+
+    assert settings.endpoint is not None and settings.client_id is not None and settings.client_secret is not None
+    form = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
+    login = settings.client_id, settings.client_secret
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+    limits = httpx.Timeout(_TIMEOUT_S, connect=_TIMEOUT_S / 3)  # each of connecting and shaking hands
+    async with (
+        asyncio.timeout(_TIMEOUT_S),
+        httpx.AsyncClient(verify=context, timeout=limits) as client,
+        client.stream("POST", settings.endpoint, data=form, auth=login, headers=headers) as response,
+    ):
+        body = b""
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) >= _MOST_BYTES:
+                break
+        return response.status_code, body
+
+
+def _unreachable(settings: OAuthSettings, why: str) -> ClusterUnreachableError:
+    return ClusterUnreachableError(
+        f"The token endpoint {settings.endpoint} can't be reached: {why}. No broker was asked. Check "
+        "sasl.oauthbearer.token.endpoint.url of the Kafka connection, and https.ca.location for its certificate."
     )
 
 

@@ -1,8 +1,8 @@
 """The transport: connections to brokers, one I/O thread per client, and a deadline on everything.
 
-Only this module and :mod:`.kafka_python` use kafka-python's private API (3.0.x). They drive ``KafkaConnectionManager``
-and its ``NetworkSelector`` directly, without kafka-python's bootstrap and metadata loop, which retries a refused
-password until it times out, and can't be given the rest of a deadline. :mod:`.metadata` finds the brokers instead.
+Drives kafka-python's connections without its bootstrap and metadata loop, which retries a refused password until it
+times out, and can't be given the rest of a deadline. :mod:`.metadata` finds the brokers instead. What is private in
+kafka-python is :mod:`.kafka_python`'s alone.
 
 Every failure below becomes one of three errors here: :class:`RequestFailedError` with Kafka's code (callers turn it
 into data), :class:`.errors.AuthenticationError` (raised at once), or :class:`.errors.ClusterUnreachableError`.
@@ -10,54 +10,37 @@ into data), :class:`.errors.AuthenticationError` (raised at once), or :class:`.e
 
 from __future__ import annotations
 
+import logging
 import random
-import ssl
 import threading
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 import kafka.errors as kafka_errors
-from kafka.future import Future
-from kafka.net.selector import NetworkSelector
-from kafka.protocol.metadata import MetadataResponse
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import (
     IO_LOOP,
     Connections,
     Framed,
+    Future,
+    NodeId,
     Read,
     Unreadable,
-    kerberos_refusal,
-    manager_config,
-    quiet_kafka_logs,
 )
+from airflow_kafka_offsets.client.connection.logins import refusal, require_libraries
 from airflow_kafka_offsets.client.connection.oauth_tokens import TokenSource
 from airflow_kafka_offsets.client.connection.response_errors import MALFORMED, Code, client_error, named_error
-from airflow_kafka_offsets.client.connection.settings import MSK_IAM, OAUTHBEARER, ClientSettings, tls_context
-from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, KafkaOffsetsError, ResponseError
+from airflow_kafka_offsets.client.connection.settings import ClientSettings, tls_context
+from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.instants import duration_text
 
 T = TypeVar("T")
-NodeId = int | str
-"""A broker's id; kafka-python's ``bootstrap-0`` and so on for brokers known only from ``bootstrap.servers``."""
-
+_THREAD = f"kafka-io-{IO_LOOP}"
 _PAUSE_S = 0.01
 _GRACE_S = 5.0
 """How long a caller waits past the deadline for the I/O thread. Only a blocking name look-up can delay the thread, or a
 library of Kerberos or AWS that gets a ticket or credentials."""
-_REFUSED_CREDENTIALS = (
-    kafka_errors.SaslAuthenticationFailedError,
-    kafka_errors.UnsupportedSaslMechanismError,
-    kafka_errors.IllegalSaslStateError,
-)
-
-_CREDENTIALS = {
-    OAUTHBEARER: "sasl.oauthbearer.scope and sasl.oauthbearer.client.id",
-    MSK_IAM: "AWS_DEFAULT_REGION, the worker's AWS credentials and their permissions, not the password",
-}
-"""What the user should check, by mechanism."""
 
 
 class RequestFailedError(Exception):
@@ -69,6 +52,21 @@ class RequestFailedError(Exception):
     def __init__(self, error: ResponseError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    return record.threadName != _THREAD or logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
+
+
+def _quiet_kafka_logs() -> None:
+    """Suppress kafka-python's log lines from our I/O threads, unless the logger is set to DEBUG. Idempotent.
+
+    kafka-python logs every failure as WARNING or ERROR on each retry, some with a traceback. Our callers get the same
+    failures as results or as one exception. Other users of kafka-python in the process keep their log lines.
+    """
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("kafka."):
+            logging.getLogger(name).addFilter(_is_wanted)
 
 
 def failure_of(error: Exception, address: str) -> ResponseError:
@@ -87,23 +85,22 @@ class Transport:
     """Connections to the brokers of one cluster.
 
     :param request_timeout_s: how long one broker may take for one answer.
-    :raises ConfigurationError: when a certificate or key file can't be used.
+    :raises ConfigurationError: when a certificate or key file can't be used, or something is missing to log in with.
     """
 
     def __init__(self, settings: ClientSettings, request_timeout_s: float) -> None:
         self.settings = settings
         self.request_timeout_s = request_timeout_s
+        require_libraries(settings.sasl, settings.bootstrap_servers)
         context = tls_context(settings.tls) if settings.tls else None
-        quiet_kafka_logs()
-        # Turns off warnings about slow tasks: decoding ten thousand partitions may take a while.
-        self._net = NetworkSelector(client_id=IO_LOOP, slow_task_threshold_secs=0)
+        _quiet_kafka_logs()
         self._tokens = TokenSource(settings.sasl.oauth) if settings.sasl and settings.sasl.oauth else None
-        config = manager_config(settings, context, self._tokens, request_timeout_s)
-        self._brokers = Connections(self._net, self._tokens, **config)
+        self.connections = Connections(settings, context, self._tokens, request_timeout_s)
+        self._loop = self.connections.loop
         self._failures: dict[NodeId, ResponseError] = {}
         self.throttle_time_ms = 0
         """The longest time in milliseconds that a broker throttled us since this was last set to 0."""
-        self._net.start()
+        self._loop.start()
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline) -> T:
         """Run a coroutine on the I/O thread and wait for it.
@@ -114,7 +111,7 @@ class Transport:
         """
         if self._tokens is not None:
             self._tokens.token(deadline)  # before any broker is asked, so that the error is the only one
-        future = self._net.call_soon_with_future(work)
+        future = self._loop.call_soon_with_future(work)
         done = threading.Event()
         future.add_both(lambda _: done.set())
         if not done.wait(deadline.remaining_s() + _GRACE_S):
@@ -130,11 +127,11 @@ class Transport:
     def close(self) -> None:
         """Close all connections and end the I/O thread. The transport can't be used afterwards."""
         closed = threading.Event()
-        self._net.call_soon_with_future(self._brokers.close).add_both(lambda _: closed.set())
+        self._loop.call_soon_with_future(self.connections.close).add_both(lambda _: closed.set())
         if not closed.wait(_GRACE_S):
             return  # a name look-up is blocking the thread, which then ends with the process
-        self._net.stop(timeout_ms=_GRACE_S * 1000)
-        self._net.close()
+        self._loop.stop(timeout_ms=_GRACE_S * 1000)
+        self._loop.close()
 
     async def send(self, node: NodeId, request: Any, deadline: Deadline, *, read: Read | None = None) -> Any:
         """Send a request to one broker and return its answer: kafka-python's object, or the result of ``read``.
@@ -148,7 +145,7 @@ class Transport:
             left_ms = deadline.remaining_ms()
             sent = connection.send_request(Framed(request, read), request_timeout_ms=left_ms)
             # While kafka-python logs in again (KIP-368), it keeps requests back, and doesn't time them.
-            answer = await self._brokers.wait_for(sent, left_ms)
+            answer = await self.connections.wait_for(sent, left_ms)
             if isinstance(answer, Unreadable):
                 connection.close(answer.error)  # later answers on it can't be trusted either
                 raise answer.error
@@ -160,7 +157,7 @@ class Transport:
     async def _wait_while_paused(self, node: NodeId, connection: Any, deadline: Deadline) -> None:
         """Wait while the broker throttles us or hasn't accepted earlier requests. kafka-python would raise instead."""
         while connection.paused and connection.connected:
-            pause_s = max(_PAUSE_S, connection._throttle_time - time.monotonic())
+            pause_s = max(_PAUSE_S, self.connections.throttled_s(connection))
             if not deadline.allows(pause_s):
                 if "throttle" not in connection.paused:
                     why = f"{self.address(node)} doesn't read the requests sent to it"
@@ -188,13 +185,13 @@ class Transport:
 
     async def _connect(self, node: NodeId, deadline: Deadline) -> Any:
         """A connection that is ready for requests. Waits for kafka-python's back-off to end instead of failing."""
-        await self.sleep(min(self._brokers.connection_delay(node), deadline.remaining_s()))
+        await self.sleep(min(self.connections.connection_delay(node), deadline.remaining_s()))
         connection = None
         try:
-            connection = self._brokers.get_connection(
+            connection = self.connections.get_connection(
                 node, timeout_ms=deadline.remaining_ms(), refresh_metadata_on_err=False
             )
-            await self._brokers.wait_for(connection.init_future, deadline.remaining_ms())
+            await self.connections.wait_for(connection.init_future, deadline.remaining_ms())
         except Exception as error:
             reason = error
             if connection is not None and not connection.init_future.is_done:
@@ -203,7 +200,7 @@ class Transport:
                 reason = connection.init_future.exception or error  # came together with the deadline, and says more
             raise self._translate(node, reason) from None
         # Ask each broker for its own versions: kafka-python would apply the first broker's versions to all.
-        self._brokers.broker_version_data = None
+        self.connections.broker_version_data = None
         return connection
 
     def _translate(self, node: NodeId, error: Exception) -> Exception:
@@ -212,60 +209,35 @@ class Transport:
             return error  # there is no token, and that isn't the broker's fault
         if isinstance(error, kafka_errors.NodeNotReadyError) and node in self._failures:
             return RequestFailedError(self._failures[node])  # the error that caused the back-off says more
-        if isinstance(error, _REFUSED_CREDENTIALS):
-            return AuthenticationError(_describe_refusal(self.settings, address, error))
-        if (refusal := kerberos_refusal(error)) is not None:
-            return AuthenticationError(
-                f"The Kerberos login at broker {address} failed: {refusal}. Check the worker's ticket with klist "
-                "(airflow kerberos renews it), and sasl.kerberos.service.name of the Kafka connection."
-            )
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return AuthenticationError(
-                f"The certificate of broker {address} was not accepted: {error.verify_message}. "
-                "Check ssl.ca.location and the host name in bootstrap.servers."
-            )
-        if isinstance(error, kafka_errors.KafkaTimeoutError) and node in self._brokers.awaiting_token:
+        if (refused := refusal(error, self.settings.sasl, address)) is not None:
+            return refused
+        if isinstance(error, kafka_errors.KafkaTimeoutError) and node in self.connections.awaiting_token:
             error = ClusterUnreachableError(f"the OAuth token to log in to {address} with is late")
         self._failures[node] = client_error(error, address)
         return RequestFailedError(self._failures[node])
 
-    def learn_brokers(self, brokers: Iterable[Any]) -> None:
-        """Replace the known brokers with those of a metadata response."""
-        self._brokers.cluster._brokers = {broker.node_id: broker for broker in brokers}
-
-    def learn_coordinator(self, coordinator: Any) -> None:
-        """Record a coordinator that was missing from the last metadata response, or had another address there."""
-        known = self._brokers.cluster.broker_metadata(coordinator.node_id)
-        if known is None or (known.host, known.port) != (coordinator.host, coordinator.port):
-            broker = MetadataResponse.MetadataResponseBroker(
-                coordinator.node_id, coordinator.host, coordinator.port, None
-            )
-            self._brokers.cluster._brokers[coordinator.node_id] = broker
-
     def brokers(self) -> list[int]:
         """Ids of the known brokers; empty before the first metadata response."""
-        return sorted(broker.node_id for broker in self._brokers.cluster.brokers())
+        return sorted(broker.node_id for broker in self.connections.cluster.brokers())
 
     def candidates(self, last: NodeId | None = None) -> list[NodeId]:
         """All brokers, for requests that any broker can answer: connected brokers first, ``bootstrap.servers`` last.
 
         :param last: a broker that others are preferred to, by whichever of its ids; None for no such broker.
         """
-        cluster = self._brokers.cluster
+        cluster = self.connections.cluster
         avoided = None if last is None else self.address(last)
         known: list[NodeId] = [broker.node_id for broker in cluster.brokers()]
         bootstrap: list[NodeId] = [broker.node_id for broker in cluster.bootstrap_brokers()]
         random.shuffle(known)
         random.shuffle(bootstrap)
-        return sorted(known + bootstrap, key=lambda node: (self.address(node) == avoided, not self._is_connected(node)))
-
-    def _is_connected(self, node: NodeId) -> bool:
-        connection = self._brokers._conns.get(node)
-        return connection is not None and bool(connection.connected)
+        return sorted(
+            known + bootstrap, key=lambda node: (self.address(node) == avoided, not self.connections.is_connected(node))
+        )
 
     def address(self, node: NodeId) -> str:
         """``host:port`` of a broker."""
-        broker = self._brokers.cluster.broker_metadata(node)
+        broker = self.connections.cluster.broker_metadata(node)
         return f"broker {node}" if broker is None else f"{broker.host}:{broker.port}"
 
     def attempt(self, deadline: Deadline) -> Deadline:
@@ -274,11 +246,11 @@ class Transport:
 
     async def sleep(self, seconds: float) -> None:
         """Pause this coroutine and let others run."""
-        await self._net.sleep(max(0.0, seconds))
+        await self._loop.sleep(max(0.0, seconds))
 
     def start(self, work: Callable[[], Awaitable[T]]) -> Any:
         """Start a coroutine alongside the current one; returns a future for its result."""
-        return self._net.call_soon_with_future(work)
+        return self._loop.call_soon_with_future(work)
 
     async def gather(self, works: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
         """Run coroutines concurrently and return their results in order. Raises the first exception."""
@@ -294,18 +266,6 @@ class Transport:
 
         for future in futures:
             future.add_both(wake)
-        timer = self._net.call_later(timeout_s, wake)
+        timer = self._loop.call_later(timeout_s, wake)
         await woken
-        self._net.cancel(timer)
-
-
-def _describe_refusal(settings: ClientSettings, address: str, error: Exception) -> str:
-    sasl = settings.sasl
-    who = f" for user {sasl.username}" if sasl and sasl.username else ""
-    mechanism = sasl.mechanism if sasl else "SASL"
-    said = " ".join(map(str, error.args)).removeprefix(f"{type(error).__name__}: ") or getattr(error, "message", "")
-    keys = _CREDENTIALS.get(mechanism, "sasl.username and sasl.password")
-    return (
-        f"Broker {address} refused {mechanism} authentication{who}: {said}. "
-        f"Check security.protocol, sasl.mechanism, {keys} of the Kafka connection."
-    )
+        self._loop.cancel(timer)

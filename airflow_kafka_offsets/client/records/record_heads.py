@@ -12,8 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kafka.record.default_records import DefaultRecordBatch
-
+from airflow_kafka_offsets.client.connection.kafka_python import bytes_of
 from airflow_kafka_offsets.client.records.unpacking import TooLargeError, Unpacked
 
 HEADERS_OF_BATCHES = 2
@@ -25,6 +24,8 @@ MOST_RECORDS = 1024 * 1024
 _MESSAGE = (struct.Struct(">qiIbb"), struct.Struct(">qiIbbq"))
 """By magic number: offset, length, CRC, magic number, attributes, timestamp."""
 _AFTER_LENGTH = 12
+_HEADER_BYTES = 61
+"""Of a batch's header."""
 _NUMBER = struct.Struct(">i")
 _CODEC, _LOG_APPEND_TIME = 0x07, 0x08
 _LONGEST_KEY = 4
@@ -51,7 +52,7 @@ def record_heads(batch: Any) -> Iterator[RecordHead]:
         return _records(batch)
     if batch.compression_type:
         return _messages_within(batch)
-    return iter([RecordHead(batch.base_offset, _message(memoryview(batch._buffer), batch.magic)[4])])
+    return iter([RecordHead(batch.base_offset, _message(bytes_of(batch), batch.magic)[4])])
 
 
 def is_abort_marker(batch: Any) -> bool:
@@ -67,7 +68,7 @@ def is_abort_marker(batch: Any) -> bool:
 
 
 def _after_header(batch: Any) -> memoryview:
-    return memoryview(batch._buffer)[DefaultRecordBatch.HEADER_STRUCT.size :]
+    return bytes_of(batch)[_HEADER_BYTES:]
 
 
 def _records(batch: Any) -> Iterator[RecordHead]:
@@ -111,7 +112,7 @@ def _messages_within(batch: Any) -> Iterator[RecordHead]:
 
 
 def _messages(batch: Any) -> Iterator[RecordHead]:
-    message, header = memoryview(batch._buffer), _MESSAGE[batch.magic]
+    message, header = bytes_of(batch), _MESSAGE[batch.magic]
     outer = _message(message, batch.magic)
     at = header.size
     for _ in ("key", "value"):

@@ -13,8 +13,9 @@ from typing import Any
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.kafka_python import NodeId
 from airflow_kafka_offsets.client.connection.response_errors import Code, response_error
-from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
+from airflow_kafka_offsets.client.connection.transport import RequestFailedError
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.routing.metadata import TopicMetadata, TopicsMetadata
 from airflow_kafka_offsets.client.routing.session import Session
@@ -47,16 +48,19 @@ def parse_topic_configs(response: Any) -> dict[str, dict[str, str]]:
     }
 
 
-def topic_facts(topic: TopicMetadata, configs: Mapping[str, str]) -> TopicFacts:
+def _facts(topic: TopicMetadata, configs: Mapping[str, str]) -> TopicFacts:
     """The facts of one topic; None for each setting that is not in ``configs``."""
-    retention_ms, retention_bytes = configs.get("retention.ms"), configs.get("retention.bytes")
+
+    def number(key: str) -> int | None:
+        return int(configs[key]) if key in configs else None
+
     return TopicFacts(
         topic.topic,
         topic.topic_id,
         len(topic.partitions),
         cleanup_policy=configs.get("cleanup.policy"),
-        retention_ms=None if retention_ms is None else int(retention_ms),
-        retention_bytes=None if retention_bytes is None else int(retention_bytes),
+        retention_ms=number("retention.ms"),
+        retention_bytes=number("retention.bytes"),
         timestamp_type=configs.get("message.timestamp.type"),
     )
 
@@ -79,7 +83,7 @@ async def facts_of(session: Session, topics: Iterable[TopicMetadata]) -> dict[st
         return parse_topic_configs(await session.transport.send(node, request, attempt))
 
     configs = await ask_any(session.transport, ask, session.deadline) if found else {}
-    return {name: topic_facts(topic, configs.get(name, {})) for name, topic in found.items()}
+    return {name: _facts(topic, configs.get(name, {})) for name, topic in found.items()}
 
 
 async def fetch_topic_facts(session: Session, topics: Iterable[str]) -> dict[str, TopicFacts]:

@@ -19,8 +19,9 @@ from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.kafka_python import NodeId
 from airflow_kafka_offsets.client.connection.response_errors import Code, named_error, response_error
-from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
+from airflow_kafka_offsets.client.connection.transport import RequestFailedError
 from airflow_kafka_offsets.client.requests.list_groups import look_up_listed, undescribed
 from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.client.routing.fan_out import FanOut

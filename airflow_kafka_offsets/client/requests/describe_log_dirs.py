@@ -11,8 +11,8 @@ from typing import Any
 from kafka.protocol.admin import DescribeLogDirsRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.kafka_python import NodeId
 from airflow_kafka_offsets.client.connection.response_errors import Code, named_error
-from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.client.wire import numbers_by_topic

@@ -16,8 +16,8 @@ from typing import Any
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.kafka_python import NodeId
 from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, response_error
-from airflow_kafka_offsets.client.connection.transport import NodeId
 from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, newest_version, passing_error
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import TOPIC_IDS
 from airflow_kafka_offsets.client.routing.fan_out import FanOut

@@ -20,8 +20,9 @@ from typing import Any
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.kafka_python import NodeId
 from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, response_error
-from airflow_kafka_offsets.client.connection.transport import NodeId, RequestFailedError
+from airflow_kafka_offsets.client.connection.transport import RequestFailedError
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
     FIRST_VERSION,
     TOPIC_IDS,

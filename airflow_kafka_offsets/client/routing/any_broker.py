@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
-from airflow_kafka_offsets.client.connection.transport import NodeId, Transport, failure_of
+from airflow_kafka_offsets.client.connection.kafka_python import NodeId
+from airflow_kafka_offsets.client.connection.transport import Transport, failure_of
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError, shorten
 from airflow_kafka_offsets.offsets.instants import duration_text
 

@@ -12,8 +12,9 @@ from typing import Any
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.kafka_python import NodeId
 from airflow_kafka_offsets.client.connection.response_errors import Code, named_error, response_error
-from airflow_kafka_offsets.client.connection.transport import NodeId, Transport
+from airflow_kafka_offsets.client.connection.transport import Transport
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.errors import ResponseError
 
@@ -69,7 +70,7 @@ class Coordinators:
             place = places[group] = coordinator_place(rows.get(group))
             if isinstance(place, int):
                 self._coordinators[group] = place
-                self._transport.learn_coordinator(rows[group])
+                self._transport.connections.learn_coordinator(rows[group])
         return places
 
     async def _ask(self, groups: list[str], deadline: Deadline) -> dict[str, Any]:

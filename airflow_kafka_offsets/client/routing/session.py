@@ -9,11 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from kafka.future import Future
-
 from airflow_kafka_offsets.client.connection.deadline import Deadline
+from airflow_kafka_offsets.client.connection.kafka_python import Future, NodeId
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
-from airflow_kafka_offsets.client.connection.transport import NodeId, Transport
+from airflow_kafka_offsets.client.connection.transport import Transport
 from airflow_kafka_offsets.client.records.record_findings import RecordFindings
 from airflow_kafka_offsets.client.routing.coordinators import Coordinators
 from airflow_kafka_offsets.client.routing.metadata import Leaders, TopicsMetadata

@@ -169,23 +169,6 @@ class TestThrottling:
         one.client.list_offsets(ALL, OffsetSpec.LATEST)
         assert one.client.throttle_time_ms == 0
 
-    def test_a_throttled_client_waits_as_long_as_it_was_told(self, one: Pieces) -> None:
-        arrived: list[float] = []
-
-        def note(answer: Answer) -> Answer:
-            def noted(request: Any) -> Any:
-                arrived.append(time.monotonic())
-                return answer(request)
-
-            return noted
-
-        one.broker.on(ListOffsetsRequest, note(throttled(offsets_are(5), 300)), note(offsets_are(6)))
-        for offset in (5, 6):
-            listed = one.client.list_offsets([A0], OffsetSpec.LATEST)
-            assert [each.offset for each in listed.raise_for_errors()] == [offset]
-        first, second = arrived
-        assert second - first >= 0.3
-
     def test_the_pause_is_that_brokers_alone(self) -> None:
         with ScriptedCluster({"a": [0], "b": [1, 1]}, brokers=2) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, throttled(offsets_are(5), 15_000))
@@ -195,17 +178,6 @@ class TestThrottling:
             started = time.monotonic()
             assert errors_of(client.list_offsets([B0, B1], OffsetSpec.LATEST)) == [None, None]
             assert time.monotonic() - started < 15
-
-    def test_a_pause_past_the_deadline_is_an_error_of_each_partition(self, one: Pieces) -> None:
-        one.broker.on(ListOffsetsRequest, throttled(offsets_are(5), 60_000))
-        client = one.cluster.client(timeout_s=2)
-        client.list_offsets(ALL, OffsetSpec.LATEST)
-        started = time.monotonic()
-        errors = errors_of(client.list_offsets(ALL, OffsetSpec.LATEST))
-        assert [each and each.name for each in errors] == ["THROTTLING_QUOTA_EXCEEDED"] * 3
-        assert all(each is not None and "a quota throttles this client" in each.message for each in errors)
-        assert time.monotonic() - started < GRACE_S
-        assert len(one.asked(ListOffsetsRequest)) == 1
 
 
 SIZE, HEADER = 4, 9

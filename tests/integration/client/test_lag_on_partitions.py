@@ -74,14 +74,6 @@ class TestGroups:
         assert [(each.no_such_group, each.total) for each in lags] == [(False, 14), (True, None)]
         assert told(lag_in(lags, "zzz-nobody")) == {keys[0]: (LagStatus.UNKNOWN_GROUP, None)}
 
-    def test_without_a_commit_there_count_from_the_log_start(
-        self, client: OffsetsClient, groups: list[str], keys: list[TopicPartition]
-    ) -> None:
-        """E18"""
-        client.delete_offsets(groups[0], keys[1:]).raise_for_errors()
-        lag = lag_in(client.group_lags({groups[0]: keys[1:]}), groups[0])
-        assert told(lag) == {keys[1]: (LagStatus.NO_COMMIT, 10)}
-
 
 class TestPartitions:
     def test_that_do_not_exist_are_errors_of_their_own(

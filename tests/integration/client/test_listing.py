@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
-
 import pytest
-from kafka import KafkaProducer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import OffsetsError
-from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from dev.kafka import Broker
+from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.conftest import MakeTopic, Produce
-from tests.integration.kafka_clients import connect
-from tests.patience import PATIENCE_S
 
 T0 = 1_795_240_800_000
 """2026-11-21T06:00:00Z"""
@@ -29,56 +21,6 @@ def flights(topic: MakeTopic, produce: Produce) -> str:
     produce(name, 0, [(T0 + 1000 * number, None, b"x") for number in range(5)])
     produce(name, 1, [(T0 + 1000 * number, None, b"x") for number in range(3)])
     return name
-
-
-@pytest.fixture
-def open_transaction(broker: Broker, flights: str) -> Iterator[str]:
-    """The topic, with two more records on partition 0 in a transaction that is still open."""
-    with closing(
-        connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers, transactional_id=flights)
-    ) as producer:
-        producer.init_transactions()
-        producer.begin_transaction()
-        for _ in range(2):
-            producer.send(flights, b"undecided", partition=0).get(timeout=PATIENCE_S)
-        yield flights
-        producer.abort_transaction()
-
-
-class TestSpecs:
-    def test_no_record_at_or_after_the_instant_is_an_outcome(self, client: OffsetsClient, flights: str) -> None:
-        """E1"""
-        listed = client.list_offsets(client.partitions_of([flights]), OffsetSpec.at(T0 + 3500))
-        assert [(each.outcome, each.offset) for each in listed] == [
-            (ListOutcome.FOUND, 4),
-            (ListOutcome.ALL_OLDER, None),
-            (ListOutcome.EMPTY_LOG, None),
-        ]
-        assert [each.timestamp_ms for each in listed] == [T0 + 4000, None, None]
-
-    def test_nothing_is_tiered_on_a_broker_without_tiers(self, client: OffsetsClient, flights: str) -> None:
-        listed = client.list_offsets([TopicPartition(flights, 0)], OffsetSpec.LATEST_TIERED)
-        assert [each.outcome for each in listed] == [ListOutcome.NO_RECORD]
-
-    def test_the_leader_epoch_is_kept(self, client: OffsetsClient, flights: str) -> None:
-        assert [each.leader_epoch for each in client.list_offsets([TopicPartition(flights, 0)], OffsetSpec.LATEST)] == [
-            0
-        ]
-
-
-class TestIsolation:
-    def test_latest_ends_before_an_open_transaction_by_default(
-        self, client: OffsetsClient, open_transaction: str
-    ) -> None:
-        """E13"""
-        key = TopicPartition(open_transaction, 0)
-        assert [each.offset for each in client.list_offsets([key], OffsetSpec.LATEST)] == [5]
-        everything = client.list_offsets([key], OffsetSpec.LATEST, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-        assert [each.offset for each in everything] == [7]
-
-    def test_an_extent_holds_all_three_ends(self, client: OffsetsClient, open_transaction: str) -> None:
-        (extent,) = client.log_extents([TopicPartition(open_transaction, 0)]).raise_for_errors()
-        assert (extent.log_start_offset, extent.last_stable_offset, extent.high_watermark) == (0, 5, 7)
 
 
 class TestUnknown:

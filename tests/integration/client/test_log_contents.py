@@ -12,7 +12,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.records import LogContents
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from tests.integration.client.error_codes.codes import LEADER_PASSES, LEADER_STAYS, Code, each_of, outcome
+from tests.integration.client.error_codes.codes import outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
 from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import batches_are, offsets_are, silence
@@ -21,7 +21,6 @@ from tests.unit.client.records.stored_batches import T0, batch
 
 END = 9
 WHOLE = batch(*((each, T0) for each in range(2, END)))
-WHOLES = dict.fromkeys(ALL, WHOLE)
 HALF = batch((2, T0), (3, T0))
 REST = batch(*((each, T0) for each in range(4, END)))
 
@@ -48,18 +47,6 @@ def asked(one: Pieces) -> list[dict[TopicPartition, int]]:
 
 
 class TestErrorCodes:
-    @each_of(*LEADER_PASSES, (78, "OFFSET_NOT_AVAILABLE", False, "E27"))
-    def test_that_pass_are_asked_again_for_their_partition_alone(self, one: Pieces, code: Code) -> None:
-        one.broker.on(FetchRequest, batches_are(WHOLES, end=END, errors={B1: code.code}), batches_are(WHOLES, end=END))
-        assert outcomes(count(one.client)) == [(7, 0)] * 3
-        assert asked(one) == [{A0: 2, B0: 2, B1: 2}, {B1: 2}]
-
-    @each_of(*LEADER_STAYS, (2, "CORRUPT_MESSAGE"), (76, "UNSUPPORTED_COMPRESSION_TYPE", False, "zstd"))
-    def test_that_stay_are_data_of_their_partition_at_once(self, one: Pieces, code: Code) -> None:
-        one.broker.on(FetchRequest, batches_are(WHOLES, end=END, errors={B1: code.code}))
-        assert outcomes(count(one.client)) == [(7, 0), (7, 0), code.name]
-        assert len(one.asked(FetchRequest)) == 1
-
     def test_cost_nothing_of_what_was_counted_before(self, one: Pieces) -> None:
         """E28: the leader moves in the middle of the range."""
         one.broker.on(
@@ -120,12 +107,6 @@ class TestAnswersThatAreShort:
         one.broker.on(ListOffsetsRequest, offsets_are(0, errors={A0: 35}))
         assert outcomes(count(one.client, A0)) == [(2, 5)]
 
-    def test_are_no_end_when_the_records_are_in_slow_remote_storage(self, one: Pieces) -> None:
-        """KIP-405"""
-        one.broker.on(ListOffsetsRequest, offsets_are(4))
-        one.broker.on(FetchRequest, batches_are({}, end=END), batches_are({A0: WHOLE}, end=END))
-        assert outcomes(count(one.client, A0)) == [(7, 0)]
-
     def test_are_no_end_while_the_leader_has_not_caught_up(self, one: Pieces) -> None:
         """E27"""
         one.broker.on(FetchRequest, batches_are({}, end=4), batches_are({A0: WHOLE}, end=END))
@@ -145,12 +126,6 @@ class TestOffsetOutOfRange:
         (found,) = count(one.client, A0)
         assert found.is_gone
         assert "the log starts at 5, past offset 2" in str(found.error)
-
-    def test_is_asked_again_when_the_log_has_it(self, one: Pieces) -> None:
-        """E27: a new leader that has not caught up."""
-        one.broker.on(FetchRequest, batches_are({}, end=END, errors={A0: 1}), batches_are({A0: WHOLE}, end=END))
-        one.broker.on(ListOffsetsRequest, offsets_are(2))
-        assert outcomes(count(one.client, A0)) == [(7, 0)]
 
 
 class TestRanges:

@@ -100,9 +100,7 @@ class TestTokens:
         secret = {"sasl.oauthbearer.client.id": "me", "sasl.oauthbearer.client.secret": "s3cret"}
         with guarded(let_in()) as cluster:
             started = time.monotonic()
-            with pytest.raises(
-                ClusterUnreachableError, match=r"(no full answer within \d+ m?s|timed out)\. No broker was"
-            ):
+            with pytest.raises(ClusterUnreachableError, match=r"/token gave no token within \d+ m?s\. No broker was"):
                 client_of(cluster, 1, **BEARER, **server, **secret).cluster_id()
             assert time.monotonic() - started < 1 + GRACE_S
             assert cluster.asked == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
 import pytest
@@ -10,18 +9,15 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import ClusterUnreachableError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import (
     commits_are,
-    coordinators_are,
     offsets_are,
     silence,
 )
-from tests.patience import GRACE_S
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -31,24 +27,6 @@ def listed(client: OffsetsClient, *partitions: TopicPartition) -> list[ListedOff
 
 
 class TestErrorsThatPass:
-    @pytest.mark.parametrize(
-        ("code", "name"),
-        [
-            pytest.param(6, "NOT_LEADER_OR_FOLLOWER", id="E28: stale leader"),
-            pytest.param(74, "FENCED_LEADER_EPOCH", id="E28: stale epoch"),
-            pytest.param(75, "UNKNOWN_LEADER_EPOCH", id="E28: broker behind"),
-            pytest.param(78, "OFFSET_NOT_AVAILABLE", id="E27: new leader catching up"),
-            pytest.param(3, "UNKNOWN_TOPIC_OR_PARTITION", id="broker hasn't heard of a new topic"),
-        ],
-    )
-    def test_are_asked_again_for_their_partition_alone(self, code: int, name: str) -> None:
-        with ScriptedCluster({"a": [0, 0]}) as cluster:
-            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={A1: code}), offsets_are(6))
-            assert [each.offset for each in listed(cluster.client(), A0, A1)] == [5, 6], name
-            first, second = cluster.requests(ListOffsetsRequest)
-            assert [each.partition_index for each in first.topics[0].partitions] == [0, 1]
-            assert [each.partition_index for each in second.topics[0].partitions] == [1]
-
     def test_a_moved_leader_is_found_again(self) -> None:
         """E28: the new leader is asked, and the old one only once."""
         with ScriptedCluster({"a": [0]}, brokers=2) as cluster:
@@ -62,52 +40,8 @@ class TestErrorsThatPass:
             assert [each.offset for each in listed(cluster.client(), A0)] == [9]
             assert len(cluster.requests(ListOffsetsRequest, node=0)) == 1
 
-    @pytest.mark.parametrize(("code", "looked_up"), [(14, 1), (16, 2)], ids=["E30: loading", "E30: moved"])
-    def test_a_coordinator_is_looked_up_anew_only_when_it_moved(self, code: int, looked_up: int) -> None:
-        with ScriptedCluster({"a": [0]}) as cluster:
-            cluster.brokers[0].on(OffsetFetchRequest, commits_are({}, groups={"g": code}), commits_are({A0: 4}))
-            commits = cluster.client().committed_offsets({"g": None}).raise_for_errors()
-            group = commits.lookup("g")
-            assert group is not None
-            assert [each.offset for each in group.offsets] == [4]
-            assert len(cluster.requests(FindCoordinatorRequest)) == looked_up
-
-    def test_a_coordinator_that_is_not_there_yet_is_waited_for(self) -> None:
-        with ScriptedCluster({"a": [0]}) as cluster:
-            broker = cluster.brokers[0]
-            broker.on(FindCoordinatorRequest, coordinators_are(broker, errors={"g": 15}), coordinators_are(broker))
-            broker.on(OffsetFetchRequest, commits_are({A0: 4}))
-            cluster.client().committed_offsets({"g": None}).raise_for_errors()
-
-    def test_a_transaction_that_commits_offsets_is_waited_for(self) -> None:
-        """E31: UNSTABLE_OFFSET_COMMIT is asked again, never left out."""
-        with ScriptedCluster({"a": [0]}) as cluster:
-            cluster.brokers[0].on(OffsetFetchRequest, commits_are({}, errors={A0: 88}), commits_are({A0: 4}))
-            cluster.client().committed_offsets({"g": None}).raise_for_errors()
-            assert all(each.require_stable for each in cluster.requests(OffsetFetchRequest))
-
-    def test_the_last_error_stands_at_the_deadline(self) -> None:
-        with ScriptedCluster({"a": [0, 0]}) as cluster:
-            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={A1: 78}))
-            good, bad = listed(cluster.client(timeout_s=2), A0, A1)
-            assert good.offset == 5
-            assert (bad.offset, bad.outcome, bad.error and bad.error.name) == (
-                None,
-                ListOutcome.ERROR,
-                "OFFSET_NOT_AVAILABLE",
-            )
-
 
 class TestErrorsThatStay:
-    def test_are_data_of_their_partition_at_once(self) -> None:
-        with ScriptedCluster({"a": [0, 0]}) as cluster:
-            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5, errors={A1: 29}))
-            good, bad = listed(cluster.client(), A0, A1)
-            assert good.offset == 5
-            assert bad.error is not None
-            assert (bad.error.name, bad.error.retriable) == ("TOPIC_AUTHORIZATION_FAILED", False)
-            assert len(cluster.requests(ListOffsetsRequest)) == 1
-
     def test_a_leaderless_partition_is_an_error_and_never_a_number(self) -> None:
         """E26"""
         with ScriptedCluster({"a": [0, -1]}) as cluster:
@@ -143,18 +77,6 @@ class TestErrorsThatStay:
 
 
 class TestDeadBrokers:
-    def test_a_hung_broker_costs_its_own_partitions_an_error_within_the_deadline(self) -> None:
-        """E29"""
-        with ScriptedCluster({"a": [0, 1]}, brokers=2) as cluster:
-            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
-            cluster.brokers[1].on(ListOffsetsRequest, silence)
-            started = time.monotonic()
-            good, bad = listed(cluster.client(timeout_s=2), A0, A1)
-            assert good.offset == 5
-            assert bad.error is not None
-            assert (bad.error.name, bad.error.code) == ("REQUEST_TIMED_OUT", 7)
-            assert time.monotonic() - started < 2 + GRACE_S
-
     def test_a_hung_broker_does_not_hold_up_the_retries_of_others(self) -> None:
         with ScriptedCluster({"a": [0, 1]}, brokers=2) as cluster:
             answered: list[float] = []
@@ -179,16 +101,6 @@ class TestDeadBrokers:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
             assert [each.offset for each in listed(cluster.client(timeout_s=4), A0)] == [5]
 
-    def test_a_stopped_broker_costs_its_own_partitions_an_error(self) -> None:
-        with ScriptedCluster({"a": [0, 1]}, brokers=2) as cluster:
-            cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))
-            cluster.brokers[1].close()
-            good, bad = listed(cluster.client(timeout_s=2), A0, A1)
-            assert good.offset == 5
-            assert bad.error is not None
-            assert bad.error.name == "NETWORK_EXCEPTION"
-            assert "connection refused" in bad.error.message
-
     def test_answers_are_kept_when_the_cluster_goes_away_in_between(self) -> None:
         """E29: a retry that finds nobody doesn't sink what was told before."""
         with ScriptedCluster({"a": [0, 0]}) as cluster:
@@ -210,16 +122,6 @@ class TestDeadBrokers:
             both = ",".join(f"127.0.0.1:{each.port}" for each in cluster.brokers)
             client = cluster.client(**{"bootstrap.servers": both})
             assert [each.offset for each in listed(client, A0)] == [5]
-
-    def test_a_cluster_that_never_answers_is_one_clear_line(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.INFO)
-        with ScriptedCluster({}) as cluster:
-            cluster.brokers[0].on(MetadataRequest, silence)
-            started = time.monotonic()
-            with pytest.raises(ClusterUnreachableError, match=r"No broker answered within 2 s: .* did not answer"):
-                cluster.client(timeout_s=2).cluster_id()
-            assert time.monotonic() - started < 2 + GRACE_S
-        assert caplog.messages == []
 
 
 class TestVersions:

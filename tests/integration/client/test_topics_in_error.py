@@ -252,13 +252,6 @@ class TestPatterns:
 class TestFacts:
     """What a commit, a pre-flight check and a verdict hold a window's topics against."""
 
-    def test_that_a_topic_is_gone_takes_two_answers(self, one: Pieces) -> None:
-        """A broker that has just started may not know it yet, and a run would fail for good."""
-        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 3}), one.cluster.metadata)
-        one.broker.on(DescribeConfigsRequest, configs_are({}))
-        assert set(one.client.topic_facts(["a", "b"])) == {"a", "b"}
-        assert one.described_topics() == [["a", "b"], ["b"]]
-
     def test_a_topic_that_two_answers_know_nothing_of_is_absent(self, one: Pieces) -> None:
         one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 3}))
         one.broker.on(DescribeConfigsRequest, configs_are({}))

@@ -1,6 +1,6 @@
-"""A program: what differs in kafka-python, and in the process, once this package's client has been imported and used.
+"""A program: what differs in kafka-python, and in the process, once this package's client has been imported, and used.
 
-Each thing that was there before and is another one now is a line.
+Each thing that was there before and is another one now is a line, and so is each new one in a registry.
 """
 
 from __future__ import annotations
@@ -60,27 +60,63 @@ def _process() -> Seen:
     }
 
 
+def _filters() -> Seen:
+    loggers = {name: each for name, each in logging.root.manager.loggerDict.items() if name.startswith("kafka")}
+    return {name: list(getattr(each, "filters", ())) for name, each in loggers.items()}
+
+
+def _import() -> None:
+    import airflow_kafka_offsets
+
+    for room in ("client", "conditions", "pipelines"):
+        for module in pkgutil.walk_packages([f"{airflow_kafka_offsets.__path__[0]}/{room}"], f"{PACKAGE}.{room}."):
+            importlib.import_module(module.name)
+
+
 def _use() -> None:
-    from airflow_kafka_offsets.client import codec  # noqa: F401
     from airflow_kafka_offsets.client.connection.settings import ClientSettings
     from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-    from airflow_kafka_offsets.conditions import CONDITIONS  # noqa: F401
     from airflow_kafka_offsets.errors import ClusterUnreachableError
-    from airflow_kafka_offsets.pipelines import resolver  # noqa: F401
 
     settings = ClientSettings.from_config({"bootstrap.servers": "127.0.0.1:1"})
     with OffsetsClient(settings, timeout_s=1) as client, suppress(ClusterUnreachableError):
         client.cluster_id()
 
 
+def _tell_changes(before: Seen, after: Seen) -> None:
+    for place, value in before.items():
+        now = after.get(place)
+        if now is not value and not (place in PROCESS and now == value):
+            print(place, value, now)
+    for place in after.keys() - before.keys():
+        if "_VERSIONS" not in place:  # where kafka-python keeps the class of a version, for whoever uses it first
+            print(place, None, after[place])
+
+
+def _others_lines() -> list[str]:
+    """What a handler gets of the lines that another user's kafka-python logs."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("kafka.net.connection")
+    logger.addHandler(handler)
+    logger.warning("of others")
+    logger.removeHandler(handler)
+    return lines
+
+
+PACKAGE = "airflow_kafka_offsets"
+PROCESS = ("environment", "warnings", "hooks", "loggers", "sockets", "signals")
+
+
 if __name__ == "__main__":
     _import_all()
-    kafka_before, process_before = _seen(), _process()
+    before, filters = _seen() | _process(), _filters()
+    _import()
+    _tell_changes(before, _seen() | _process())
+    if _filters() != filters:
+        print("filters", filters, _filters())
     _use()
-    kafka_after, process_after = _seen(), _process()
-    for place, value in kafka_before.items():
-        if kafka_after.get(place) is not value:
-            print(place, value, kafka_after.get(place))
-    for what, before in process_before.items():
-        if before != process_after[what]:
-            print(what, before, process_after[what])
+    _tell_changes(before, _seen() | _process())
+    if _others_lines() != ["of others"]:
+        print("lines of others", _others_lines())

@@ -66,11 +66,6 @@ class TestLookUpBehindDeletedSegments:
         (found,) = client.list_offsets([trimmed], OffsetSpec.at(T0), isolation_level=level)
         assert (found.outcome, found.offset, found.timestamp_ms) == (ListOutcome.FOUND, 3, T0)
 
-    def test_a_snapshot_of_that_moment_is_right_too(self, client: OffsetsClient, trimmed: TopicPartition) -> None:
-        """E1, E2."""
-        (found,) = client.look_up(client.survey([trimmed.topic]), [T0])[T0]
-        assert found.offset == 3
-
     def test_a_survey_from_before_the_newest_record_does_not_hide_it(
         self, cluster: KafkaCluster, client: OffsetsClient, trimmed: TopicPartition
     ) -> None:
@@ -145,18 +140,6 @@ class TestNoRecordAtTheInstant:
             assert outcome_at(client, topic, T0 + 1500) is ListOutcome.ALL_OLDER
             producer.commit_transaction()
         wait_until(lambda: outcome_at(client, topic, T0 + 500) is ListOutcome.FOUND, "the commit is visible")
-
-    def test_because_all_are_older_or_there_are_none(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
-        """E1: on three leaders at once, one of which has a match."""
-        topic = new_topic(cluster, replicas=[[1], [2], [3]])
-        produce(cluster, topic, 0, timestamps=[T0])
-        produce(cluster, topic, 1, timestamps=[T0 + 2])
-        listed = client.list_offsets(client.partitions_of([topic]), OffsetSpec.at(T0 + 1))
-        assert [each.outcome for each in listed] == [
-            ListOutcome.ALL_OLDER,
-            ListOutcome.FOUND,
-            ListOutcome.EMPTY_LOG,
-        ]
 
 
 class TestRecordsThatArriveMeanwhile:

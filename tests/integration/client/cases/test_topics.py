@@ -153,13 +153,6 @@ class TestLeaderlessPartition:
             assert len(client.list_offsets(partitions, OffsetSpec.LATEST).errors()) == 0
 
 
-class TestPartitionAskedTwice:
-    def test_is_answered_once(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
-        """E40: a broker would refuse both with INVALID_REQUEST."""
-        key = TopicPartition(new_topic(cluster), 0)
-        assert [each.offset for each in client.list_offsets([key, key], OffsetSpec.LATEST)] == [0]
-
-
 def _has_leader(cluster: KafkaCluster, topic: str, partition: int) -> bool:
     try:
         cluster.leader(topic, partition)

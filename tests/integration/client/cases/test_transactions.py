@@ -152,17 +152,6 @@ class TestOpenTransaction:
 
 
 class TestDecidedTransaction:
-    def test_ends_in_a_marker_that_a_reader_never_commits(
-        self, cluster: KafkaCluster, client: OffsetsClient, key: TopicPartition, group: str
-    ) -> None:
-        """E12: who has read the last record and committed the offset after it is one offset behind."""
-        with transactional_producer(cluster) as producer:
-            last = send(producer, key.topic, timestamps=(None, None))[-1]
-            producer.commit_transaction()
-        wait_until_decided(client, key)
-        commit(client, group, {key: last + 1})
-        assert [partition_lag_of(client, group, each).lag for each in (READ_COMMITTED, READ_UNCOMMITTED)] == [1, 1]
-
     def test_that_was_aborted_leaves_offsets_that_no_reader_gets(
         self, cluster: KafkaCluster, client: OffsetsClient, key: TopicPartition, group: str
     ) -> None:

@@ -11,7 +11,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from kafka.net.sasl.msk import AwsMskIamClient
 
-from airflow_kafka_offsets.client.connection.kafka_python import MskIam, manager_config
+from airflow_kafka_offsets.client.connection.kafka_python import MskIam
+from airflow_kafka_offsets.client.connection.logins import require_libraries
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.errors import ConfigurationError
 
@@ -60,9 +61,9 @@ class TestWhatIsMissing:
         settings = ClientSettings.from_config(KEYS)
         private = ClientSettings.from_config(KEYS | {"bootstrap.servers": "kafka.internal.example.com:9098"})
         with pytest.raises(ConfigurationError, match=r"\(kafka\.internal.*don't contain: set AWS_DEFAULT_REGION"):
-            manager_config(private, None, None, 30)
+            require_libraries(private.sasl, private.bootstrap_servers)
         with pytest.raises(ConfigurationError, match="has none: no role"):
-            manager_config(settings, None, None, 30)
+            require_libraries(settings.sasl, settings.bootstrap_servers)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AK")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SK")
-        assert manager_config(settings, None, None, 30)["sasl_mechanism"] == "AWS_MSK_IAM"
+        require_libraries(settings.sasl, settings.bootstrap_servers)

@@ -20,8 +20,7 @@ import requests
 
 from airflow_kafka_offsets.client.connection import oauth_tokens
 from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings, TokenSource
-from airflow_kafka_offsets.client.connection.timed_requests import THREAD
+from airflow_kafka_offsets.client.connection.oauth_tokens import THREAD, OAuthSettings, TokenSource
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
 from dev.token_server import TokenServer
 from tests.patience import PATIENCE_S
@@ -52,7 +51,7 @@ class TestFromAnIdentityServer:
         server.tells = tells
         source = TokenSource(settings)
         token = source.token()
-        assert 78 <= token.renew_at - time.time() <= 80
+        assert token.expires_at - token.renew_at == pytest.approx(20, abs=1)
         assert source.token() is token
         assert len(server.given) == 1
 
@@ -121,42 +120,18 @@ class TestFromAnIdentityServer:
             TokenSource(settings).token()
 
     def test_a_host_name_that_can_not_be_one_is_told(self, settings: OAuthSettings) -> None:
-        with pytest.raises(ClusterUnreachableError, match=r"a\.\.b/token can't be reached: .*label empty or too long"):
+        with pytest.raises(ClusterUnreachableError, match=r"a\.\.b/token can't be reached: .*(not known|label)"):
             TokenSource(replace(settings, endpoint="http://a..b/token")).token()
 
-    @pytest.mark.parametrize("status", ["200 OK", "401 Unauthorized"])
-    def test_an_answer_that_never_ends_takes_neither_time_nor_memory(
-        self, settings: OAuthSettings, status: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Byte by byte, so that no read of the socket takes long."""
-        monkeypatch.setattr(oauth_tokens, "_TIMEOUT_S", 1.0)
-        ended = Event()
-        with socket.create_server(("127.0.0.1", 0)) as other:
-
-            def answer() -> None:
-                connection, _ = other.accept()
-                with connection, suppress(OSError):
-                    connection.recv(65536)
-                    connection.sendall(f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\r\n".encode())
-                    while not ended.wait(0.05):
-                        connection.sendall(b" ")
-
-            Thread(target=answer, daemon=True).start()
-            endpoint = f"http://127.0.0.1:{other.getsockname()[1]}/token"
-            try:
-                with pytest.raises(ClusterUnreachableError, match="can't be reached: no full answer within 1 s"):
-                    TokenSource(replace(settings, endpoint=endpoint)).token()
-            finally:
-                ended.set()
-
-    @pytest.mark.parametrize("how", ["whole answer", "handshake", "proxy"])
+    @pytest.mark.parametrize("how", ["whole answer", "body", "handshake", "proxy"])
     def test_of_an_answer_that_never_ends_nothing_goes_on(
         self, settings: OAuthSettings, how: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """However often it is asked for, and whatever it is that drips."""
         monkeypatch.setattr(oauth_tokens, "_TIMEOUT_S", 1.0)
         begins = {
-            "whole answer": b"HTTP/1.1 200 OK\r\n\r\n",
+            "whole answer": b"HTTP/1.1 ",
+            "body": b"HTTP/1.1 200 OK\r\n\r\n",
             "handshake": b"\x16\x03\x03\x40\x00",
             "proxy": b"HTTP/1.1 ",
         }
@@ -183,10 +158,10 @@ class TestFromAnIdentityServer:
                 monkeypatch.setenv("https_proxy", f"http://{place}")
                 monkeypatch.delenv("no_proxy", raising=False)
                 place = "login.example.org"
-            scheme = "http" if how == "whole answer" else "https"
+            scheme = "http" if how in ("whole answer", "body") else "https"
             source = TokenSource(replace(settings, endpoint=f"{scheme}://{place}/token"))
             for _ in range(3):
-                with pytest.raises(ClusterUnreachableError, match=r"no full answer within 1 s|handshake .* timed out"):
+                with pytest.raises(ClusterUnreachableError, match=r"no full answer in time|gave no token within 1 s"):
                     source.token()
                 until_s = time.monotonic() + 60
                 while look_ups() and time.monotonic() < until_s:
@@ -209,10 +184,9 @@ class TestFromAnIdentityServer:
         monkeypatch.setattr(socket, "getaddrinfo", hang)
         source = TokenSource(replace(settings, endpoint="http://login.example.org/token"))
         try:
-            with pytest.raises(ClusterUnreachableError, match="no full answer within 500 ms"):
-                source.token()
-            with pytest.raises(ClusterUnreachableError, match="the previous request still hangs"):
-                source.token()
+            for _ in range(2):
+                with pytest.raises(ClusterUnreachableError, match="gave no token within 500 ms"):
+                    source.token()
             assert (len(asked), look_ups()) == (1, 1)
         finally:
             go.set()

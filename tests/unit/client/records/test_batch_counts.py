@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction, count_batches
 from airflow_kafka_offsets.offsets.answers.records import LogContent
 from tests.unit.client.records.stored_batches import (
-    ABORT,
     CONTROL,
     GZIP,
     T0,
@@ -18,7 +17,6 @@ from tests.unit.client.records.stored_batches import (
     emptied,
     legacy,
     lz4,
-    marker,
     patched,
 )
 from tests.unit.client.records.test_random_record_batches import EVENTS, Event, History
@@ -47,12 +45,6 @@ class TestWholeBatches:
         assert counts(counted(emptied(10, 12) + batch((15, T0)), 10, 16)) == (1, 0, 0, 5)
         assert counts(counted(emptied(10, 12, attributes=CONTROL), 10, 13)) == (0, 0, 0, 3)
 
-    def test_of_an_aborted_transaction_are_no_records_up_to_its_marker(self) -> None:
-        """E12: the same producer's next transaction was committed."""
-        stored = batch((10, T0), (11, T0), producer=7) + marker(12, 7, ABORT) + batch((13, T0), producer=7)
-        assert counts(counted(stored, 10, 14, (7, 10))) == (1, 2, 1, 0)
-        assert counts(counted(stored, 10, 14)) == (3, 0, 1, 0), "a reader of uncommitted records gets them"
-
     def test_that_say_something_impossible_are_an_error(self) -> None:
         more = patched(bytearray(batch((10, T0))), 10, 0, count=5)
         found = count_batches(batch((9, T0)) + more, [], LogContent("t", 0, 9, 20))
@@ -61,12 +53,6 @@ class TestWholeBatches:
 
 
 class TestBatchesOverAnEnd:
-    @pytest.mark.parametrize("codec", [0, GZIP])
-    def test_count_with_the_records_that_are_within(self, codec: int) -> None:
-        stored = batch((10, T0), (12, T0), (13, T0), (17, T0), base=10, last=19, codec=codec)
-        found = counted(stored, 12, 18)
-        assert (counts(found), found.offset_sum) == ((3, 0, 0, 3), 42)
-
     def test_without_gaps_are_not_decoded(self) -> None:
         found = counted(lz4(batch((10, T0), (11, T0), (12, T0))), 11, 12)
         assert (counts(found), found.offset_sum) == ((1, 0, 0, 0), 11)

@@ -53,16 +53,6 @@ def no_codec(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestPlainBatches:
-    @pytest.mark.parametrize("codec", [0, GZIP])
-    @pytest.mark.parametrize(("position", "offset"), [(10, 10), (11, 11), (12, 12), (13, 13)])
-    def test_the_record_at_the_position_is_the_first(self, codec: int, position: int, offset: int) -> None:
-        """The first batch starts before the position: brokers send whole batches."""
-        stored = batch((10, T0), (11, T0 + 1), (12, T0 + 2), codec=codec) + batch((13, T0 + 3), codec=codec)
-        assert first(stored, position) == (offset, T0 + offset - 10)
-
-    def test_the_next_batch_is_taken_when_the_position_is_in_none(self) -> None:
-        assert first(batch((10, T0)) + batch((15, T0 + 5)), 12) == (15, T0 + 5)
-
     def test_no_batch_is_no_record_and_nothing_read(self) -> None:
         for nothing in (None, EMPTY):
             assert read_first_record(nothing, [], 7) == BatchesRead(None, 7)
@@ -82,41 +72,6 @@ class TestPlainBatches:
 
 
 class TestTransactions:
-    @pytest.mark.parametrize("kind", [ABORT, COMMIT])
-    def test_a_marker_is_no_record(self, kind: int) -> None:
-        """E12"""
-        assert read_first_record(marker(5, 1, kind), [], 5) == BatchesRead(None, 6)
-
-    def test_committed_records_are_visible(self) -> None:
-        assert first(batch((5, T0), producer=1) + marker(6, 1, COMMIT), 5) == (5, T0)
-
-    def test_aborted_records_are_not_and_what_comes_after_the_marker_is(self) -> None:
-        """E11: the same producer's next transaction was committed."""
-        stored = (
-            batch((5, T0), producer=1)
-            + batch((6, T0), producer=1)
-            + marker(7, 1, ABORT)
-            + batch((8, T0 + 8), producer=1)
-            + marker(9, 1, COMMIT)
-        )
-        assert first(stored, 5, aborted=[(1, 5)]) == (8, T0 + 8)
-        assert first(stored, 5) == (5, T0)
-
-    def test_records_of_others_within_an_aborted_transaction_are_visible(self) -> None:
-        stored = batch((5, T0), producer=1) + batch((6, T0 + 6)) + batch((7, T0 + 7), producer=2) + marker(8, 1, ABORT)
-        assert first(stored, 5, aborted=[(1, 5)]) == (6, T0 + 6)
-        assert first(stored, 7, aborted=[(1, 5)]) == (7, T0 + 7)
-
-    def test_a_producer_may_abort_twice(self) -> None:
-        aborted = [(1, 7), (1, 5)]
-        stored = batch((5, T0), producer=1) + marker(6, 1, ABORT) + batch((7, T0), producer=1) + marker(8, 1, ABORT)
-        assert read_first_record(stored, [AbortedTransaction(*each) for each in aborted], 5) == BatchesRead(None, 9)
-        assert first(stored + batch((9, T0), producer=1), 5, aborted=aborted) == (9, T0)
-
-    def test_a_transaction_that_began_before_the_answer_is_known_by_its_producer(self) -> None:
-        stored = batch((50, T0), producer=1) + marker(51, 1, ABORT) + batch((52, T0))
-        assert first(stored, 50, aborted=[(1, 5)]) == (52, T0)
-
     def test_a_marker_that_the_cleaner_emptied_is_passed_over(self) -> None:
         stored = emptied(5, 5, attributes=CONTROL | 0x10, producer=1) + batch((6, T0))
         assert first(stored, 5, aborted=[(1, 2)]) == (6, T0)
@@ -129,12 +84,6 @@ class TestTransactions:
 
 
 class TestCompactedBatches:
-    def test_the_first_record_that_is_left_counts_and_not_where_the_batch_begins(self) -> None:
-        """E11: the cleaner keeps the first and the last offset of a batch."""
-        stored = batch((12, T0 + 12), (15, T0 + 15), base=10, last=19)
-        assert [first(stored, position) for position in (10, 13)] == [(12, T0 + 12), (15, T0 + 15)]
-        assert read_first_record(stored, [], 16) == BatchesRead(None, 20)
-
     def test_a_batch_without_records_is_passed_over(self) -> None:
         assert first(emptied(5, 9) + batch((10, T0)), 5) == (10, T0)
         assert read_first_record(emptied(5, 9), [], 5) == BatchesRead(None, 10)

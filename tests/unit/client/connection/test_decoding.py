@@ -13,8 +13,8 @@ import pytest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from airflow_kafka_offsets.client.connection.kafka_python import Framed
-from airflow_kafka_offsets.client.decoding import _decoder
+from airflow_kafka_offsets.client.connection.kafka_python import Framed, _decoder
+from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeResponse
 
 
 def messages() -> Iterator[Any]:
@@ -26,7 +26,7 @@ def messages() -> Iterator[Any]:
             yield message
 
 
-MESSAGES = sorted(messages(), key=lambda message: str(message.name))
+MESSAGES = [*sorted(messages(), key=lambda message: str(message.name)), ConsumerGroupDescribeResponse]
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: str(message.name))
