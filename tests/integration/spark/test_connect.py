@@ -116,22 +116,6 @@ def asked_of(window: PinnedWindow, result: RunResult) -> RunResult:
 
 
 class TestReading:
-    def test_a_window_is_read_and_audited(self, open_connected: OpenConnected, manifest: Manifest) -> None:
-        window = open_connected(manifest)
-        rows = window.read(counted=True).select("partition", "offset").collect()
-        found = {number: sorted(row.offset for row in rows if row.partition == number) for number in (0, 2)}
-        assert found == {0: list(range(10, 90)), 2: list(range(125))}
-        assert window.audit.count == 205
-
-    @pytest.mark.nightly("TestWriting proves a window by Spark Connect")
-    def test_it_is_audited_as_its_rows_are_written(
-        self, open_connected: OpenConnected, manifest: Manifest, table: str
-    ) -> None:
-        window = open_connected(manifest)
-        window.read(counted=True).write.parquet(table)
-        assert window.audit.count == 205
-        assert window.spark.read.parquet(table).count() == 205
-
     def test_what_was_lost_before_the_attempt_began_is_left_out(
         self, open_connected: OpenConnected, manifest: Manifest, flights: str
     ) -> None:
@@ -153,7 +137,6 @@ class TestReading:
         """S6."""
         window = open_connected(empty_manifest)
         assert window.read().count() == 0
-        assert window.audit.count == 0
 
     def test_the_password_is_in_no_event_of_the_server(
         self, open_connected: OpenConnected, manifest: Manifest, table: str, event_log: Path
@@ -168,19 +151,6 @@ class TestReading:
         assert "SparkListenerConnectOperationStarted" in posted
         assert "sasl.jaas.config" not in posted
         assert ("HUNTER2" in posted, "ownsecret7" in posted) == (False, False)
-
-    @pytest.mark.nightly("waits for rows that do not come; the first test reads a window so")
-    @pytest.mark.timeout(50)
-    def test_rows_that_no_action_has_read_are_not_waited_for(
-        self, open_connected: OpenConnected, manifest: Manifest
-    ) -> None:
-        window = open_connected(manifest)
-        rows = window.read(counted=True)
-        with pytest.raises(UnprovenError, match="no count"):
-            _ = window.audit
-        assert rows.where("false").count() == 0
-        with pytest.raises(UnprovenError, match="no count"):
-            _ = window.audit
 
 
 _MORE = pytest.mark.nightly("another table or format by Spark Connect; sinks/test_every_sink.py writes each")
@@ -293,16 +263,6 @@ class TestRefusals:
     def test_derived_rows(self, open_connected: OpenConnected, manifest: Manifest, table: str) -> None:
         with pytest.raises(ConfigurationError, match=f"Deriving rows.*{self.WORDS}"):
             open_connected(manifest).write_derived(lambda rows: rows, FileSink(table))
-
-    def test_records_that_the_driver_would_read(
-        self, connected: Any, open_connected: OpenConnected, manifest: Manifest, flights: str
-    ) -> None:
-        connected.conf.set("spark.kafkaOffsets.extremeTimestamps", f"{flights}-0:20")
-        try:
-            with pytest.raises(ConfigurationError, match=f"extremeTimestamps {self.WORDS}"):
-                open_connected(manifest).read()
-        finally:
-            connected.conf.unset("spark.kafkaOffsets.extremeTimestamps")
 
     def test_a_write_without_an_attempt(self, connected: Any, pin: Pin, manifest: Manifest, table: str) -> None:
         told = pin(manifest)

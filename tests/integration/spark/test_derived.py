@@ -85,7 +85,6 @@ class TestOutputs:
         assert (result.read.count, result.rows_written, result.records) == (205, 7, 205)
         words = "read = log (7 rows written by your job, 24 to too_high)"
         assert str(judge(manifest, result)).startswith(words)
-        assert window.audit.count == 205
 
     def test_of_one_output_are_written_as_they_are_read(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str

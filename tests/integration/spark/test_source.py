@@ -18,7 +18,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt
@@ -114,18 +114,6 @@ class TestRecreatedTopics:
         recreate(topic, records)
         refused(window, table, TopicChangedError, rf"topic {topic} was re-created .* Nothing was read")
         assert not Path(table.removeprefix("file://")).exists()
-
-    @pytest.mark.nightly("the test above has a topic that was made anew")
-    def test_in_a_notebook_that_publishes_nothing(
-        self, topic: str, resolved: Resolve, recreate: Recreate, pin: Pin, spark: SparkSession
-    ) -> None:
-        told = pin(resolved(topic))
-        recreate(topic, 2 * RECORDS)
-        window = pinned_window(spark, told.manifest_uri, told.sha256)
-        rows = window.read(counted=True, **told.kafka)
-        assert rows.count() == RECORDS
-        with pytest.raises(TopicChangedError, match="re-created"):
-            _ = window.audit
 
     def test_while_the_window_is_read_or_written(
         self,

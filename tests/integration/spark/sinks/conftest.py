@@ -17,7 +17,7 @@ from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, FileSink, IcebergSink, Sink, read_published
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.sinks.sink import Attempt
+from airflow_kafka_offsets.spark.sinks.sink import Attempt, rows_of
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from dev.postgres import USER, Postgres
 from tests.integration.spark.publishing import load_rows, name_of
@@ -80,7 +80,7 @@ def holds(spark: SparkSession, ledger: Path) -> Holds:
 
     def read(sink: Sink, manifest: Manifest) -> dict[int, list[int]]:
         if sink.kind == "postgres":
-            return offsets(sink.current(spark, attempt_of(manifest)))
+            return offsets(sink.current(spark, attempt_of(manifest))[0])
         extent = {"start": to_datetime(manifest.start_ms), "end": to_datetime(manifest.end_ms)}
         if not manifest.span:
             with pytest.raises(LedgerError, match="1 are published, all without rows"):
@@ -100,6 +100,7 @@ def attempt_of(manifest: Manifest, number: int = 2**40, **facts: Any) -> Attempt
 def write_shown(sink: Sink, rows: DataFrame, attempt: Attempt) -> str | None:
     """Write rows, and show them without a proof: as a client does that has no branches, or drivers of old."""
     written = sink.replace(rows, attempt)
+    rows_of(sink, rows.sparkSession, attempt, written)
     sink.release(rows.sparkSession, attempt)
     return written
 

@@ -126,7 +126,7 @@ class TestReading:
                 self.kind = "own"
                 return written
 
-            def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+            def current(self, spark: SparkSession, attempt: Attempt) -> tuple[DataFrame, str | None]:
                 return FileSink(table).current(spark, attempt)
 
         publish(open_window(manifest), Own(table))
