@@ -33,18 +33,6 @@ def hadoop_uri(uri: str) -> str:
     return uri.rstrip("/")
 
 
-def qualified(spark: SparkSession, place: str) -> str:
-    """A folder or table name in one spelling, so that two of them can be compared."""
-    if "/" not in place:
-        return place.replace("`", "").lower()
-    jvm: Any = spark._jvm
-    try:
-        path = jvm.org.apache.hadoop.fs.Path(place)
-        return str(path.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(path).toString())
-    except JAVA_ERRORS:  # the write will report why
-        return place
-
-
 class HadoopFiles:
     """Files on any store that the job's Hadoop knows, with the Spark job's own credentials."""
 

@@ -24,7 +24,6 @@ from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk,
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
 from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally
 from airflow_kafka_offsets.spark.session.connect import DERIVED_ROWS, require_driver
-from airflow_kafka_offsets.spark.session.files import qualified
 from airflow_kafka_offsets.spark.session.session import held
 from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Attempt, Sink, rows_of
 from airflow_kafka_offsets.spark.window.counts import RowPlan, count_records
@@ -67,29 +66,23 @@ class _Output:
 def write_derived(window: PinnedRead, outputs: Mapping[str, Derived], options: Mapping[str, str]) -> RunResult:
     """See :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write_derived`."""
     require_driver(window.spark, DERIVED_ROWS)
-    _refuse_one_place(window, outputs)
+    _refuse_one_place(outputs)
     sinks = {name: output.sink for name, output in outputs.items()}
     return load(window, sinks, partial(_write_all, window, window.frame(options), outputs))
 
 
-def _refuse_one_place(window: PinnedRead, outputs: Mapping[str, Derived]) -> None:
-    places: dict[object, str] = {}
+def _refuse_one_place(outputs: Mapping[str, Derived]) -> None:
+    """Refuse two outputs in one place before anything is read. What is one place by two names is found as it is
+    written."""
+    places: dict[str, str] = {}
     for name, output in outputs.items():
         require_kind(output.sink)
         place = output.sink.place
-        # Sinks that don't say where they write are assumed to write to the same place if they share a class.
-        key = type(output.sink) if place is None else qualified(window.spark, place)
-        if places.setdefault(key, name) == name:
-            continue
-        if place is None:
+        if place is not None and places.setdefault(place, name) != name:
             raise ConfigurationError(
-                f"Two outputs go to a {type(output.sink).__name__}, which doesn't say where: each could replace the "
-                "other's rows. Set the attribute place, the folder or table, in the class's __init__."
+                f"Two outputs go to {place}, where each would replace the other's rows: give {name} a folder or table "
+                "of its own."
             )
-        raise ConfigurationError(
-            f"Two outputs go to {place}, where each would replace the other's rows: give {name} a folder or table of "
-            "its own."
-        )
 
 
 def _write_all(window: PinnedRead, records: DataFrame, outputs: Mapping[str, Derived], attempt: Attempt) -> RunResult:

@@ -12,7 +12,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerCorruptError, UnprovenError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, UnprovenError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
@@ -30,7 +30,6 @@ from tests.integration.spark.sinks.conftest import EXPECTED, make_sink
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.offsets.proof.results import source_of
 from tests.unit.spark import ledgers
-from tests.unit.spark.manifests import manifest_of
 
 __all__ = ["make_sink"]  # a fixture, that pytest finds here
 
@@ -209,30 +208,6 @@ class TestWriting:
             number = driver_of(window).number
             result = window.write(window.read(), sink)
             assert (result.rows_written, result.attempt) == (205, number)
-
-    @pytest.mark.nightly("tables; test_reading.py has them without Spark Connect")
-    @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-    def test_a_table_that_a_window_is_loaded_into_again_is_not_read_until_that_is_published(
-        self,
-        connected: Any,
-        open_connected: OpenConnected,
-        flights: str,
-        ledger_uri: str,
-        make_sink: Callable[[str], Sink],
-        kind: str,
-    ) -> None:
-        """The ledger has no note of it: the table's own commits tell."""
-        sink, manifest = make_sink(kind), manifest_of([(flights, 0, 0, 60)])
-        first = open_connected(manifest)
-        publish(first, asked_of(first, first.write(first.read(), sink)))
-        newer = open_connected(manifest, again=True)
-        assert read_published(connected, ledger_uri).count() == 60
-
-        result = asked_of(newer, newer.write(newer.read(), sink))
-        with pytest.raises(CommitConflictError, match=r"are published, but .* holds those of attempt"):
-            read_published(connected, ledger_uri)
-        publish(newer, result)
-        assert read_published(connected, ledger_uri).count() == 60
 
     def test_rows_that_were_dropped_are_not_proved(
         self, open_connected: OpenConnected, manifest: Manifest, table: str

@@ -38,7 +38,7 @@ IS_ANOTHERS = "value = cast('another' AS binary)"
 NINE = {0: list(range(9))}
 _OTHERS = pytest.mark.nightly("the other tables, and a sink of one's own; Delta has each of these in make test")
 EACH_TABLE = pytest.mark.parametrize(
-    "sink", ["delta", *(pytest.param(kind, marks=_OTHERS) for kind in ("iceberg", "postgres"))], indirect=True
+    "sink", ["delta", *(pytest.param(kind, marks=_OTHERS) for kind in ("iceberg", "postgres", "sqlite"))], indirect=True
 )
 
 
@@ -185,21 +185,6 @@ class TestLateDrivers:
             publish(first, counted[1].result)
         publish_rows(open_window(nine), table_sink)
         assert offsets(read_published(spark, ledger_uri)) == NINE
-
-    @pytest.mark.nightly("attempts in any order; the tests beside it have a late one at each table")
-    def test_rows_of_one_that_died_before_it_had_asked_where_they_came_from_are_written_anew(
-        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, ledger_uri: str, table_sink: TableSink
-    ) -> None:
-        """S16: while it read, another cluster was behind the address. Its rows have the window's own offsets."""
-        window = open_window(nine)
-        with interrupted("airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.after"):
-            window.write(another(window.read()), table_sink)
-        seen = 0 if table_sink.kind == "iceberg" else 9
-        assert table_sink.rows(spark).where(IS_ANOTHERS).count() == seen
-
-        publish_rows(open_window(nine), table_sink)
-        rows = read_published(spark, ledger_uri)
-        assert (rows.count(), rows.where(IS_ANOTHERS).count()) == (9, 0)
 
     @pytest.mark.nightly("attempts in any order; the tests beside it have a late one at each table")
     def test_unproved_rows_are_not_among_the_published_and_the_next_attempt_replaces_them(

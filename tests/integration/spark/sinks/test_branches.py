@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +19,6 @@ from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import driver_of, name_of, result_of
 from tests.integration.spark.publishing import publish as publish_result
 from tests.integration.spark.sinks.conftest import EXPECTED, Holds, publish
-from tests.integration.spark.sinks.faults import Died, dying, interrupted
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
 
@@ -91,14 +89,6 @@ class TestUnproved:
         publish(open_window(manifest), sink)
         assert holds(sink, manifest) == EXPECTED
         assert branches(spark, sink) == set()
-
-    def test_a_driver_that_dies_before_it_has_asked_kafka_leaves_nothing_to_be_seen(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, sink: Watched
-    ) -> None:
-        window = open_window(manifest)
-        with interrupted("airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.after"):
-            window.write(window.read(), sink)
-        assert spark.table(sink.table).count() == 0
 
 
 @pytest.mark.nightly("an attempt beside another once more; test_every_sink.py has it for each sink")
@@ -207,15 +197,4 @@ def test_clean_up_of_older_libraries_leaves_the_files_of_main(
     assert int(picked) in snapshots
     table: Any = sink._java(spark)
     table.expireSnapshots().expireOlderThan(now_ms()).cleanExpiredFiles(True).commit()
-    assert holds(sink, manifest) == EXPECTED
-
-
-@pytest.mark.nightly("test_every_sink.py has attempts that die at each step")
-def test_it_may_die_at_each_step(open_window: OpenWindow, manifest: Manifest, sink: Watched, holds: Holds) -> None:
-    """Between making the branch, the rows, the counts, and the commit to ``main``."""
-    for step in range(20):
-        with contextlib.suppress(Died), dying(step, sink):
-            publish(open_window(manifest), sink)
-            break
-    assert step > 4
     assert holds(sink, manifest) == EXPECTED

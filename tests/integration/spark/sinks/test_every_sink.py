@@ -24,7 +24,6 @@ from tests.integration.spark.sinks.conftest import (
     write_shown,
 )
 from tests.integration.spark.sinks.faults import Died, dying
-from tests.integration.spark.stages import read_by_the_newer_interface
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
@@ -55,16 +54,6 @@ class TestEverySink:
         assert holds(sink, emptied.manifest) == {}
         assert holds(sink, neighbour) == {2: list(range(125, 250))}
 
-    @pytest.mark.nightly("every sink once more; test_pinned_window.py reads by that interface")
-    @pytest.mark.parametrize("sink", [*KINDS, *FORMATS], indirect=True)
-    def test_is_written_from_the_newer_interface_to_kafka(
-        self, open_window: OpenWindow, manifest: Manifest, sink: Sink
-    ) -> None:
-        """Spark resolves the source again when rows are written. The session stays as it was."""
-        window = open_window(manifest)
-        with read_by_the_newer_interface(window.spark):
-            publish(window, sink)
-
     @pytest.mark.parametrize(
         "moment",
         [
@@ -93,7 +82,7 @@ class TestEverySink:
 
     @pytest.mark.parametrize(
         "sink",
-        ["parquet", *(pytest.param(each, marks=ANOTHER_TABLE) for each in ("delta", "iceberg", "postgres"))],
+        ["parquet", *(pytest.param(each, marks=ANOTHER_TABLE) for each in KINDS[1:])],
         indirect=True,
     )
     @pytest.mark.parametrize("same", [False, True], ids=["attempts", "drivers of one attempt"])
@@ -121,7 +110,7 @@ class TestEverySink:
 
 
 @pytest.mark.nightly("of attempts in any order; test_table_owner.py shows whose a table is")
-@pytest.mark.parametrize("sink", ["delta", "iceberg", "postgres"], indirect=True)
+@pytest.mark.parametrize("sink", KINDS[1:], indirect=True)
 def test_in_one_table_rows_give_way_to_higher_numbers_of_the_same_ledger_alone(
     spark: SparkSession, open_window: OpenWindow, short: Manifest, sink: Sink
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerConflictError
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, IcebergSink, Sink, read_published
@@ -24,7 +24,7 @@ from tests.integration.spark.sinks.faults import held_up, wait_for
 from tests.integration.spark.sinks.test_reading import tenth
 from tests.integration.spark.test_pinned_window import offsets
 from tests.patience import PATIENCE_S
-from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
+from tests.unit.spark.manifests import manifest_of
 
 MakeSink = Callable[[str], Sink]
 BY_THE_LATER_ONE = "began after|came in between|holds those of attempt"
@@ -83,26 +83,6 @@ class TestAttempts:
 
         with pytest.raises(CommitConflictError, match=r"holds rows of no attempt that it still knows"):
             write_shown(sink, rows, attempt_of(manifest, 2))
-
-    def test_of_two_writes_at_the_same_time_one_gives_way_to_the_other(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink, tmp_path: Path
-    ) -> None:
-        """Both have read the table before either commits."""
-        manifest = manifest_of([(flights, 0, 0, 15)])
-        neighbour = manifest_of([(flights, 0, 15, 16)], start_ms=SIX_MS, end_ms=SEVEN_MS)
-        publish(open_window(neighbour), table_sink)
-        slow = open_window(manifest)
-        held = held_up(slow.read(), tmp_path)
-        with ThreadPoolExecutor(1) as thread:
-            publishing = thread.submit(load_rows, slow, held, table_sink)
-            wait_for(tmp_path / "begun")
-            try:
-                publish(open_window(manifest), table_sink)
-            finally:
-                (tmp_path / "go").touch()
-            with pytest.raises((CommitConflictError, LedgerConflictError), match=rf"is published|{BY_THE_LATER_ONE}"):
-                publishing.result(PATIENCE_S)
-        assert offsets(table_sink.current(spark, attempt_of(manifest))[0]) == {0: list(range(15))}
 
 
 @pytest.mark.nightly("writers whose clocks differ; test_every_sink.py writes each table")
