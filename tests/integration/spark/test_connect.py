@@ -197,18 +197,6 @@ class TestWriting:
         nowhere = {"kafka.bootstrap.servers": "127.0.0.1:1"}
         assert again.write(again.read(**nowhere), sink) == published
 
-    @pytest.mark.nightly("each sink once more by Spark Connect; the first test publishes to each")
-    def test_a_retry_replaces_the_rows_of_one_that_was_not_published_and_another_client_of_it_leaves_them(
-        self, open_connected: OpenConnected, manifest: Manifest, sink: Sink
-    ) -> None:
-        """The ledger has no note of any of them."""
-        number = None
-        for attempt in (None, None, "the same"):
-            window = open_connected(manifest, number if attempt else None)
-            number = driver_of(window).number
-            result = window.write(window.read(), sink)
-            assert (result.rows_written, result.attempt) == (205, number)
-
     def test_rows_that_were_dropped_are_not_proved(
         self, open_connected: OpenConnected, manifest: Manifest, table: str
     ) -> None:

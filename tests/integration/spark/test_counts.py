@@ -3,7 +3,6 @@ nothing is left at the ends of what its tasks wrote."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -220,18 +219,6 @@ class TestUnreadRecords:
         clients = window.clients()
         dirty = KafkaClients(spark, {**clients.options, "kafka.isolation.level": "read_uncommitted"})
         assert unread_records(dirty, [LogRange(topic, 0, 1, 6)]) == (ReadPosition(topic, 0, 2),)
-
-    @pytest.mark.nightly("many partitions; the tests beside it have a few")
-    def test_of_many_partitions_take_seconds(
-        self, open_window: OpenWindow, make_flights: MakeFlights, produce: object
-    ) -> None:
-        topic = make_flights(dict.fromkeys(range(50), 20))
-        window = open_window(manifest_of([(topic, each, 0, 20) for each in range(50)]))
-        window.read()
-        began = time.monotonic()
-        found = unread_records(window.clients(), [LogRange(topic, each, 15, 20) for each in range(50)])
-        assert [each.offset for each in found] == [15] * 50
-        assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize("topics", [("flights",), ("flights", "gulls", "departures-of-all-airlines-of-the-continent")])

@@ -45,7 +45,6 @@ from tests.integration.spark.derived_jobs import (
     too_high,
 )
 from tests.integration.spark.publishing import driver_of, ledger_of, publish, result_of
-from tests.integration.spark.stages import read_by_the_newer_interface
 from tests.integration.spark.test_transforms import OUTCOMES, outcome_of, transform_of
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
@@ -53,15 +52,6 @@ __all__ = ["make_sink"]
 
 
 class TestOutputs:
-    @pytest.mark.nightly("test_pinned_window.py reads by that interface")
-    def test_are_made_from_the_newer_interface_to_kafka(
-        self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink
-    ) -> None:
-        """Spark resolves the source again when rows are written, and where they are kept on disk."""
-        window = open_window(manifest)
-        with read_by_the_newer_interface(window.spark):
-            derive(window, make_sink("hourly"), make_sink("high"))
-
     def test_are_made_of_each_record_once_and_appear_together(
         self,
         spark: SparkSession,

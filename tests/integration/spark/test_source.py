@@ -136,27 +136,6 @@ class TestRecreatedTopics:
             window.write(window.read(), Late(table))
         assert counted_nothing(window)
 
-    @pytest.mark.nightly("the first tests have topics that were made anew before and beside the read")
-    def test_after_the_read_and_before_the_commit(
-        self,
-        topic: str,
-        resolved: Resolve,
-        recreate: Recreate,
-        open_window: OpenWindow,
-        table: str,
-    ) -> None:
-        """The rows are right, and nobody can tell any more."""
-
-        class Late(FileSink):
-            def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
-                written = super().replace(rows, attempt)
-                recreate(topic, 2 * RECORDS)
-                return written
-
-        window = open_window(resolved(topic))
-        with pytest.raises(TopicChangedError, match="re-created"):
-            window.write(window.read(), Late(table))
-
     def test_a_topic_that_is_gone(
         self,
         topic: str,

@@ -16,7 +16,6 @@ from airflow_kafka_offsets.errors import (
     CommitConflictError,
     KafkaOffsetsError,
     LedgerConflictError,
-    UncheckedSourceError,
     UnprovenError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -185,29 +184,6 @@ class TestLateDrivers:
             publish(first, counted[1].result)
         publish_rows(open_window(nine), table_sink)
         assert offsets(read_published(spark, ledger_uri)) == NINE
-
-    @pytest.mark.nightly("attempts in any order; the tests beside it have a late one at each table")
-    def test_unproved_rows_are_not_among_the_published_and_the_next_attempt_replaces_them(
-        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, ledger_uri: str, table_sink: TableSink
-    ) -> None:
-        window = open_window(nine)
-        with pytest.raises(UnprovenError, match="lacks 1 of 9 rows"):
-            window.write(window.read().where("offset <> 7"), table_sink)
-        assert table_sink.rows(spark).count() == (0 if table_sink.kind == "iceberg" else 8)
-        publish_rows(open_window(nine), table_sink)
-        assert offsets(read_published(spark, ledger_uri)) == NINE
-
-    @pytest.mark.nightly("a driver that can't ask; the tests beside it have a late one at each table")
-    def test_one_that_could_not_ask_kafka_has_written_nothing(
-        self, spark: SparkSession, open_window: OpenWindow, pin: Pin, nine: Manifest, table_sink: TableSink
-    ) -> None:
-        first = open_window(nine)
-        first.write(first.read(), table_sink)
-        dead = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "2000"}
-        second = PinnedWindow.open(spark, replace(pin(nine), kafka=dead))
-        with pytest.raises(UncheckedSourceError):
-            second.write(another(second.read(**{"kafka.request.timeout.ms": "1000"})), table_sink)
-        assert table_sink.rows(spark).where(IS_ANOTHERS).count() == 0
 
 
 class TestReload:
