@@ -149,6 +149,10 @@ _MAY_LACK = (
     "were deleted since, a conf or a table property that sends reads or writes elsewhere)"
 )
 """Why an output may lack rows: from the counts alone, nobody can tell which of these it is."""
+_CHANGED = (
+    "topic, partition or offset was changed between read() and write(), or some rows were dropped and as many doubled. "
+    "Leave these three columns as they are"
+)
 
 
 def difference(read: Tally, written: Tally, span: int, task_starts: int | None, *, unread: bool) -> Iterator[str]:
@@ -165,11 +169,7 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
                 "was changed. Load the window again"
             )
         elif read.count == written.count and not read.same_rows(written):
-            yield (
-                f"wrote {written.count} rows, as many as there are offsets, but not each of them once: topic, "
-                "partition or offset was changed between read() and write(), or some rows were dropped and as many "
-                "doubled. Leave these three columns as they are"
-            )
+            yield (f"wrote {written.count} rows, as many as there are offsets, but not each of them once: {_CHANGED}")
         return
     counts = f"read {read.count} rows, wrote {written.count}"
     if read.count > span or _is_multiple(read.starts, task_starts):
@@ -190,11 +190,7 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
             f"was counted. {KEEP_EVERY_RECORD}, with write() as the only action"
         )
     elif not read.same_rows(written):
-        yield (
-            f"read and wrote {read.count} rows each, but not the same ones: topic, partition or offset was changed "
-            "between read() and write(), or some rows were dropped and as many doubled. Leave these three columns as "
-            "they are"
-        )
+        yield f"read and wrote {read.count} rows each, but not the same ones: {_CHANGED}"
 
 
 def _is_multiple(read: int | None, written: int | None) -> bool:
