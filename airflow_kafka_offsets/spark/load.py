@@ -87,7 +87,7 @@ def load(spark: SparkSession, arguments: argparse.Namespace) -> RunResult:
     options: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
     window = pinned_window(spark)
     with window.failures_noted():
-        print(window.plan(**options).summary(), file=sys.stderr, flush=True)
+        print(window.plan(**options), file=sys.stderr, flush=True)
         rows = window.read(**options)
         shaped = shape(rows, key_as=arguments.key_as, value_as=arguments.value_as, json_schema=arguments.json_schema)
         return window.write(shaped, SINKS[arguments.sink](arguments.output))

@@ -29,7 +29,7 @@ class PinnedWindow(PinnedRead):
     def write(self, rows: DataFrame, sink: Sink) -> RunResult:
         """Write the window's rows and prove them; Airflow's side publishes them afterwards.
 
-        If this attempt is published already, by another driver that was started for it, nothing is read from Kafka
+        If another driver that was started for this attempt has proved the window already, nothing is read from Kafka
         and nothing is written, and that driver's counts are returned. A window without offsets is written without rows
         (S6); old rows in the sink are removed.
 
@@ -50,9 +50,7 @@ class PinnedWindow(PinnedRead):
         :raises CommitConflictError: a later attempt has begun, or another commit to the table came in between.
         """
         with self.failures_noted():
-            result = write_records(self, rows, sink)
-        self.proved_read = result.read
-        return result
+            return write_records(self, rows, sink)
 
     def write_derived(
         self,
@@ -77,8 +75,8 @@ class PinnedWindow(PinnedRead):
                 unreadable=Derived(unreadable, DeltaSink("lake.unreadable_flights")),
             )
 
-        If this attempt is published, nothing is read and nothing is written, as with :meth:`write`. If the window has
-        no offsets, the outputs hold no rows, even if the transform makes rows from an empty frame.
+        If another driver of this attempt has proved the window, nothing is done, as with :meth:`write`. If the window
+        has no offsets, the outputs hold no rows, even if the transform makes rows from an empty frame.
 
         :param transform: makes the rows from a frame with the columns of Spark's Kafka source, by DataFrame operations.
             It must run no action on that frame and use it only once: tell branches apart by a column.
@@ -93,9 +91,7 @@ class PinnedWindow(PinnedRead):
         """
         outputs = {"": Derived(transform, sink), **further}
         with self.failures_noted():
-            result = write_derived(self, outputs, options or {})
-        self.proved_read = result.read
-        return result
+            return write_derived(self, outputs, options or {})
 
 
 def pinned_window(

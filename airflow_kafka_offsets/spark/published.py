@@ -134,19 +134,19 @@ def _tables(spark: SparkSession, found: Iterable[_Rows], state: State) -> Iterat
         commits = table.newest_of(spark, created.ledger_id, windows.keys())
         for name, rows in windows.items():
             commit = commits.get(name)
-            _refuse_others(rows, None if commit is None else commit.number)
+            _refuse_others(rows, None if commit is None else commit.name)
         yield frame.where(F.col(WINDOW_COLUMN).isin(list(windows)))
 
 
-def _refuse_others(rows: _Rows, held: int | None) -> None:
+def _refuse_others(rows: _Rows, held: str | None) -> None:
     """Refuse a table that holds other rows of a window than the published ones.
 
-    :param held: the attempt whose rows it holds; None if its history doesn't have that commit any more, which was made
-        long ago.
+    :param held: name of the attempt whose rows it holds; None if its history doesn't have that commit any more, which
+        was made long ago.
     """
     window, published = rows.window, rows.publication
     later = window.attempts[-1].number if window.attempts else published.attempt
-    if held == published.attempt or (held is None and later == published.attempt):
+    if held == f"{published.attempt}-{published.run}" or (held is None and later == published.attempt):
         return
     whose = f"holds those of attempt {held}" if held is not None else f"may hold those of attempt {later}"
     raise CommitConflictError(

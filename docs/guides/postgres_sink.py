@@ -1,8 +1,8 @@
 """A sink of your own: a table of PostgreSQL, in which one transaction replaces a window's rows.
 
 Spark writes a stage table through JDBC, from many tasks. Then the driver, in one transaction, looks into a control
-table for the number of the attempt whose rows are there, and puts the staged ones in their place, unless that number is
-higher. Spark loads PostgreSQL's JDBC driver anyway (``packages="org.postgresql:postgresql:42.7.8"``), and that
+table for the name of the attempt whose rows are there, and puts the staged ones in their place, unless those have to
+stay. Spark loads PostgreSQL's JDBC driver anyway (``packages="org.postgresql:postgresql:42.7.8"``), and that
 transaction goes through the same one.
 
 User and password are read from ``PGUSER`` and ``PGPASSWORD`` in the driver's environment: they are in no argument.
@@ -17,15 +17,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, KafkaOffsetsError, LedgerConflictError
-from airflow_kafka_offsets.spark import Attempt, Sink, pinned_window
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.spark import Attempt, KafkaOffsetsError, Sink, pinned_window
 
 DRIVER = "org.postgresql.Driver"
 
 
 class PostgresSink(Sink):
-    """A table of PostgreSQL with the column ``window``, for one ledger; ``<table>_windows`` beside it is the control
-    table.
+    """A table of PostgreSQL with the column ``stored_under``; ``<table>_keys`` beside it is the control table.
 
     :param url: ``jdbc:postgresql://host:5432/database``.
     :param table: its plain name, in lower case.
@@ -34,62 +33,39 @@ class PostgresSink(Sink):
     kind = "postgres"
 
     def __init__(self, url: str, table: str) -> None:
-        self.url, self.table = url, table
+        self.url, self.table, self.place = url, table, f"{url}/{table}"
 
     def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
         stage = f"{self.table}_stage_{attempt.number}_{attempt.run}"
         # Spark runs a task again when its executor dies, also when its rows are in already: hence DISTINCT below.
-        staged = rows.withColumn("window", F.lit(attempt.window))
+        staged = rows.withColumn("stored_under", F.lit(attempt.key))
         staged.write.jdbc(self.url, stage, mode="overwrite", properties=properties())
         columns = ", ".join(f'"{name}"' for name in staged.columns)
         with Transaction(rows.sparkSession, self.url) as transaction:
             transaction.run("SELECT pg_advisory_xact_lock(hashtext(?))", self.table)
             transaction.run(f"CREATE TABLE IF NOT EXISTS {self.table} (LIKE {stage})")
+            transaction.run(f"CREATE TABLE IF NOT EXISTS {self.table}_keys (stored_under text PRIMARY KEY, name text)")
+            attempt.require_later(self.name_there(transaction, attempt))
+            transaction.run(f"DELETE FROM {self.table} WHERE stored_under = ?", attempt.key)
             transaction.run(
-                f"CREATE TABLE IF NOT EXISTS {self.table}_windows "
-                '("window" text PRIMARY KEY, attempt bigint, run text, ledger_id text, pipeline text)'
+                f"INSERT INTO {self.table} ({columns}) "
+                f'SELECT DISTINCT ON (topic, partition, "offset") {columns} FROM {stage}'
             )
-            self.require_ours(transaction, attempt)
-            if self.number_there(transaction, attempt) < attempt.number:
-                transaction.run(f'DELETE FROM {self.table} WHERE "window" = ?', attempt.window)
-                transaction.run(
-                    f"INSERT INTO {self.table} ({columns}) "
-                    f'SELECT DISTINCT ON (topic, partition, "offset") {columns} FROM {stage}'
-                )
-                transaction.run(f'DELETE FROM {self.table}_windows WHERE "window" = ?', attempt.window)
-                ours = (attempt.window, attempt.number, attempt.run, attempt.ledger_id, attempt.pipeline)
-                transaction.run(f"INSERT INTO {self.table}_windows VALUES (?, ?, ?, ?, ?)", *ours)
+            transaction.run(f"DELETE FROM {self.table}_keys WHERE stored_under = ?", attempt.key)
+            transaction.run(f"INSERT INTO {self.table}_keys VALUES (?, ?)", attempt.key, attempt.name)
             transaction.run(f"DROP TABLE {stage}")
         return self.table
 
-    def number_there(self, transaction: Transaction, attempt: Attempt) -> int:
-        """The number of the attempt whose rows are there; 0 if there are none. It may be this attempt's: another driver
-        of it was faster.
-
-        :raises CommitConflictError: it began later than this one.
-        """
-        query = f'SELECT attempt FROM {self.table}_windows WHERE "window" = ?'
-        number = max((number for (number,) in transaction.rows(query, attempt.window)), default=0)
-        if number > attempt.number:
-            raise CommitConflictError(
-                f"{self.table} holds window {attempt.window} by attempt {number}, which began after {attempt.number}."
-            )
-        return number
-
-    def require_ours(self, transaction: Transaction, attempt: Attempt) -> None:
-        """Refuse a table of another ledger. Its pipeline's name tells nothing: it may be the same."""
-        columns = f"SELECT ledger_id, pipeline FROM {self.table}_windows"
-        for ledger_id, pipeline in transaction.rows(f"{columns} WHERE ledger_id <> ? LIMIT 1", attempt.ledger_id):
-            raise LedgerConflictError(
-                f"{self.table} is a table of ledger {ledger_id} (pipeline {pipeline}), and this is ledger "
-                f"{attempt.ledger_id} (pipeline {attempt.pipeline}): load into another table. If the other ledger "
-                f"is lost for good: UPDATE {self.table}_windows SET ledger_id = '{attempt.ledger_id}', attempt = 0."
-            )
-
-    def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+    def current(self, spark: SparkSession, attempt: Attempt) -> tuple[DataFrame, str | None]:
         with Transaction(spark, self.url) as transaction:
-            self.require_ours(transaction, attempt)
-        return spark.read.jdbc(self.url, self.table, properties=properties()).where(F.col("window") == attempt.window)
+            name = self.name_there(transaction, attempt)
+        rows = spark.read.jdbc(self.url, self.table, properties=properties())
+        return rows.where(F.col("stored_under") == attempt.key), name
+
+    def name_there(self, transaction: Transaction, attempt: Attempt) -> str | None:
+        """The name that is stored under an attempt's key."""
+        found = transaction.rows(f"SELECT name FROM {self.table}_keys WHERE stored_under = ?", attempt.key)
+        return found[0][0] if found else None
 
 
 class Transaction:

@@ -26,8 +26,6 @@ from airflow_kafka_offsets.offsets.instants import parse_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.offsets.windows.retention import Limit, RangeForecast, WindowForecast
-from airflow_kafka_offsets.spark.kafka.extreme_timestamps import named, text_of
-from airflow_kafka_offsets.spark.session.conf import EXTREME_TIMESTAMPS
 from dev import ROOT
 from dev.demo import PROVED, Day, table_of
 from tests.integration.doc_blocks import PAGES, Block, all_blocks, name_of
@@ -89,11 +87,6 @@ def _forecast(shown: str) -> None:
     assert f"Not loaded: {WindowForecast.of('backlog', [RangeForecast('flights', 0, 100), losing])}\n" == shown
 
 
-def _extreme_timestamps(shown: str) -> None:
-    name, _, value = shown.strip().partition("=")
-    assert (name, text_of(named(value))) == (EXTREME_TIMESTAMPS, value)
-
-
 TEXTS: dict[tuple[str, int], Callable[[str], None]] = {
     ("README.md", 1): _demos_table,
     ("CONTRIBUTING.md", 1): _layers,
@@ -101,7 +94,6 @@ TEXTS: dict[tuple[str, int], Callable[[str], None]] = {
     ("docs/guides/loads.md", 2): _unproved,
     ("docs/guides/retention.md", 1): _forecast,
     ("docs/reference/connections.md", 1): _jaas,
-    ("docs/reference/spark.md", 1): _extreme_timestamps,
 }
 """What a block of text is compared by; page and number."""
 

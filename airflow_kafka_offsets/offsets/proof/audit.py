@@ -149,6 +149,10 @@ _MAY_LACK = (
     "were deleted since, a conf or a table property that sends reads or writes elsewhere)"
 )
 """Why an output may lack rows: from the counts alone, nobody can tell which of these it is."""
+_CHANGED = (
+    "topic, partition or offset was changed between read() and write(), or some rows were dropped and as many doubled. "
+    "Leave these three columns as they are"
+)
 
 
 def difference(read: Tally, written: Tally, span: int, task_starts: int | None, *, unread: bool) -> Iterator[str]:
@@ -165,11 +169,7 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
                 "was changed. Load the window again"
             )
         elif read.count == written.count and not read.same_rows(written):
-            yield (
-                f"wrote {written.count} rows, as many as there are offsets, but not each of them once: topic, "
-                "partition or offset was changed between read() and write(), or some rows were dropped and as many "
-                "doubled. Leave these three columns as they are"
-            )
+            yield (f"wrote {written.count} rows, as many as there are offsets, but not each of them once: {_CHANGED}")
         return
     counts = f"read {read.count} rows, wrote {written.count}"
     if read.count > span or _is_multiple(read.starts, task_starts):
@@ -190,11 +190,7 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
             f"was counted. {KEEP_EVERY_RECORD}, with write() as the only action"
         )
     elif not read.same_rows(written):
-        yield (
-            f"read and wrote {read.count} rows each, but not the same ones: topic, partition or offset was changed "
-            "between read() and write(), or some rows were dropped and as many doubled. Leave these three columns as "
-            "they are"
-        )
+        yield f"read and wrote {read.count} rows each, but not the same ones: {_CHANGED}"
 
 
 def _is_multiple(read: int | None, written: int | None) -> bool:
@@ -225,14 +221,13 @@ def _shortfall(manifest: Manifest, left: Sequence[LogRange], result: RunResult) 
         )
         return
     forbidden = list(_gaps_not_allowed(manifest, left, result))
-    yield from forbidden
-    if forbidden:
-        return
     if result.unread is None:
         yield (
             f"{result.records} rows for {span} offsets, and Kafka wasn't asked whether the others have records that "
             "were not read. Load the window again"
         )
+    elif forbidden:
+        yield from forbidden
     elif result.task_starts != result.read.starts:
         yield (
             "Spark's tasks started with records other than those written, so some were read more than once, "
@@ -249,28 +244,15 @@ def _not_once(left: Iterable[LogRange], result: RunResult) -> Iterator[str]:
     lacking = [f"{name} lacks {-count} of {span} rows" for name, (count, span) in more.items() if count < 0]
     doubled = [f"{name} has {count} more rows than offsets" for name, (count, _) in more.items() if count > 0]
     if lacking:
-        yield f"{shorten(lacking)}. {_why_lacking(result)}"
+        yield (
+            f"{shorten(lacking)}. The log may have no record there, as is usual with transactions: then allow gaps "
+            f"(allow_gaps=True). Or: {_MAY_LACK[0].lower()}{_MAY_LACK[1:]}. {KEEP_EVERY_RECORD}"
+        )
     if doubled:
         yield (
             f"{shorten(doubled)}: rows were doubled between read() and write(), by explode, a join that matches "
             f"several, or a union. {KEEP_EVERY_RECORD}"
         )
-
-
-def _why_lacking(result: RunResult) -> str:
-    allow = "if producers write in transactions, allow gaps (allow_gaps=True)"
-    if result.unread:
-        found = shorten(map(str, result.unread))
-        return f"Kafka has records there, such as {found}. {_MAY_LACK}. {KEEP_EVERY_RECORD}"
-    if result.unread is None:
-        return (
-            "The log may have no record there, as is usual with transactions; Kafka couldn't say. Or: "
-            f"{_MAY_LACK[0].lower()}{_MAY_LACK[1:]}. {KEEP_EVERY_RECORD}; {allow}"
-        )
-    return (
-        "Kafka has no record at the first of these offsets, as is usual with transactions: allow gaps "
-        "(allow_gaps=True); the next load then also finds rows that were dropped"
-    )
 
 
 def _gaps_not_allowed(manifest: Manifest, left: Iterable[LogRange], result: RunResult) -> Iterator[str]:
@@ -282,21 +264,11 @@ def _gaps_not_allowed(manifest: Manifest, left: Iterable[LogRange], result: RunR
         spans[each.topic] += each.span
     for topic, facts in manifest.topics.items():
         if rows[topic] < spans[topic] and not facts.compacted and not result.allow_gaps:
-            yield f"{rows[topic]} records for {spans[topic]} offsets of {topic}, {_cause(result)}"
-
-
-def _cause(result: RunResult) -> str:
-    allow = "If producers write to it in transactions, allow gaps (allow_gaps=True)"
-    if result.unread is None:
-        return (
-            "which isn't compacted. Either its log has no record at the other offsets, as is usual with transactions, "
-            f"or the read was stopped early (limit, head, take): Kafka wasn't asked. {allow}; otherwise write every "
-            "record once"
-        )
-    return (
-        "which isn't compacted, and all that was read was written: its log has no record at the other offsets, as is "
-        f"usual with transactions. {allow}"
-    )
+            yield (
+                f"{rows[topic]} records for {spans[topic]} offsets of {topic}, which isn't compacted, and all that was "
+                "read was written: its log has no record at the other offsets, as is usual with transactions. If "
+                "producers write to it in transactions, allow gaps (allow_gaps=True)"
+            )
 
 
 def ranges_with_gaps(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()) -> list[LogRange]:

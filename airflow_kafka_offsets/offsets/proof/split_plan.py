@@ -27,13 +27,11 @@ _TASKS_PER_CORE = 4
 """For windows that need splitting: at worst, the last tasks keep some cores waiting for a quarter of the run."""
 _TOLERATED = 1.1
 """A run that takes at most this many times as long as on evenly busy cores isn't split."""
-_SHOWN = 5
-"""How many of the largest tasks the table shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitPlan:
-    """How Spark reads a window; ``str`` gives a table.
+    """How Spark reads a window; ``str`` gives tasks, bytes and skew in one line.
 
     :param tasks: all tasks.
     :param partitions: number of non-empty partitions.
@@ -60,8 +58,7 @@ class SplitPlan:
     def _size(self, span: int) -> str:
         return f"{span * self.bytes_per_record / 2**20:,.1f} MiB"
 
-    def summary(self) -> str:
-        """Tasks, bytes and skew in one line."""
+    def __str__(self) -> str:
         how = ", ".join(f"{name}={value}" for name, value in self.options.items()) or "no split"
         where = "an unknown number of cores" if self.cores is None else _count(self.cores, "core")
         return (
@@ -69,15 +66,6 @@ class SplitPlan:
             f"{_count(self.span, 'record')}, {self._size(self.span)} at {self.bytes_per_record:,.0f} bytes a "
             f"record, skew {self.skew:.1f}"
         )
-
-    def __str__(self) -> str:
-        if not self.tasks:
-            return self.summary()
-        rows: list[Sequence[str]] = [("topic", "partition", "start offset", "end offset", "records", "size")]
-        for task in heapq.nsmallest(_SHOWN, self.tasks, key=lambda task: (-task.span, task)):
-            numbers = (task.partition, task.start_offset, task.end_offset, task.span)
-            rows.append((task.topic, *(f"{number:,}" for number in numbers), self._size(task.span)))
-        return "\n".join([self.summary(), *_aligned(rows)])
 
 
 def split_plan(
@@ -194,11 +182,3 @@ def _last_end(spans: Sequence[int], cores: int) -> int:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Columns: names to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *numbers in rows:
-        right = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True))
-        yield "  ".join([name.ljust(widths[0]), *right])

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.errors import AnalysisException
@@ -18,7 +19,8 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.session.conf import GIVEN_BACK, KAFKA
-from airflow_kafka_offsets.spark.session.session import held, is_connect, java_classes, words
+from airflow_kafka_offsets.spark.session.connect import jvm_of
+from airflow_kafka_offsets.spark.session.session import held, java_classes, words
 
 log = logging.getLogger(__name__)
 
@@ -54,25 +56,15 @@ _LINKED_WRONG = frozenset(
 ) | {"java.util.ServiceConfigurationError"}
 """What Java throws when a class was compiled against another version of a class that it uses."""
 _NO_SOURCE = "Failed to find data source: kafka"
+COLUMNS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+"""The columns of Spark's Kafka source, as a Spark schema; and the one that it adds for ``includeHeaders``."""
 OLDER_SOURCES = "spark.sql.sources.useV1SourceList"
 """Spark's conf with the comma-separated sources that it reads by the older interface."""
 _EVICTOR = "kafka-fetched-data-cache-evictor"
 """A thread whose presence shows that a Java process has made the pools."""
-_REDACTED = "spark.sql.redaction.string.regex"
-"""Spark's conf with the pattern of what it leaves out of the plans that it shows; it has none by default."""
-_OPTIONS_IN_PLANS = r'key: "kafka\.[^"]*"\s*value: "(?:[^"\\]|\\.)*"'
-"""A Kafka option as a Spark Connect server writes a plan."""
 _told: set[str] = set()
 """Ids of the applications whose user has been warned."""
-
-
-def cores(spark: SparkSession) -> int | None:
-    """How many tasks run at the same time; executors that haven't started yet don't count. Under Spark Connect no
-    driver is at hand: the conf ``spark.default.parallelism`` gives the number, or None without it."""
-    if not is_connect(spark):
-        return spark.sparkContext.defaultParallelism
-    told = spark.conf.get("spark.default.parallelism", None)
-    return int(told) if told else None
 
 
 def reader_options(manifest: Manifest, kafka: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
@@ -146,18 +138,6 @@ def newer_source(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-def hide_options(spark: SparkSession) -> None:
-    """Under Spark Connect, have the server leave the options for Kafka out of the plans that it posts to its UI and its
-    event log: the password may be one of them. A pattern of the session's own still applies, too."""
-    if not is_connect(spark):
-        return
-    given = spark.conf.get(_REDACTED, None)
-    if not given:
-        spark.conf.set(_REDACTED, _OPTIONS_IN_PLANS)
-    elif _OPTIONS_IN_PLANS not in given:
-        spark.conf.set(_REDACTED, f"(?:{given})|{_OPTIONS_IN_PLANS}")
-
-
 def give_back_soon(spark: SparkSession) -> None:
     """Have the executors release memory as soon as it is idle, if they can still be told to: in local mode, before the
     first read of Kafka. Elsewhere, tell the user once which confs to start the session with.
@@ -169,11 +149,12 @@ def give_back_soon(spark: SparkSession) -> None:
     it first reads Kafka, from the confs that it was started with. A Spark Connect server has its own pools, which no
     client sees.
     """
-    if is_connect(spark):
+    jvm = jvm_of(spark)
+    if jvm is None:
         return
     confs = spark.sparkContext.getConf()
     missing = {name: value for name, value in GIVEN_BACK.items() if not confs.contains(name)}
-    if missing and not _said_in_time(spark) and spark.sparkContext.applicationId not in _told:
+    if missing and not _said_in_time(spark, jvm) and spark.sparkContext.applicationId not in _told:
         _told.add(spark.sparkContext.applicationId)
         log.warning(
             "Spark's executors keep the last fetch of each task, some 8 MiB, for five minutes: many tasks or windows "
@@ -182,13 +163,11 @@ def give_back_soon(spark: SparkSession) -> None:
         )
 
 
-def _said_in_time(spark: SparkSession) -> bool:
+def _said_in_time(spark: SparkSession, jvm: Any) -> bool:
     """Whether driver and executor are one process, whose pools have these confs or will get them."""
     master = str(spark.sparkContext.master)
     if not master.startswith("local") or master.startswith("local-cluster"):
         return False
-    jvm = spark._jvm
-    assert jvm is not None, "the session is not one of Spark Connect"
     system, environment = jvm.java.lang.System, jvm.org.apache.spark.SparkEnv.get().conf()
     # The pools outlive a session: a later session in this process finds the confs in Java's system properties.
     said = all(system.getProperty(name) for name in GIVEN_BACK)

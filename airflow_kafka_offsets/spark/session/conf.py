@@ -31,10 +31,6 @@ NOTE_KEY = PREFIX + "noteSecret"
 the ledger don't know it, and gives no other access. Spark redacts confs whose names contain ``secret``."""
 ALLOW_GAPS = PREFIX + "allowGaps"
 """``true`` if offsets without a record are expected, as transactions leave them. Default ``false``."""
-EXTREME_TIMESTAMPS = PREFIX + "extremeTimestamps"
-"""Comma-separated stretches with timestamps that Spark can't read, as ``topic-partition:offset`` or
-``topic-partition:first-last``: the driver reads them itself, with null for such timestamps. Stretches of other windows
-are ignored."""
 BYTES_PER_RECORD = PREFIX + "bytesPerRecord"
 """Average bytes of a record, for the split plan, which has its own default."""
 KAFKA = PREFIX + "kafka."
@@ -80,7 +76,6 @@ class RunConf:
     commit: int = 0
     allow_gaps: bool = False
     bytes_per_record: float | None = None
-    extreme_timestamps: str = ""
     note_key: str | None = field(default=None, repr=False)
 
     @classmethod
@@ -98,7 +93,6 @@ class RunConf:
             kafka=plain | _secrets(environ.get(SECRETS_VARIABLE) or confs.get(SECRETS)),
             allow_gaps=_boolean(ALLOW_GAPS, confs.get(ALLOW_GAPS, "false")),
             bytes_per_record=_positive(BYTES_PER_RECORD, confs.get(BYTES_PER_RECORD)),
-            extreme_timestamps=confs.get(EXTREME_TIMESTAMPS, ""),
             note_key=confs.get(NOTE_KEY),
         )
 

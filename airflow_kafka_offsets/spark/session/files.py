@@ -1,4 +1,4 @@
-"""Files as a driver reaches them: by Hadoop's ``FileSystem``, or by the Spark Connect server.
+"""Files as a driver reaches them: by Hadoop's ``FileSystem``.
 
 Small files are read and written, and folders are listed, on any store that Spark can write to. No file is created
 exclusively or renamed: only Airflow's side creates files that two writers could race for.
@@ -12,16 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
-from pyspark.errors import PySparkException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.compat.spark_versions import condition_of
 from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect, java_classes, require_driver, words
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
 
-_STORE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
-"""Scheme and authority before a path, which Hadoop may spell differently."""
-_NO_FILE = "PATH_NOT_FOUND"
 _NO_CLIENT = re.compile(r'ClassNotFoundException: Class \S+FileSystem not found|No FileSystem for scheme "')
 """How Hadoop says that it has no class for a store; for some stores it knows the class's name."""
 _PACKAGES = dict.fromkeys(("s3", "s3a"), "hadoop-aws") | dict.fromkeys(("abfs", "abfss"), "hadoop-azure")
@@ -38,23 +33,10 @@ def hadoop_uri(uri: str) -> str:
     return uri.rstrip("/")
 
 
-def qualified(spark: SparkSession, place: str) -> str:
-    """A folder or table name in one spelling, so that two of them can be compared."""
-    if "/" not in place:
-        return place.replace("`", "").lower()
-    jvm: Any = spark._jvm
-    try:
-        path = jvm.org.apache.hadoop.fs.Path(place)
-        return str(path.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(path).toString())
-    except JAVA_ERRORS:  # the write will report why
-        return place
-
-
 class HadoopFiles:
     """Files on any store that the job's Hadoop knows, with the Spark job's own credentials."""
 
     def __init__(self, spark: SparkSession) -> None:
-        require_driver(spark, "Hadoop's FileSystem")
         # Spark has no public Python API for the FileSystem; these two attributes are in common use.
         self._jvm: Any = spark._jvm
         self._conf: Any = spark._jsc.hadoopConfiguration()
@@ -118,51 +100,13 @@ class HadoopFiles:
         try:
             yield
         except (OSError, *JAVA_ERRORS) as error:
-            raise _store_error(doing, uri, error, self._hadoop()) from error
+            raise store_error(doing, uri, error, self._hadoop()) from error
 
     def _hadoop(self) -> str:
         return str(self._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
 
 
-class ConnectFiles:
-    """Files on any store that the Spark Connect server reaches; it reads and lists them with Spark jobs. Nothing is
-    written."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-
-    def read(self, uri: str) -> bytes | None:
-        """A file's content; None when there is no such file."""
-        found = list(self._found(uri, "content"))
-        return bytes(found[0]["content"]) if found else None
-
-    def names(self, folder: str) -> list[str]:
-        """Names in a folder, in order: its files, and its folders that have files; empty when there is none."""
-        inside = f"{_path(hadoop_uri(folder))}/"
-        paths = (_path(row["path"]) for row in self._found(f"{folder}/*", "path"))
-        return sorted({path.partition(inside)[2].partition("/")[0] for path in paths})
-
-    def _found(self, pattern: str, column: str) -> Iterator[Row]:
-        try:
-            yield from self._spark.read.format("binaryFile").load(hadoop_uri(pattern)).select(column).collect()
-        except PySparkException as error:
-            if condition_of(error) != _NO_FILE:
-                raise _store_error("Reading", pattern, error, None) from error
-
-
-LedgerFiles = HadoopFiles | ConnectFiles
-
-
-def files_of(spark: SparkSession) -> LedgerFiles:
-    """Files as this session reaches them."""
-    return ConnectFiles(spark) if is_connect(spark) else HadoopFiles(spark)
-
-
-def _path(uri: str) -> str:
-    return _STORE.sub("", uri, count=1)
-
-
-def _store_error(doing: str, uri: str, error: Exception, hadoop: str | None) -> ConfigurationError | StoreFailedError:
+def store_error(doing: str, uri: str, error: Exception, hadoop: str | None) -> ConfigurationError | StoreFailedError:
     """What to raise when a store fails: the store's answer decides whether another try may help."""
     missing = what_is_missing(uri, words(error), hadoop)
     if missing is not None:

@@ -1,4 +1,4 @@
-"""A Spark session: whether it has a JVM at hand, what Java throws, and confs that are set temporarily."""
+"""A Spark session: what Java throws in it, and confs that are set temporarily."""
 
 from __future__ import annotations
 
@@ -14,29 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import confs_of
-from airflow_kafka_offsets.errors import ConfigurationError
 
 _CONDITION = re.compile(r"\[[A-Z_0-9.]+\] ")
 JAVA_ERRORS = (Py4JJavaError, PySparkException)
 """Java's errors as they reach Python: unchanged, or as PySpark's own error if it knows the class."""
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Whether the session is a Spark Connect client, which has no driver at hand: no JVM, no Hadoop."""
-    return not isinstance(spark, SparkSession)
-
-
-def require_driver(spark: SparkSession, what: str) -> None:
-    """Refuse what a client of Spark Connect can't do: it reads a window exactly, writes it, and proves what it wrote.
-
-    :param what: what was to be done, as the beginning of a sentence.
-    :raises ConfigurationError: naming it, and what to use.
-    """
-    if is_connect(spark):
-        raise ConfigurationError(
-            f"{what} needs a session with a driver of its own, and this is a client of Spark Connect. Submit the job "
-            "with KafkaSparkSubmitOperator, or use a session as spark-submit and @task.pyspark make it."
-        )
 
 
 def words(error: Exception) -> str:
@@ -80,7 +61,7 @@ def held(spark: SparkSession, name: str, meanwhile: Callable[[str | None], str |
     :param meanwhile: maps the session's own value to the value to set; None leaves the conf as it is.
     """
     connected: Any = spark
-    key = str(connected.session_id if is_connect(spark) else spark._jsparkSession.sessionUUID()), name
+    key = str(getattr(connected, "session_id", None) or connected._jsparkSession.sessionUUID()), name
     with _one_at_a_time:
         if key not in _held:
             given = confs_of(spark).get(name)

@@ -10,18 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.spark.session.files import HadoopFiles, files_of
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, held, is_connect
+from airflow_kafka_offsets.spark.session.connect import cores, files_of
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, held
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
-from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks
-from airflow_kafka_offsets.spark.sinks.table_terms import Term
+from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, commit_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,25 +47,16 @@ class DeltaSink(TableSink):
         "io.delta.exceptions.MetadataChanged",
         "io.delta.exceptions.ProtocolChanged",
     )
-    terms = (
-        Term(
-            "delta.appendOnly",
-            "Delta lets no row of it be replaced, as a load replaces what an earlier attempt at its window wrote",
-            "SET TBLPROPERTIES ('delta.appendOnly' = 'false')",
+    forbidden = {
+        "delta.appendOnly": "Delta lets no row of it be replaced, as a load replaces what an earlier attempt wrote",
+        "delta.setTransactionRetentionDuration": (
+            "Delta forgets which attempt wrote a window last, so an earlier one that is late could replace its rows"
         ),
-        Term(
-            "delta.setTransactionRetentionDuration",
-            "Delta forgets which attempt wrote a window last, so an earlier one that is late could replace its rows",
-            "UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')",
-            value=None,
-        ),
-    )
+    }
 
     def session_settings(self, spark: SparkSession) -> AbstractContextManager[None]:
         """Delta reads a table's log in 50 tasks, which for a small table take longer than to read it."""
-        if is_connect(spark):
-            return nullcontext()
-        tasks = str(min(_LOG_TASKS, spark.sparkContext.defaultParallelism))
+        tasks = str(min(_LOG_TASKS, cores(spark) or _LOG_TASKS))
         return held(spark, _LOG_PARTITIONS, lambda given: tasks if given is None else None)
 
     def _exists(self, spark: SparkSession) -> bool:
@@ -82,7 +72,7 @@ class DeltaSink(TableSink):
             # Delta makes the log's folder before the first commit, and then takes the folder for a table. A driver
             # killed in between leaves a table that can't be created, but can be written to.
             spark = rows.sparkSession
-            if "/" not in self.table or is_connect(spark) or not HadoopFiles(spark).exists(f"{self.table}/_delta_log"):
+            if "/" not in self.table or "_delta_log" not in files_of(spark).names(self.table):
                 raise
             writer = spark.createDataFrame([], rows.schema).write.format("delta").mode("append")
             try:
@@ -92,11 +82,10 @@ class DeltaSink(TableSink):
                 if not self._exists(spark):
                     raise
 
-    def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+    def _require_later(self, spark: SparkSession, attempt: Attempt) -> None:
         # Delta itself keeps an earlier attempt out, so the first attempt at a new window need not ask.
         if self.rows(spark).where(F.col(WINDOW_COLUMN) == attempt.window).head(1):
-            return super()._before(spark, attempt)
-        return None
+            super()._require_later(spark, attempt)
 
     def _newest_version(self, spark: SparkSession) -> int | None:
         newest = spark.sql(f"DESCRIBE HISTORY {sql_name(self.kind, self.table)} LIMIT 1").select("version").head()
@@ -113,7 +102,7 @@ class DeltaSink(TableSink):
         options = {
             "replaceWhere": f"`{WINDOW_COLUMN}` = '{attempt.window}'",
             "mergeSchema": "true",
-            "txnAppId": "/".join(filter(None, (attempt.ledger_id, attempt.window, attempt.output))),
+            "txnAppId": attempt.key,
             "txnVersion": str(attempt.number),
             "userMetadata": json.dumps(commit_marks(attempt)),
         }

@@ -12,8 +12,9 @@ from pyspark.errors import AnalysisException
 
 from airflow_kafka_offsets.compat.spark_versions import condition_of
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.session.files import HadoopFiles, hadoop_uri
-from airflow_kafka_offsets.spark.session.session import held, is_connect, words
+from airflow_kafka_offsets.spark.session.connect import files_of
+from airflow_kafka_offsets.spark.session.files import hadoop_uri
+from airflow_kafka_offsets.spark.session.session import held, words
 from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, AUDITED_DDL, WINDOW_COLUMN, Attempt, Sink
 
 if TYPE_CHECKING:
@@ -71,8 +72,7 @@ class FileSink(Sink):
         if not attempt.offsets:
             return None
         folder = self._folder(attempt)
-        if not is_connect(rows.sparkSession):
-            HadoopFiles(rows.sparkSession).make_folder(folder.rpartition("/")[0])
+        files_of(rows.sparkSession).make_folder(folder.rpartition("/")[0])
         with held(rows.sparkSession, _TIMESTAMPS, lambda given: _MICROSECONDS if given is None else None):
             writer = rows.write.format(self.kind).mode("error")
             if self.kind == "parquet" and ("value", "binary") in rows.dtypes:
@@ -88,7 +88,7 @@ class FileSink(Sink):
         self._schemas[folder] = rows.schema
         return folder
 
-    def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+    def current(self, spark: SparkSession, attempt: Attempt) -> tuple[DataFrame, str | None]:
         """The driver's rows; none if its folder is gone."""
         folder = self._folder(attempt)
         # Pass the schema: to infer it, Spark would open files, and read all of JSON.
@@ -97,11 +97,11 @@ class FileSink(Sink):
             try:
                 found = spark.read.options(**AS_WRITTEN).schema(schema).format(self.kind).load(folder)
                 _ = found.schema  # has a Spark Connect client ask its server now
-                return found
+                return found, attempt.name
             except AnalysisException as error:
                 if condition_of(error) != "PATH_NOT_FOUND":
                     raise
-        return spark.createDataFrame([], schema)
+        return spark.createDataFrame([], schema), attempt.name
 
     def _folder(self, attempt: Attempt) -> str:
         return f"{self.place}/{WINDOW_COLUMN}={attempt.window}/{ATTEMPT_COLUMN}={attempt.name}"

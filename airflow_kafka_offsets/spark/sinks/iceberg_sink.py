@@ -21,11 +21,11 @@ from py4j.java_gateway import JavaPackage  # type: ignore[import-untyped]  # com
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect, java_classes, words
+from airflow_kafka_offsets.spark.session.connect import jvm_of
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import PROPERTY
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks
-from airflow_kafka_offsets.spark.sinks.table_terms import Term
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,10 +41,8 @@ _PICKED = "source-snapshot-id"
 _UNSUPPORTED = "java.lang.UnsupportedOperationException"
 """What catalogs and tables without branches throw."""
 
-_LEAVE_OUT = "Leave the conf out for this load, which audits its rows before it publishes them, as the conf is meant to"
-_SELECTOR = re.compile(r"`?(branch|tag|snapshot_id|at_timestamp)_.+")
-"""The last part of a name by which Iceberg's catalogs select a part of the table that is named before it."""
-
+_MAY_STAGE, _STAGING = "write.wap.enabled", ("spark.wap.id", "spark.wap.branch")
+"""The property by which a table lets Iceberg stage what is written, and the confs that have it do so."""
 _PART_OF_A_FILE = "Cannot delete file where some, but not all, rows match"
 """How Iceberg says that a file holds rows of other windows, too."""
 
@@ -56,7 +54,6 @@ class IcebergSink(TableSink):
     """
 
     kind = "iceberg"
-    hides_rows = True
     needs = (
         "the package org.apache.iceberg:iceberg-spark-runtime-{minor}_{scala} and a catalog of Iceberg, "
         "spark.sql.catalog.<catalog>=org.apache.iceberg.spark.SparkCatalog with its type; the table must be "
@@ -68,20 +65,6 @@ class IcebergSink(TableSink):
         "org.apache.iceberg.exceptions.CommitStateUnknownException",
     )
     properties = {"write.spark.accept-any-schema": "true"}
-    terms = (
-        Term(
-            "write.wap.enabled",
-            "Iceberg would stage the rows without showing them to anybody, a proof included",
-            _LEAVE_OUT,
-            conf="spark.wap.id",
-        ),
-        Term(
-            "write.wap.enabled",
-            "Iceberg would write the rows to that branch, but they have one of their own until they are proved",
-            _LEAVE_OUT,
-            conf="spark.wap.branch",
-        ),
-    )
 
     def __init__(self, table: str) -> None:
         if "/" in table:
@@ -90,54 +73,52 @@ class IcebergSink(TableSink):
         self._hidden: dict[str, int | None] = {}
         """For each branch whose rows aren't on ``main`` yet: the snapshot of ``main`` that was looked at before."""
 
-    def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+    def current(self, spark: SparkSession, attempt: Attempt) -> tuple[DataFrame, str | None]:
         """The window's rows in the table; for a driver that hasn't released them, those on its branch."""
         if not self.hidden_in(attempt):
             return super().current(spark, attempt)
         snapshot = self._require_branch(spark, attempt)
         self._require_ours(spark, attempt)
+        written = WindowCommit.read(_marks_in(self._java(spark).snapshot(snapshot).summary()), attempt.ledger_id)
         # By snapshot id: the branch may be dropped before everything has been counted.
         rows = spark.sql(f"SELECT * FROM {self.table} VERSION AS OF {snapshot}")
-        return rows.where(F.col(WINDOW_COLUMN) == attempt.window)
+        return rows.where(F.col(WINDOW_COLUMN) == attempt.window), None if written is None else written.name
 
     def release(self, spark: SparkSession, attempt: Attempt) -> None:
         """Add the files of the driver's branch to ``main``, without writing them again, and drop the branch.
 
-        :raises CommitConflictError: the table holds a later attempt, or the rows of another driver of this one; or
-            another commit came in between.
-        :raises LedgerConflictError: a copy of the ledger has loaded the window.
+        :raises CommitConflictError: another commit came in between.
+        :raises: as :meth:`.Attempt.require_later`.
         """
         if not self.hidden_in(attempt):
             return
         version = self._hidden.pop(_branch(attempt))
-        conflict = self._committing(self._take_over, spark, attempt, version)
-        written = self._require_written(spark, attempt, conflict)
-        if written.run != attempt.run:
-            raise self._other_driver(attempt, written)
+        self._committing(attempt, self._take_over, spark, attempt, version)
         self._drop_older(spark, attempt)
 
     def hidden_in(self, attempt: Attempt) -> str:
         return f"branch {_branch(attempt)} of {self.table}" if _branch(attempt) in self._hidden else ""
 
-    def _exists(self, spark: SparkSession) -> bool:
-        whole, _, part = self.table.rpartition(".")
-        found = super()._exists(spark)
-        if found and _SELECTOR.fullmatch(part) and spark.catalog.tableExists(whole):
+    def _refuse_terms(self, spark: SparkSession, name: str, properties: Mapping[str, str]) -> None:
+        staging = next((conf for conf in _STAGING if spark.conf.get(conf, None)), None)
+        if staging and properties.get(_MAY_STAGE, "").lower() == "true":
             raise ConfigurationError(
-                f"{self.table} is a part of the table {whole}: a load replaces rows of the table itself, on main. Name "
-                f"{whole}."
+                f"This session has the conf {staging}={spark.conf.get(staging)}, and {name} has the property "
+                f"{_MAY_STAGE}=true: Iceberg would send the rows elsewhere. Nothing was written. Leave the conf out "
+                "for this load, which audits its rows before it publishes them, as the conf is meant to."
             )
-        return found
 
-    def _committing(self, commit: Callable[..., None], *arguments: Any) -> str | None:
-        conflict = super()._committing(commit, *arguments)
-        if conflict is not None and _PART_OF_A_FILE in conflict:
+    def _committing(self, attempt: Attempt, commit: Callable[..., None], *arguments: Any) -> None:
+        try:
+            super()._committing(attempt, commit, *arguments)
+        except CommitConflictError as conflict:
+            if _PART_OF_A_FILE not in str(conflict):
+                raise
             raise ConfigurationError(
                 f"{self.table} isn't partitioned by {WINDOW_COLUMN}, and one of its files has rows of several windows: "
                 f"a commit can't replace a part of it. Add the partition field {WINDOW_COLUMN}, and rewrite the files "
                 "(rewrite_data_files); or load into a new table."
-            )
-        return conflict
+            ) from conflict
 
     def _version(self, spark: SparkSession) -> int | None:
         return self._refs(spark).get("main")
@@ -180,36 +161,16 @@ class IcebergSink(TableSink):
         if branched:
             self._hidden[_branch(attempt)] = version
 
-    def _require_written(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> WindowCommit:
-        if not self.hidden_in(attempt):
-            return super()._require_written(spark, attempt, conflict)
-        table = self._java(spark)
-        branch = table.refs().get(_branch(attempt))
-        marks = {} if branch is None else _marks_in(table.snapshot(branch.snapshotId()).summary())
-        found = WindowCommit.read(marks, attempt.ledger_id)
-        if branch is None:
-            raise self._dropped(attempt)
-        if found is None or (found.number, found.run) != (attempt.number, attempt.run):
-            raise ConfigurationError(
-                f"Spark wrote the rows of window {attempt.window}, but {self.hidden_in(attempt)} hasn't "
-                "got them: a conf of the session (spark.wap.*, spark.sql.iceberg.*) or of the catalog sends them "
-                "elsewhere. Nothing is published."
-            )
-        return found
-
     def _make_branch(self, spark: SparkSession, attempt: Attempt) -> bool:
-        """Make a branch from ``main`` for a driver's rows. False if there can be none, or the rows must be visible at
-        once."""
-        if is_connect(spark) or attempt.at_once:
-            return False
-        ours, known = _branch(attempt), self._refs(spark).keys()
-        if ours in known:
+        """Make a branch from ``main`` for a driver's rows. False if there can be none."""
+        ours = _branch(attempt)
+        if ours in self._refs(spark):
             raise ConfigurationError(
                 f"Two outputs go to {self.table}, where each would replace the other's rows: give one of them a table "
                 "of its own."
             )
-        table = self._java(spark)
         try:
+            table = self._java(spark)
             if table is not None:
                 table.manageSnapshots().createBranch(ours).commit()
                 return True
@@ -225,25 +186,14 @@ class IcebergSink(TableSink):
     def _require_branch(self, spark: SparkSession, attempt: Attempt) -> int:
         """The newest snapshot of the driver's branch. Refused if the table holds rows that it must not replace, or if
         a later attempt dropped the branch when it was released."""
-        before = self._before(spark, attempt)
-        if before is not None and before.is_of(attempt, self.table):
-            raise self._other_driver(attempt, before)
+        self._require_later(spark, attempt)
         snapshot = self._refs(spark).get(_branch(attempt))
         if snapshot is None:
-            raise self._dropped(attempt)
+            raise CommitConflictError(
+                f"Branch {_branch(attempt)} of {self.table}, with the rows of window {attempt.window}, was dropped "
+                "during this attempt. Nothing is published. Run the task again."
+            )
         return snapshot
-
-    def _dropped(self, attempt: Attempt) -> CommitConflictError:
-        return CommitConflictError(
-            f"Branch {_branch(attempt)} of {self.table}, with the rows of window {attempt.window}, was dropped during "
-            "this attempt. Nothing is published. Run the task again."
-        )
-
-    def _other_driver(self, attempt: Attempt, shown: WindowCommit) -> CommitConflictError:
-        return CommitConflictError(
-            f"{self.table} holds window {attempt.window} by run {shown.run} of this same attempt, another driver that "
-            "was started for it: its result is the one to publish. Run the task again if it didn't say one."
-        )
 
     def _drop_older(self, spark: SparkSession, attempt: Attempt) -> None:
         """Drop the window's branches that can no longer be released now that this attempt is on ``main``. A branch that
@@ -256,9 +206,9 @@ class IcebergSink(TableSink):
 
     def _java(self, spark: SparkSession) -> Any:
         """The table, by Iceberg's Java API; None if that can't be called."""
-        java: Any = spark._jvm
-        interface = java.org.apache.iceberg.spark.Spark3Util
-        if isinstance(interface, JavaPackage):
+        java = jvm_of(spark)
+        interface = None if java is None else java.org.apache.iceberg.spark.Spark3Util
+        if interface is None or isinstance(interface, JavaPackage):
             return None
         table = interface.loadIcebergTable(spark._jsparkSession, self.table)
         table.refresh()
@@ -267,8 +217,7 @@ class IcebergSink(TableSink):
     def _take_over(self, spark: SparkSession, attempt: Attempt, version: int | None) -> None:
         """Commit the files of the driver's branch to ``main``, validated as Spark validates an overwrite."""
         snapshot = self._require_branch(spark, attempt)
-        table, java = self._java(spark), spark._jvm
-        assert java is not None
+        table, java = self._java(spark), jvm_of(spark)
         window = java.org.apache.iceberg.expressions.Expressions.equal(WINDOW_COLUMN, attempt.window)
         written = table.snapshot(snapshot)
         # Use Iceberg's own mark for what it picks: before 1.10, its clean-up treats the files of any other snapshot

@@ -1,15 +1,16 @@
-"""The sink: where a window's rows go. It replaces a window's rows as a whole, in one step that happens or doesn't, and
-reads back what it holds of a window. Everything else is done for it: the order of attempts, counting, the verdict, and
-the publication.
+"""The sink: where a window's rows go. It replaces the rows under a key in one step that happens or doesn't, and tells
+what it holds under a key and whose that is. Everything else is done for it: counting, the verdict, and the publication.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerConflictError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +26,7 @@ AUDITED_DDL = ", ".join(f"`{name}` {kind}" for name, kind in AUDITED.items())
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try at loading a window.
+    """One driver's try at loading a window.
 
     :param window: the window's name.
     :param number: the attempt's number: of two attempts at a window, the higher one began later.
@@ -35,10 +36,7 @@ class Attempt:
     :param ledger_id: the window's ledger. It alone decides which ledger a place belongs to.
     :param manifest_sha256: hash of the manifest that lists the window's records.
     :param output: name of the derived output that is written; empty for the first one, and for records.
-    :param facts: what else is worth recording with the rows, for people: ``manifest`` (its URI), ``ranges`` (``[start,
-        end)`` by topic and partition as JSON, unless that is long).
     :param is_noted: the ledger has this driver's note; False for a Spark Connect client, which can't write one.
-    :param at_once: the rows must be visible once written, because an output written after them can't be hidden.
     :param knows: whether the ledger has the note of a driver, by its attempt's number and its own name.
     """
 
@@ -50,48 +48,90 @@ class Attempt:
     ledger_id: str
     manifest_sha256: str
     output: str = ""
-    facts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     is_noted: bool = True
-    at_once: bool = False
     knows: Callable[[int, str], bool] = field(default=lambda number, run: True, compare=False, repr=False)
 
     @property
+    def key(self) -> str:
+        """What its rows are stored under: ledger, window and output. All attempts at the window have the same."""
+        return "/".join(filter(None, (self.ledger_id, self.window, self.output)))
+
+    @property
     def name(self) -> str:
-        """Number and run as one word, which no other driver has."""
+        """Whose the rows are: the attempt's number and its driver, ``17-0a1b2c3d``. No other driver has the same."""
         return f"{self.number}-{self.run}"
+
+    def require_later(self, held: str | None, *, is_noted: bool = False) -> None:
+        """Refuse to replace rows that have to stay. Rows are proved by the driver that wrote them, and by no other.
+
+        :param held: the :attr:`name` with which the rows under this :attr:`key` are stored; None if there are none.
+        :param is_noted: whether that driver has noted in its ledger that it began.
+        :raises CommitConflictError: they are those of a later attempt, or of another driver of this one.
+        :raises LedgerConflictError: this ledger doesn't know the driver that wrote them.
+        :raises ConfigurationError: this driver has stored another output there.
+        """
+        if held is None:
+            return
+        number, run = int(held.partition("-")[0]), held.partition("-")[2]
+        rows = f"The output holds window {self.window} by attempt {number} (run {run})"
+        if held == self.name:
+            raise ConfigurationError(
+                f"{rows}: two outputs go to the same place, where each would replace the other's rows. Give each a "
+                "place of its own."
+            )
+        if is_noted and not self.knows(number, run):
+            raise LedgerConflictError(
+                f"{rows}, which this ledger doesn't know: there is a copy of the ledger, and the copy has loaded it. "
+                "Use only one of the two with this output."
+            )
+        if number == self.number:
+            raise CommitConflictError(
+                f"{rows}, another driver that was started for this same attempt: what it wrote, it alone can prove. "
+                "Nothing of this one is published. Run the task again."
+            )
+        if number > self.number:
+            raise CommitConflictError(
+                f"{rows}, which began after this one ({self.number}): it may still be running or may have died. "
+                "Nothing of this one is published. Run the task again."
+            )
 
 
 class Sink(ABC):
-    """Where a window's rows go. To add your own, implement :meth:`replace` and :meth:`current`.
+    """Where a window's rows go. To add your own, write :meth:`replace` and :meth:`current`.
+
+    A sink stores rows under a key, ``attempt.key``, and with them one name: whose they are, ``attempt.name``.
 
     :cvar kind: the sink's name in the ledger, such as ``"postgres"``.
-    :cvar keeps_attempts_apart: each driver's rows have a place of their own, so none replaces another's rows.
-    :cvar hides_rows: rows can stay hidden until :meth:`release`.
+    :cvar keeps_attempts_apart: each driver's rows have a place of their own, named after ``attempt.name``, so none
+        replaces another's rows.
     :ivar place: the folder or table, used to refuse two outputs in one place; None if your sink doesn't say.
     """
 
     kind: str
     keeps_attempts_apart: bool = False
-    hides_rows: bool = False
     place: str | None = None
 
     @abstractmethod
     def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
-        """Replace the rows of ``attempt.window`` by these, unless they are of a higher ``attempt.number``; in one
-        transaction, which records the number.
+        """Replace the rows under ``attempt.key`` by these, in one transaction that
 
-        Afterwards either all of the new rows are there, or the old ones. Run exactly one action on ``rows``: each
+        1. reads the name that is stored with the rows under that key, None if there is none, and passes it to
+           ``attempt.require_later(name)``, whose errors end the transaction;
+        2. deletes those rows, and inserts the new ones;
+        3. stores ``attempt.name`` as the name under that key, also if there are no rows (``attempt.offsets == 0``).
+
+        So either all of the new rows are there afterwards, or the old ones. Run exactly one action on ``rows``: each
         action reads Kafka again, and the rows are counted as they pass.
 
-        :param rows: what to write. If it has no rows, the window's old rows must still be removed.
-        :returns: where the window's rows are, for people and for readers: a folder or a table's name. None if there
-            are no rows and no place.
+        :returns: where the rows are, for people and for readers: a folder or a table's name. None if there are no rows
+            and no place.
         """
 
     @abstractmethod
-    def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-        """What the output holds of ``attempt.window`` now: at least ``topic``, ``partition`` and ``offset``, or a job's
-        own columns. Called after :meth:`replace`."""
+    def current(self, spark: SparkSession, attempt: Attempt) -> tuple[DataFrame, str | None]:
+        """What is stored under ``attempt.key`` now, and the name that is stored with it: the rows, with at least
+        ``topic``, ``partition`` and ``offset`` (or a job's own columns), none if nothing is there; and the name, None
+        if there is none. Called after :meth:`replace`, and compared with ``attempt.name``."""
 
     def session_settings(self, spark: SparkSession) -> AbstractContextManager[None]:
         """What the session is set to while a window is written, read and counted. Nothing by default."""
@@ -105,3 +145,19 @@ class Sink(ABC):
     def release(self, spark: SparkSession, attempt: Attempt) -> None:  # noqa: B027  # most have nothing left to do
         """Show everybody what :meth:`replace` has written for an attempt, once it is proved. Does nothing by default:
         rows are visible once written."""
+
+
+def rows_of(sink: Sink, spark: SparkSession, attempt: Attempt, place: str | None) -> DataFrame:
+    """What an output holds of an attempt that has written to it.
+
+    :param place: where :meth:`Sink.replace` has said that the rows are.
+    :raises CommitConflictError: it holds another attempt's rows.
+    """
+    rows, held = sink.current(spark, attempt)
+    if place is not None and held != attempt.name:
+        whose = f"those of attempt {held}" if held else "rows of no attempt that it still knows"
+        raise CommitConflictError(
+            f"Window {attempt.window} was not written to {place}, which holds {whose}: another one wrote at the same "
+            "time, or a later one before. Nothing is published. Run the task again."
+        )
+    return rows

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.windows.ledger_names import LEDGER_ID, PIPELINE_NAME
 
@@ -39,14 +38,6 @@ class Owner:
     ledger_id: str
     pipeline: str | None
 
-    @classmethod
-    def of(cls, properties: Mapping[str, str]) -> Self | None:
-        """From a table's properties; None when they have no valid id."""
-        found, pipeline = properties.get(LEDGER, ""), properties.get(PIPELINE, "")
-        if not LEDGER_ID.fullmatch(found):
-            return None
-        return cls(found, pipeline if PIPELINE_NAME.fullmatch(pipeline) else None)
-
     def __str__(self) -> str:
         return f"ledger {self.ledger_id}" + (f" (pipeline {self.pipeline})" if self.pipeline else "")
 
@@ -59,17 +50,16 @@ def table_properties(spark: SparkSession, sql_name: str) -> dict[str, str]:
 def table_owner(properties: Mapping[str, str], sql_name: str) -> Owner | None:
     """The ledger whose windows a table holds, by its properties; None if no ledger has loaded the table yet. Refused if
     Spark doesn't show the property's value, because then nobody can tell."""
-    told = properties.get(LEDGER)
-    if told is None:
-        return None
-    found = Owner.of(properties)
+    found, pipeline = properties.get(LEDGER), properties.get(PIPELINE, "")
     if found is None:
+        return None
+    if not LEDGER_ID.fullmatch(found):
         raise LedgerConflictError(
-            f"Spark shows the property {LEDGER} of {sql_name} as {told!r}, which is not a ledger's identity, so nobody "
-            "can tell whose the table is. If the value is redacted, change spark.redaction.regex or "
+            f"Spark shows the property {LEDGER} of {sql_name} as {found!r}, which is not a ledger's identity, so "
+            "nobody can tell whose the table is. If the value is redacted, change spark.redaction.regex or "
             f"spark.sql.redaction.options.regex so that it matches neither {LEDGER} nor 32 hex digits."
         )
-    return found
+    return Owner(found, pipeline if PIPELINE_NAME.fullmatch(pipeline) else None)
 
 
 def claim(spark: SparkSession, sql_name: str, ours: Owner, properties: Mapping[str, str]) -> None:

@@ -2,9 +2,9 @@
 
 One commit replaces a window's rows, found by the column ``window``. The commit carries the window, the attempt's number
 and the driver's name, so a driver can ask the table whose rows it holds, and never replaces those of a higher number:
-of all attempts that have written, the table holds the one that began last. Drivers of one attempt write the same rows,
-so the second one leaves those of the first as they are. Because the column has only the window's name, a table belongs
-to one ledger (:mod:`~airflow_kafka_offsets.spark.sinks.table_owner`).
+of all attempts that have written, the table holds the one that began last. Of several drivers of one attempt, it holds
+the first. Because the column has only the window's name, a table belongs to one ledger
+(:mod:`~airflow_kafka_offsets.spark.sinks.table_owner`).
 """
 
 from __future__ import annotations
@@ -20,18 +20,12 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.compat.spark_versions import fitting
-from airflow_kafka_offsets.errors import (
-    CommitConflictError,
-    ConfigurationError,
-    LedgerConflictError,
-    StoreFailedError,
-)
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, StoreFailedError
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
 from airflow_kafka_offsets.spark.sinks.sink import AUDITED_DDL, WINDOW_COLUMN, Attempt, Sink
 from airflow_kafka_offsets.spark.sinks.table_owner import Owner, claim, require_owner, sql_name, table_properties
 from airflow_kafka_offsets.spark.sinks.table_owner import properties as owner_properties
-from airflow_kafka_offsets.spark.sinks.table_terms import Term
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,9 +38,12 @@ class WindowCommit:
     window: str
     number: int
     run: str
-    manifest_sha256: str
     is_noted: bool
-    output: str = ""
+
+    @property
+    def name(self) -> str:
+        """Whose its rows are: :attr:`Attempt.name`."""
+        return f"{self.number}-{self.run}"
 
     @classmethod
     def read(cls, marks: Mapping[str, Any], ledger_id: str) -> Self | None:
@@ -54,51 +51,9 @@ class WindowCommit:
         try:
             if marks["ledger_id"] != ledger_id:
                 return None
-            who = marks["window"], int(marks["attempt"]), marks["run"]
-            return cls(*who, marks["manifest_sha256"], marks["is_noted"] == "true", marks.get("output", ""))
+            return cls(marks["window"], int(marks["attempt"]), marks["run"], marks["is_noted"] == "true")
         except (KeyError, TypeError, ValueError):
             return None
-
-    def is_of(self, attempt: Attempt, table: str) -> bool:
-        """Whether this commit holds an attempt's rows already, of the same driver or another one; False if the attempt
-        may replace them.
-
-        :raises LedgerConflictError: a copy of the ledger has written them, or they are of a later attempt at other
-            offsets.
-        :raises CommitConflictError: they are of a later attempt.
-        :raises ConfigurationError: they are another output's of the same attempt.
-        """
-        if (self.number, self.run) != (attempt.number, attempt.run):
-            self._refuse_unknown(attempt, table)
-        if self.number < attempt.number:
-            return False
-        if self.manifest_sha256 != attempt.manifest_sha256:
-            raise LedgerConflictError(
-                f"{table} holds window {attempt.window} by attempt {self.number}, which has read other offsets "
-                f"(manifest {self.manifest_sha256}): this is attempt {attempt.number}, and can't replace its rows. "
-                "Nothing of this one is published. Load the window as it is resolved now."
-            )
-        if self.number > attempt.number:
-            raise CommitConflictError(
-                f"{table} holds window {attempt.window} by attempt {self.number}, which began after this one "
-                f"({attempt.number}): it may still be running or may have died. Nothing of this one is published. Run "
-                "the task again."
-            )
-        if self.output != attempt.output:
-            raise ConfigurationError(
-                f"Two outputs go to {table}, where each would replace the other's rows: give "
-                f"{attempt.output or self.output} a table of its own."
-            )
-        return True
-
-    def _refuse_unknown(self, attempt: Attempt, table: str) -> None:
-        """Never replace rows that this ledger doesn't know, even if they carry its identity, nor take them for ours."""
-        if self.is_noted and not attempt.knows(self.number, self.run):
-            raise LedgerConflictError(
-                f"{table} holds window {attempt.window} by run {self.run} of attempt {self.number}, which this ledger "
-                "doesn't know: there is a copy of the ledger, and the copy has loaded it. Use only one of the two with "
-                "this table."
-            )
 
 
 def commit_marks(attempt: Attempt) -> dict[str, str]:
@@ -112,7 +67,6 @@ def commit_marks(attempt: Attempt) -> dict[str, str]:
         "manifest_sha256": attempt.manifest_sha256,
         "is_noted": str(attempt.is_noted).lower(),
         "output": attempt.output,
-        **attempt.facts,
     }
     return {name: mark for name, mark in marks.items() if mark}
 
@@ -128,24 +82,25 @@ class TableSink(Sink):
     :cvar needs: what a session must have for this kind of table; see :func:`.spark_versions.fitting`.
     :cvar conflicts: prefixes of the Java classes that the table's library throws when another commit came in between.
     :cvar properties: properties of the tables that it creates.
-    :cvar terms: what its tables must not have.
+    :cvar forbidden: properties that its tables must not have, as the session's confs or the table's history would then
+        break what a load promises; and why, for people.
     """
 
     needs: str
     conflicts: tuple[str, ...]
-    terms: tuple[Term, ...] = ()
+    forbidden: Mapping[str, str] = {}
     properties: Mapping[str, str] = {}
 
     def __init__(self, table: str) -> None:
         self.table = self.place = hadoop_uri(table)
 
     def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
-        """Replace the window's rows, unless another driver of this attempt has done so.
+        """Replace the window's rows.
 
         :raises ConfigurationError: Spark can't write these rows to this table.
-        :raises LedgerConflictError: the table belongs to another ledger, or a copy of this ledger has loaded the
-            window.
-        :raises CommitConflictError: the table holds a later attempt, or another commit came in between.
+        :raises LedgerConflictError: the table belongs to another ledger.
+        :raises CommitConflictError: another commit came in between.
+        :raises: as :meth:`.Attempt.require_later`.
         """
         try:
             return self._replace(rows.sparkSession, rows, attempt)
@@ -158,12 +113,14 @@ class TableSink(Sink):
                 f"that is because something is missing: it needs {fitting(rows.sparkSession, self.needs)}."
             ) from error
 
-    def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-        """The window's rows in the table; refused if the table doesn't belong to this ledger."""
+    def current(self, spark: SparkSession, attempt: Attempt) -> tuple[DataFrame, str | None]:
+        """The window's rows in the table; refused if the table doesn't belong to this ledger: another one may have
+        claimed it at the same moment, and the last one to claim it has it."""
         if not self._exists(spark):
-            return spark.createDataFrame([], AUDITED_DDL)
+            return spark.createDataFrame([], AUDITED_DDL), None
         self._require_ours(spark, attempt)
-        return self.rows(spark).where(F.col(WINDOW_COLUMN) == attempt.window)
+        newest = self.newest(spark, attempt)
+        return self.rows(spark).where(F.col(WINDOW_COLUMN) == attempt.window), None if newest is None else newest.name
 
     def rows(self, spark: SparkSession, owner: Owner | None = None) -> DataFrame:
         """The rows of all windows.
@@ -200,32 +157,30 @@ class TableSink(Sink):
         version = self._version(spark)
         name = sql_name(self.kind, self.table)
         properties = table_properties(spark, name)
-        for term in self.terms:
-            term.refuse(spark, name, properties)
+        self._refuse_terms(spark, name, properties)
         claim(spark, name, _owner(attempt), properties)
-        before = self._before(spark, attempt)
-        if before is None or not before.is_of(attempt, self.table):
-            conflict = self._committing(self._overwrite, marked, attempt, version)
-            self._require_written(spark, attempt, conflict)
+        self._require_later(spark, attempt)
+        self._committing(attempt, self._overwrite, marked, attempt, version)
         return self.table
 
-    def _require_written(self, spark: SparkSession, attempt: Attempt, conflict: str | None) -> WindowCommit:
-        """The commit with an attempt's rows, after its write, which may have been skipped."""
-        after = self.newest(spark, attempt.ledger_id, attempt.window)
-        # Another ledger may have claimed an unowned table at the same moment: the last one to claim it has it.
-        self._require_ours(spark, attempt)
-        if after is not None and after.is_of(attempt, self.table):
-            return after
-        if conflict is None:
-            raise LedgerConflictError(
-                f"Window {attempt.window} was not written to {self.table}, which holds a later load of it: that load's "
-                "commit is no longer in the table's history, but the table remembers its number. Nothing is "
-                "published. Run the task again; if the ledger was re-created, load into a new table."
-            )
-        raise CommitConflictError(
-            f"Window {attempt.window} was not written to {self.table}: another commit came in between ({conflict}). "
-            "Nothing is published. Run the task again."
-        )
+    def _refuse_terms(self, spark: SparkSession, name: str, properties: Mapping[str, str]) -> None:
+        """Refuse a table under whose terms rows can't be replaced as promised, before one is written.
+
+        :raises ConfigurationError: naming the property, and what to do.
+        """
+        for forbidden, why in self.forbidden.items():
+            value = properties.get(forbidden, "false")
+            if value.lower() != "false":
+                raise ConfigurationError(
+                    f"{name} has the property {forbidden}={value}: {why}. Nothing was written. ALTER TABLE {name} "
+                    f"UNSET TBLPROPERTIES ('{forbidden}'); or load into another table."
+                )
+
+    def _require_later(self, spark: SparkSession, attempt: Attempt) -> None:
+        """Refuse to replace rows that have to stay."""
+        newest = self.newest(spark, attempt)
+        if newest is not None:
+            attempt.require_later(newest.name, is_noted=newest.is_noted)
 
     def _create(self, rows: DataFrame, attempt: Attempt) -> None:
         """Create the table, empty, before any row is read; another load may create it first."""
@@ -243,15 +198,17 @@ class TableSink(Sink):
     def _require_ours(self, spark: SparkSession, attempt: Attempt) -> None:
         require_owner(spark, sql_name(self.kind, self.table), _owner(attempt))
 
-    def _committing(self, commit: Callable[..., None], *arguments: Any) -> str | None:
-        """Make a commit. Returns the library's message if another commit came in between, else None."""
+    def _committing(self, attempt: Attempt, commit: Callable[..., None], *arguments: Any) -> None:
+        """Make a commit. A CommitConflictError if another one came in between."""
         try:
             commit(*arguments)
         except JAVA_ERRORS as error:
             if not any(name.startswith(self.conflicts) for name in java_classes(error)):
                 raise
-            return words(error)
-        return None
+            raise CommitConflictError(
+                f"Window {attempt.window} was not written to {self.table}: another commit came in between "
+                f"({words(error)}). Nothing is published. Run the task again."
+            ) from error
 
     def _exists(self, spark: SparkSession) -> bool:
         return spark.catalog.tableExists(self.table)
@@ -260,13 +217,9 @@ class TableSink(Sink):
         """The version after which other commits are conflicts, if the table's library has to be told."""
         return None
 
-    def _before(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
-        """The window's newest commit, if that matters before writing."""
-        return self.newest(spark, attempt.ledger_id, attempt.window)
-
-    def newest(self, spark: SparkSession, ledger_id: str, window: str) -> WindowCommit | None:
-        """A window's newest commit; None if the table remembers none."""
-        return self.newest_of(spark, ledger_id, {window}).get(window)
+    def newest(self, spark: SparkSession, attempt: Attempt) -> WindowCommit | None:
+        """The newest commit of an attempt's window; None if the table remembers none."""
+        return self.newest_of(spark, attempt.ledger_id, {attempt.window}).get(attempt.window)
 
     def newest_of(self, spark: SparkSession, ledger_id: str, windows: AbstractSet[str]) -> dict[str, WindowCommit]:
         """The newest commit of each window; windows of which the table remembers no commit are left out."""

@@ -11,42 +11,33 @@ nothing; it saves the time of a load that can't be proved.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.compat.spark_versions import alongside, was_observed
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, UnprovenError
+from airflow_kafka_offsets.compat.spark_versions import alongside
+from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.proof.audit import every_offset_once
 from airflow_kafka_offsets.offsets.proof.checksum import complete, every_offset
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, counted_twice, total_of
 from airflow_kafka_offsets.offsets.proof.task_rows import rows_of_tasks, split_with_gaps, starts_of
-from airflow_kafka_offsets.spark.kafka.stretches import unread_records
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect, require_driver
+from airflow_kafka_offsets.spark.kafka.unread import unread_records
+from airflow_kafka_offsets.spark.session.connect import GAPS, require_driver
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.window.tally import (
-    UNREAD,
-    first_missing,
-    sampled_bytes,
-    scan,
-    scan_tasks,
-)
+from airflow_kafka_offsets.spark.window.tally import UNREAD, sampled_bytes, scan, scan_tasks
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation
-
-log = logging.getLogger(__name__)
+    from pyspark.sql import DataFrame
 
 _COUNT = "CollectMetrics"
 _BELOW_COUNT = frozenset(
     {
         *("Project", "DataSourceV2ScanRelation", "LogicalRelation"),
-        # The records that the driver has read itself, one task for each stretch.
-        *("Union", "Repartition", "LogicalRDD"),
+        # Of ranges with something lost between them, and of records that are kept on the executors' disks.
+        *("Union", "LogicalRDD"),
         # The same operators in a cached frame, whose plan is physical.
         *("BatchScan", "Scan", "Coalesce", "WholeStageCodegen", "InputAdapter"),
     }
@@ -74,7 +65,7 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
     """If the proof needs the count of a single read, refuse rows whose plan reads twice or hides the count. Nothing is
     read."""
     if window.span and window.may_have_gaps:
-        require_driver(window.spark, "A window whose offsets may have no record (allow_gaps, or a compacted topic)")
+        require_driver(window.spark, GAPS)
     if not window.needs_count:
         return
     plan = RowPlan.of(rows)
@@ -95,19 +86,12 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
         )
 
 
-def count_anyway(rows: DataFrame, *observations: Observation) -> None:
-    """Count rows that were to be counted as they are written, if a sink has run no action on them: another driver of
-    this attempt has written the same ones, so it left them as they are. Kafka is read for the count alone."""
-    if not all(was_observed(rows.sparkSession, observation) for observation in observations):
-        rows.write.format("noop").mode("overwrite").save()
-
-
 def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled: bool) -> RunCounts:
     """Count what was read for the rows, and what the output holds of them when it is read back after the write.
 
     :param sampled: it is cheap to look at some rows of the output, to learn their size.
     :raises UnprovenError: nothing was counted, and the output doesn't hold every offset exactly once.
-    :raises KafkaOffsetsError: as :func:`~.stretches.records_of`, for offsets that Kafka must be asked about.
+    :raises KafkaOffsetsError: as :func:`~.unread.unread_records`, for offsets that Kafka must be asked about.
     """
     manifest = window.manifest
     if window.span and not window.needs_count:
@@ -163,17 +147,7 @@ def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCo
         size = pool.submit(alongside(spark, partial(sampled_bytes, output))) if sampled else None
         written = scan(output, manifest)
         read = replace(complete(manifest, window.left), bytes_per_record=size.result() if size else None)
-    lacks = total_of(written).count < window.span
-    return RunCounts(read, written, unread=_dropped(window, output) if lacks and not is_connect(spark) else None)
-
-
-def _dropped(window: PinnedRead, output: DataFrame) -> tuple[ReadPosition, ...] | None:
-    """The first records in the log without a row: they only explain a failure. None if Kafka can't be asked."""
-    try:
-        return unread_records(window.clients(), first_missing(output, window.left))
-    except (KafkaOffsetsError, *JAVA_ERRORS):
-        log.warning("Kafka couldn't be asked for the offsets without a row", exc_info=True)
-        return None
+    return RunCounts(read, written)
 
 
 @dataclass(frozen=True, slots=True)

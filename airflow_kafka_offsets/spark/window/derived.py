@@ -21,13 +21,12 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk, observation_name, was_observed
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, UnprovenError
+from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
 from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally
-from airflow_kafka_offsets.spark.session.files import qualified
-from airflow_kafka_offsets.spark.session.session import held, require_driver
-from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Attempt, Sink
-from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
-from airflow_kafka_offsets.spark.window.counts import RowPlan, count_anyway, count_records
+from airflow_kafka_offsets.spark.session.connect import DERIVED_ROWS, require_driver
+from airflow_kafka_offsets.spark.session.session import held
+from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Attempt, Sink, rows_of
+from airflow_kafka_offsets.spark.window.counts import RowPlan, count_records
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.window.proved_write import files_of_output, load, require_kind, run_result, source_of
 from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe, observed_sums
@@ -66,30 +65,24 @@ class _Output:
 
 def write_derived(window: PinnedRead, outputs: Mapping[str, Derived], options: Mapping[str, str]) -> RunResult:
     """See :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write_derived`."""
-    require_driver(window.spark, "Deriving rows, whose proof is a count that a server may leave out of its answer,")
-    _refuse_one_place(window, outputs)
+    require_driver(window.spark, DERIVED_ROWS)
+    _refuse_one_place(outputs)
     sinks = {name: output.sink for name, output in outputs.items()}
     return load(window, sinks, partial(_write_all, window, window.frame(options), outputs))
 
 
-def _refuse_one_place(window: PinnedRead, outputs: Mapping[str, Derived]) -> None:
-    places: dict[object, str] = {}
+def _refuse_one_place(outputs: Mapping[str, Derived]) -> None:
+    """Refuse two outputs in one place before anything is read. What is one place by two names is found as it is
+    written."""
+    places: dict[str, str] = {}
     for name, output in outputs.items():
         require_kind(output.sink)
         place = output.sink.place
-        # Sinks that don't say where they write are assumed to write to the same place if they share a class.
-        key = type(output.sink) if place is None else qualified(window.spark, place)
-        if places.setdefault(key, name) == name:
-            continue
-        if place is None:
+        if place is not None and places.setdefault(place, name) != name:
             raise ConfigurationError(
-                f"Two outputs go to a {type(output.sink).__name__}, which doesn't say where: each could replace the "
-                "other's rows. Set the attribute place, the folder or table, in the class's __init__."
+                f"Two outputs go to {place}, where each would replace the other's rows: give {name} a folder or table "
+                "of its own."
             )
-        raise ConfigurationError(
-            f"Two outputs go to {place}, where each would replace the other's rows: give {name} a folder or table of "
-            "its own."
-        )
 
 
 def _write_all(window: PinnedRead, records: DataFrame, outputs: Mapping[str, Derived], attempt: Attempt) -> RunResult:
@@ -102,21 +95,16 @@ def _write_all(window: PinnedRead, records: DataFrame, outputs: Mapping[str, Der
         made: list[_Output] = []
         for name, output in outputs.items():
             made.append(_derive(window, records, name, output, made))
-        first = made[0].sink
-        # If the first output can't be hidden, the others must be visible before it is; otherwise all are shown
-        # together.
-        at_once = not (first.hides_rows or first.keeps_attempts_apart)
         places: dict[str, str | None] = {}
         with held(window.spark, _EXCLUDED_RULES, lambda given: ",".join(filter(None, (given, _PROPAGATES_EMPTY)))):
             for each in reversed(made):  # the first one last: whoever sees it finds the others
-                places[each.name] = _write(window, each, replace(attempt, output=each.name, at_once=at_once))
+                places[each.name] = _write(window, each, replace(attempt, output=each.name))
         files: tuple[str, ...] | None = None
         rows: list[DerivedRows] = []
         for each in made:
-            found = each.sink.current(window.spark, replace(attempt, output=each.name))
-            files = files_of_output(first, found, places[each.name]) if files is None else files
+            found = rows_of(each.sink, window.spark, replace(attempt, output=each.name), places[each.name])
+            files = files_of_output(each.sink, found, places[each.name]) if files is None else files
             rows.append(_counted(window, each, places[each.name], found.count()))
-            _require_own_rows(window, each, replace(attempt, output=each.name))
         counts = count_records(window, records, [output.read for output in rows])
     return run_result(
         window,
@@ -199,10 +187,7 @@ def _write(window: PinnedRead, output: _Output, attempt: Attempt) -> str | None:
     if window.span:
         _refuse_observed(_what(output.name), output.rows, output.read.observation, output.row_count)
     with window.reading():
-        place = output.sink.replace(output.rows, attempt)
-        if window.span:
-            count_anyway(output.rows, output.read.observation, output.row_count)
-    return place
+        return output.sink.replace(output.rows, attempt)
 
 
 def _counted(window: PinnedRead, output: _Output, place: str | None, held_rows: int) -> DerivedRows:
@@ -228,16 +213,3 @@ def _counted(window: PinnedRead, output: _Output, place: str | None, held_rows: 
         rows=held_rows,
         read=read,
     )
-
-
-def _require_own_rows(window: PinnedRead, output: _Output, attempt: Attempt) -> None:
-    """Make sure that a table shows an output's own rows after all outputs were written."""
-    sink = output.sink
-    if not isinstance(sink, TableSink) or not window.span or sink.hidden_in(attempt):
-        return
-    newest = sink.newest(window.spark, attempt.ledger_id, attempt.window)
-    if newest is None or not newest.is_of(attempt, sink.table):
-        raise CommitConflictError(
-            f"{sink.table} no longer holds window {attempt.window} by attempt {attempt.number}, according to its "
-            "history: another one wrote at the same time. Nothing is published. Run the task again."
-        )

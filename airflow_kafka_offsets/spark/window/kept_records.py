@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
-from airflow_kafka_offsets.spark.sinks.sink import AUDITED, OWN_COLUMNS, Attempt, Sink
+from airflow_kafka_offsets.spark.sinks.sink import AUDITED, OWN_COLUMNS, Attempt, Sink, rows_of
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
-from airflow_kafka_offsets.spark.window.counts import count_anyway, count_run, refuse_uncountable
+from airflow_kafka_offsets.spark.window.counts import count_run, refuse_uncountable
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.window.proved_write import files_of_output, load, require_kind, run_result, source_of
 
@@ -43,9 +43,7 @@ def _write(window: PinnedRead, rows: DataFrame, sink: Sink, attempt: Attempt) ->
     started = time.monotonic()
     with window.reading():
         place = sink.replace(rows, attempt)
-        if window.needs_count:
-            count_anyway(rows, window.observed().observation)
-    output = sink.current(window.spark, attempt)
+    output = rows_of(sink, window.spark, attempt, place)
     counted = partial(count_run, window, rows, output, sampled=isinstance(sink, FileSink | TableSink))
     if window.may_have_gaps:  # ask about gaps first: the topic check that follows then covers that answer too
         counts, source = counted(), source_of(window)

@@ -6,34 +6,33 @@ A driver commits nothing. It writes three files of its own: a note about itself,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.errors import (
-    CommitConflictError,
-    KafkaOffsetsError,
-    LedgerConflictError,
-)
+from airflow_kafka_offsets.errors import CommitConflictError, KafkaOffsetsError, LedgerConflictError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, failure_file, note_file, result_file
 from airflow_kafka_offsets.ledger.decisions import created_of, window_of
 from airflow_kafka_offsets.ledger.files import attempt_folder
 from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import Attempt, Window
+from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication, note_of
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.session.files import HadoopFiles, LedgerFiles, files_of, hadoop_uri
+from airflow_kafka_offsets.spark.session.connect import SessionFiles, files_of
+from airflow_kafka_offsets.spark.session.files import hadoop_uri
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineFiles:
     """The files of a pipeline's folder, as the ledger's log takes them: see :class:`.files.Files`."""
 
-    files: LedgerFiles
+    files: SessionFiles
     folder: str
 
     def names(self, folder: str) -> list[str]:
@@ -44,8 +43,7 @@ class PipelineFiles:
 
     def create(self, name: str, content: bytes) -> bool:
         """Write a file that nobody else writes: a driver's own. A client of Spark Connect writes none."""
-        if isinstance(self.files, HadoopFiles):
-            self.files.write(f"{self.folder}/{name}", content)
+        self.files.write(f"{self.folder}/{name}", content)
         return True
 
     def replace(self, name: str, content: bytes) -> None:
@@ -74,8 +72,6 @@ class RunLedger:
         self.pipeline_uri, _, self.window, _ = hadoop_uri(manifest_uri).rsplit("/", 3)
         self.number = number
         self.run = uuid4().hex[:8]
-        self.writes = isinstance(files_of(spark), HadoopFiles)
-        """Whether the driver can write files of its own: a client of Spark Connect can't."""
         self._files = PipelineFiles(files_of(spark), self.pipeline_uri)
         self._log = Log(self._files, self.pipeline_uri, at_least)
         self._own = AttemptFiles(self._files, self.window, number)
@@ -114,12 +110,16 @@ class RunLedger:
                 "It may still be running or may have died. Nothing of this one is published. Run the task again."
             )
 
-    def published_result(self, window: Window) -> RunResult | None:
-        """What the published driver of this attempt read and wrote; None when nothing is published.
+    def proved_result(self, window: Window, manifest: Manifest, lost: Collection[LogRange]) -> RunResult | None:
+        """What another driver of this attempt read and wrote, if that is published, or proved and may be; None if none
+        has come so far.
 
-        :raises LedgerCorruptError: when its result is missing, or was changed since.
+        :raises LedgerCorruptError: when the published result is missing, or was changed since.
         """
-        return None if window.loaded is None else self._own.published(window.loaded)
+        if window.loaded is not None:
+            return self._own.published(window.loaded)
+        results = (result for result, _ in self._own.results())
+        return next((result for result in results if judge(manifest, result, lost).proved), None)
 
     def knows(self, number: int, run: str) -> bool:
         """Whether a driver of an attempt at this window has noted in this ledger that it began."""

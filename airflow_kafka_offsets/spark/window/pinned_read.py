@@ -11,43 +11,40 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import reduce
-from itertools import chain
+from itertools import zip_longest
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.compat.spark_versions import splits_by_records
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
     DataLossError,
+    ExtremeTimestampError,
     LedgerCorruptError,
-    UnprovenError,
     WindowError,
 )
-from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.offsets.proof.left import left_of, span_of
-from airflow_kafka_offsets.offsets.proof.run_result import Tally
+from airflow_kafka_offsets.offsets.proof.left import left_of, pieces, span_of
 from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, is_small, split_plan
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.kafka import extreme_timestamps as extreme
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.reader import (
+    COLUMNS,
+    HEADERS,
     connector_required,
-    cores,
     exactly,
     give_back_soon,
-    hide_options,
     newer_source,
     reader_options,
 )
 from airflow_kafka_offsets.spark.kafka.source_check import SourceCheck
-from airflow_kafka_offsets.spark.session.conf import ATTEMPT, EXTREME_TIMESTAMPS, RunConf
-from airflow_kafka_offsets.spark.session.files import files_of
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect, require_driver
+from airflow_kafka_offsets.spark.kafka.unreadable import first_unreadable, is_overflow
+from airflow_kafka_offsets.spark.session.conf import ATTEMPT, RunConf
+from airflow_kafka_offsets.spark.session.connect import cores, files_of, hide_options, is_connect
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS
 from airflow_kafka_offsets.spark.window.ledger import RunLedger
-from airflow_kafka_offsets.spark.window.tally import UNREAD, ObservedRows, observe
+from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe
 
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
@@ -65,22 +62,16 @@ class PinnedRead:
         self.ledger = ledger
         self.allow_gaps = conf.allow_gaps
         self.note_key = conf.note_key
-        window, attempt = (None, None) if ledger is None else ledger.attempt(manifest)
-        self.window: Window | None = window
-        """The window as the ledger's log had it when this was opened."""
+        attempt = None if ledger is None else ledger.attempt(manifest)[1]
         self.lost: tuple[LogRange, ...] = () if attempt is None else attempt.lost
         """What Kafka no longer had of the window when the attempt began: it isn't read."""
         self.left = left_of(manifest, self.lost)
         """What is read."""
         self.span = span_of(self.left)
-        self.proved_read: Tally | None = None
-        """What :meth:`write` found was read, by this driver or by the one that is published."""
+        self.has_driver = not is_connect(spark)
         self.tasks: Sequence[LogRange] = ()
         """The tasks that Spark makes for what :meth:`read` returned last."""
         self._conf = conf
-        self._named = extreme.named(conf.extreme_timestamps)
-        self._read_by_driver = extreme.within(self._named, self.left)
-        self._layers = extreme.layers(self.left, self._read_by_driver)
         self._options: Mapping[str, str] = {}
         self._observed: ObservedRows | None = None
         self._is_written = False
@@ -122,7 +113,7 @@ class PinnedRead:
         """See :meth:`.RunLedger.failures_noted`; a session without an attempt notes nothing."""
         return nullcontext() if self.ledger is None else self.ledger.failures_noted()
 
-    def read(self, *, counted: bool = False, **options: str) -> DataFrame:
+    def read(self, **options: str) -> DataFrame:
         """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,
         timestamp, timestampType, and headers if ``includeHeaders`` is true. What Kafka had lost when the attempt began
         is left out.
@@ -130,8 +121,6 @@ class PinnedRead:
         Each action on the frame reads Kafka again (S25). A window without offsets gives a frame without rows, and Kafka
         isn't asked (S6).
 
-        :param counted: count the records in the first action, as they pass, for :attr:`audit`. They are always counted
-            if :meth:`write` needs it: if offsets may be without a record.
         :param options: more options of Spark's Kafka source; they beat all others. Large ranges are split
             (:meth:`plan`) unless ``minPartitions`` or ``maxRecordsPerPartition`` is given here.
         :raises ConfigurationError: for an option that would change which records are read, and for brokers other than
@@ -140,14 +129,13 @@ class PinnedRead:
         self._observed = None
         with self.failures_noted():
             rows = self.frame(options)
-            if counted or self.needs_count:
-                self._observed = observe(rows, self.manifest, self.left, may_have_gaps=self.may_have_gaps)
+            if self.needs_count:
+                self._observed = observe(rows, self.manifest, self.left, may_have_gaps=True)
                 rows = self._observed.rows
         return rows
 
     def plan(self, **options: str) -> SplitPlan:
-        """The tasks that Spark makes for the window if :meth:`read` gets the same options; print it to see a table.
-        Each range that the driver reads itself is one task.
+        """The tasks that Spark makes for the window if :meth:`read` gets the same options.
 
         :param options: as for :meth:`read`; ``minPartitions="1"`` turns splitting off.
         :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0.
@@ -159,11 +147,12 @@ class PinnedRead:
             options=dict(self._conf.kafka) | options,
             by_records=splits_by_records(self.spark),
         )
-        if not self._read_by_driver and len(self._layers) < 2:
+        layers = _layers(self.left)
+        if len(layers) < 2:
             return whole
         # Spark splits each layer separately, with the same options.
-        split = (task for layer in self._layers for task in split_plan(layer, options=whole.options).tasks)
-        return replace(whole, tasks=(*split, *self._read_by_driver))
+        split = (task for layer in layers for task in split_plan(layer, options=whole.options).tasks)
+        return replace(whole, tasks=tuple(split))
 
     @property
     def may_have_gaps(self) -> bool:
@@ -174,8 +163,14 @@ class PinnedRead:
     @property
     def needs_count(self) -> bool:
         """Whether the proof of what is written needs the count of what is read. A Spark Connect server may leave the
-        count out of its answer."""
-        return bool(self.span) and self.may_have_gaps and not is_connect(self.spark)
+        count out of its answer, so such a client only reads these windows."""
+        return bool(self.span) and self.may_have_gaps and self.has_driver
+
+    @property
+    def asks_kafka(self) -> bool:
+        """Whether this driver asks Kafka where the records come from: not if there are none, and a client of Spark
+        Connect can't."""
+        return bool(self.span) and self.has_driver
 
     @property
     def may_be_split(self) -> bool:
@@ -195,44 +190,18 @@ class PinnedRead:
             )
         self._options = chosen
         self.tasks = plan.tasks
-        return self.again()
+        if not self.left:
+            headers = {name.lower(): value for name, value in chosen.items()}.get("includeheaders", "false")
+            columns = COLUMNS + (HEADERS if headers.lower() == "true" else "")
+            return self.spark.createDataFrame([], columns).coalesce(1)
+        return self._reads(self.left)
 
-    def again(self) -> DataFrame:
-        """The same records as :meth:`frame` returned last, with another read of Kafka."""
-        frames = [self._spark_reads(layer) for layer in self._layers]
-        if self._read_by_driver or not frames:
-            frames += self._driver_reads()
-        return reduce(DataFrame.unionAll, frames)
-
-    def _spark_reads(self, ranges: Sequence[LogRange]) -> DataFrame:
+    def _reads(self, ranges: Sequence[LogRange]) -> DataFrame:
         give_back_soon(self.spark)
         hide_options(self.spark)
         with newer_source(self.spark), connector_required(self.spark):
-            return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
-
-    def _driver_reads(self) -> list[DataFrame]:
-        """A frame with one task for each range that the driver reads; a single frame without rows if there are none."""
-        given = {name.lower(): value for name, value in self._options.items()}
-        headers = given.get("includeheaders", "false").lower() == "true"
-        columns = extreme.columns(headers)
-        if not self._read_by_driver:
-            return [self.spark.createDataFrame([], columns).coalesce(1)]
-        require_driver(self.spark, f"Reading the records of the conf {EXTREME_TIMESTAMPS}")
-        if self.window is not None and self.window.loaded is not None:
-            return [self._unasked(columns)]
-        rows = extreme.DriverRows(self.spark, self.clients(), headers)
-        return [rows.frame(stretch) for stretch in self._read_by_driver]
-
-    def _unasked(self, columns: str) -> DataFrame:
-        """A stand-in for the records of a published window that the driver would read: retention may have removed them,
-        and :meth:`write` needs no rows. Anything else that runs on them fails."""
-        why = (
-            f"Window {self.manifest.window} is published, so the records of the conf {EXTREME_TIMESTAMPS} "
-            "weren't read again: take its rows from read_published()."
-        )
-        row = self.spark.createDataFrame([()], "")
-        schema = self.spark.createDataFrame([], columns).schema
-        return row.select(*(F.raise_error(why).cast(field.dataType).alias(field.name) for field in schema)).coalesce(1)
+            reader = self.spark.read.format("kafka").options(**self._options)
+            return reduce(DataFrame.unionAll, [reader.options(**exactly(layer)).load() for layer in _layers(ranges)])
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -251,44 +220,20 @@ class PinnedRead:
             raise explained from error
 
     def _record_error(self, error: Exception) -> WindowError | None:
-        """The error to raise if Spark failed on the records' timestamps; None if its error is about something else."""
-        if not extreme.is_overflow(error) or is_connect(self.spark):
+        """The error to raise if Spark failed on a record's timestamp; None if its error is about something else."""
+        record = first_unreadable(self._reads, self.left) if is_overflow(error) else None
+        if record is None:
             return None
-        left = chain.from_iterable(self._layers)
-        return extreme.extreme_timestamp_error(
-            self._spark_reads, self.clients(), self.manifest.window, left, more=bool(self._named)
+        return ExtremeTimestampError(
+            f"Window {self.manifest.window} has a record whose timestamp Spark can't read, because it lies more than "
+            f"292,000 years from 1970: {record}. Nothing is published. Does a producer write nanoseconds? Once the "
+            "record is deleted from Kafka (kafka-delete-records), on_data_loss='load_rest' loads the rest."
         )
-
-    @property
-    def audit(self) -> Tally:
-        """What was read, summed up by the action on the frame that :meth:`read` returned last. If :meth:`write` found
-        this attempt published, and so read nothing, it is what the published driver read.
-
-        Kafka is then asked whether it still has the topics that were resolved, which proves that these were read. A
-        Spark Connect client can't ask: only ``KafkaVerifyWindowOperator`` can check that later.
-
-        :raises ConfigurationError: when nothing was read yet, or it wasn't counted.
-        :raises UnprovenError: when no action has read the rows.
-        :raises KafkaOffsetsError: as :meth:`~airflow_kafka_offsets.spark.kafka.source_check.SourceCheck.after`.
-        """
-        if self.proved_read is not None:
-            return self.proved_read
-        found = self.observed().found() if self.span else Tally()
-        if found is None:
-            raise UnprovenError(UNREAD)
-        if self.span and not is_connect(self.spark):
-            self.source_check().after()
-        return found
 
     def observed(self) -> ObservedRows:
         """The rows of the last :meth:`read` and their count; refused if there is none."""
-        if not self._options:
-            raise ConfigurationError("There is nothing to audit: call read() first, and write its rows.")
-        if self._observed is None:
-            raise ConfigurationError(
-                "This window's read isn't counted, because what write() has written proves it. To audit rows that go "
-                "elsewhere, have them counted: read(counted=True)."
-            )
+        self.require_read()
+        assert self._observed is not None, "a window that needs a count has it"
         return self._observed
 
     def clients(self) -> KafkaClients:
@@ -304,6 +249,11 @@ class PinnedRead:
         """A check of the Kafka cluster that :meth:`read` reads; refused if nothing was read yet."""
         self.require_read()
         return SourceCheck(self.spark, self.manifest, self._options)
+
+
+def _layers(ranges: Sequence[LogRange]) -> list[tuple[LogRange, ...]]:
+    """Ranges in layers, because one read by Spark takes only one range per partition."""
+    return [tuple(filter(None, layer)) for layer in zip_longest(*pieces(ranges).values())]
 
 
 def _brokers(options: Mapping[str, str]) -> str | None:

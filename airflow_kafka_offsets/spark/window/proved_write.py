@@ -4,7 +4,6 @@ where the rows came from, and what isn't proved is refused.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,25 +13,21 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from airflow_kafka_offsets.errors import ConfigurationError, CountedTwiceError, UnprovenError
-from airflow_kafka_offsets.ledger.files import manifest_file
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
-from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read
-from airflow_kafka_offsets.spark.session.session import is_connect
+from airflow_kafka_offsets.spark.session.connect import application_of
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink
 from airflow_kafka_offsets.spark.window.counts import RunCounts
 from airflow_kafka_offsets.spark.window.ledger import RunLedger
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 
-_MOST_RANGES = 4096
-"""Maximum length of the ranges' text in a table's commits: some two hundred partitions."""
-
 
 def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt], RunResult]) -> RunResult:
-    """Load a window and prove it, unless this attempt is published: then its counts are returned, and nothing is done.
+    """Load a window and prove it, unless another driver of this attempt has: then its counts are returned, and nothing
+    is done.
 
     :param sinks: where the rows go, by output. They are shown after all are proved, the first one last, so that whoever
         sees it finds the others.
@@ -42,16 +37,16 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt
     """
     ledger = window.begin_write()
     now, _ = ledger.attempt(window.manifest)
-    published = ledger.published_result(now)
-    if published is not None:
-        return published
+    proved = ledger.proved_result(now, window.manifest, window.lost)
+    if proved is not None:
+        return proved
     if not all(sink.keeps_attempts_apart for sink in sinks.values()):
         ledger.refuse_overtaken(now)
     with ExitStack() as settings:
         for sink in sinks.values():
             settings.enter_context(sink.session_settings(window.spark))
         attempt = _begin(window, ledger)
-        if window.span and not is_connect(window.spark):
+        if window.asks_kafka:
             window.source_check().before()
         result = write(attempt)
         verdict = _judged(window, result)
@@ -71,11 +66,9 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt
 
 def _begin(window: PinnedRead, ledger: RunLedger) -> Attempt:
     """Note which Spark application this driver is; a Spark Connect client notes nothing."""
-    manifest = window.manifest
-    facts = {"manifest": f"{ledger.pipeline_uri}/{manifest_file(manifest.window, manifest.sha256)}"}
-    if ledger.writes:
-        context = window.spark.sparkContext
-        ledger.note(SparkApplication(str(context.applicationId), context.uiWebUrl), window.note_key)
+    manifest, application = window.manifest, application_of(window.spark)
+    if application is not None:
+        ledger.note(application, window.note_key)
     return Attempt(
         window=manifest.window,
         number=ledger.number,
@@ -84,28 +77,19 @@ def _begin(window: PinnedRead, ledger: RunLedger) -> Attempt:
         pipeline=manifest.pipeline,
         ledger_id=manifest.ledger_id,
         manifest_sha256=manifest.sha256,
-        facts=facts | {"ranges": _ranges_text(window)},
-        is_noted=ledger.writes,
+        is_noted=application is not None,
         knows=ledger.knows,
     )
 
 
-def _ranges_text(window: PinnedRead) -> str:
-    """What is read, as JSON; empty if that is too long."""
-    found: dict[str, dict[int, list[int]]] = {}
-    for each in window.left:
-        found.setdefault(each.topic, {}).setdefault(each.partition, []).extend((each.start_offset, each.end_offset))
-    text = json.dumps(found, separators=(",", ":"))
-    return text if len(text) <= _MOST_RANGES else ""
-
-
 def run_result(window: PinnedRead, attempt: Attempt, counts: RunCounts, started: float, **written: Any) -> RunResult:
     """A driver's counts and what its outputs hold; ``started`` is when it began, on the monotonic clock."""
+    application = application_of(window.spark)
     return RunResult(
         attempt=attempt.number,
         run=attempt.run,
         manifest_sha256=attempt.manifest_sha256,
-        application_id=None if is_connect(window.spark) else str(window.spark.sparkContext.applicationId),
+        application_id=None if application is None else application.id,
         read=counts.read,
         written=counts.written,
         task_starts=counts.task_starts,
@@ -132,14 +116,12 @@ def files_of_output(sink: Sink, rows: DataFrame, output: str | None) -> tuple[st
 
 def source_of(window: PinnedRead) -> Source | None:
     """Where the rows came from. Kafka is asked after the write: an answer from before the read proves nothing."""
-    if not window.span or is_connect(window.spark):
-        return None
-    return window.source_check().after()
+    return window.source_check().after() if window.asks_kafka else None
 
 
 def _judged(window: PinnedRead, result: RunResult) -> Verdict:
     manifest = window.manifest
-    if is_connect(window.spark):
+    if not window.has_driver:
         # A Spark Connect client can't ask Kafka where the rows came from: whoever publishes its counts asks.
         topic_ids = {topic: manifest.topics[topic].topic_id for topic in topics_read(manifest)}
         result = replace(result, source=Source(manifest.cluster_id, topic_ids, now_ms()))
@@ -151,7 +133,7 @@ def _unproved(
 ) -> UnprovenError:
     """The error for a result that proves nothing, whose rows are in ``places``. A :class:`CountedTwiceError` if another
     try may prove it."""
-    counts = f", its counts at {ledger.result_uri}" if ledger.writes else ""
+    counts = f", its counts at {ledger.result_uri}" if window.has_driver else ""
     return (CountedTwiceError if verdict.may_pass else UnprovenError)(
         f"Window {window.manifest.window} is not proved, and can't be published: {verdict}. The rows of attempt "
         f"{result.attempt} (run {result.run}) stay at {', '.join(places)}{counts}."

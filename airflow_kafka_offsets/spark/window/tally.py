@@ -14,11 +14,11 @@ from operator import itemgetter
 from threading import Thread
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import observes_any
-from airflow_kafka_offsets.offsets.partitions import LogRange, merged
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum
 from airflow_kafka_offsets.offsets.proof.left import span_of
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally
@@ -39,12 +39,6 @@ _SAMPLED = 64
 """One of this many offsets (a power of two) is sampled for its size as it is read."""
 _SAMPLE = 1_000
 """How many rows of the output are sampled for their size if nothing counts what is read."""
-_MISSING = 100
-"""How many offsets without a row are looked at in each partition, to explain why."""
-_CHUNK = 65536
-"""How many offsets one row is expanded to at a time; a row of the query stands for at least as many."""
-_CHUNKS = 10_000
-"""About how many rows of the query stand for all offsets."""
 _METRICS_TIMEOUT_S = 60.0
 """Timeout for the metrics, which Spark delivers on another thread, moments after the action."""
 UNREAD = (
@@ -74,9 +68,6 @@ class ObservedRows:
 
 def observed_sums(observation: Observation) -> dict[str, Any]:
     """The sums of the first action on observed rows; empty if there was none."""
-    # Spark Connect has its own Observation class: its sums came with the action's answer, or never will.
-    if not isinstance(observation, Observation):
-        return dict(observation.get)
     found: dict[str, Any] = {}
     waiting = Thread(target=lambda: found.update(observation.get), name="observed sums", daemon=True)
     waiting.start()
@@ -136,33 +127,6 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tup
     extents = {"first": "min(`offset`)", "last": "max(`offset`)"}
     found = inside.groupBy("t", "p", "start", "end").agg(*_columns(extents))
     return {LogRange(*row[:4]): (row["first"], row["last"]) for row in found.collect()}
-
-
-def first_missing(rows: DataFrame, left: Sequence[LogRange]) -> list[LogRange]:
-    """Where rows lack offsets that were to be read: the first missing offsets of each partition, as ranges. Only for a
-    window that isn't proved: it shuffles all rows."""
-    spark, keys = rows.sparkSession, list(AUDITED)
-    place = Window.partitionBy("topic", "partition").orderBy("offset")
-    missing = _offsets_once(spark, left).join(_audited(rows), keys, "left_anti")
-    first = missing.withColumn("place", F.row_number().over(place)).where(F.col("place") <= _MISSING)
-    found = first.select(*keys, F.expr("`offset` + 1")).collect()
-    return merged(LogRange(*row[:4]) for row in found)
-
-
-def _offsets_once(spark: SparkSession, left: Sequence[LogRange]) -> DataFrame:
-    """One row with topic, partition and offset for each offset of some ranges. Nothing is read."""
-    # The driver's own rows are split into as many tasks as run at a time, without a shuffle.
-    size = max(_CHUNK, span_of(left) // _CHUNKS)
-    chunks = [
-        (each.topic, each.partition, start, min(start + size, each.end_offset) - 1)
-        for each in left
-        for start in range(each.start_offset, each.end_offset, size)
-    ]
-    columns = {"topic": "string", "partition": "int", "start": "bigint", "last": "bigint"}
-    rows = _literal_rows(spark, columns, chunks)
-    parts = f"explode(sequence(`start`, `last`, {_CHUNK}L)) AS `from`"
-    offsets = f"explode(sequence(`from`, least(`last`, `from` + {_CHUNK - 1}L))) AS `offset`"
-    return rows.selectExpr("`topic`", "`partition`", "`last`", parts).selectExpr("`topic`", "`partition`", offsets)
 
 
 def _literal_rows(spark: SparkSession, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]) -> DataFrame:

@@ -12,7 +12,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerCorruptError, UnprovenError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, UnprovenError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
@@ -30,7 +30,6 @@ from tests.integration.spark.sinks.conftest import EXPECTED, make_sink
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.offsets.proof.results import source_of
 from tests.unit.spark import ledgers
-from tests.unit.spark.manifests import manifest_of
 
 __all__ = ["make_sink"]  # a fixture, that pytest finds here
 
@@ -116,22 +115,6 @@ def asked_of(window: PinnedWindow, result: RunResult) -> RunResult:
 
 
 class TestReading:
-    def test_a_window_is_read_and_audited(self, open_connected: OpenConnected, manifest: Manifest) -> None:
-        window = open_connected(manifest)
-        rows = window.read(counted=True).select("partition", "offset").collect()
-        found = {number: sorted(row.offset for row in rows if row.partition == number) for number in (0, 2)}
-        assert found == {0: list(range(10, 90)), 2: list(range(125))}
-        assert window.audit.count == 205
-
-    @pytest.mark.nightly("TestWriting proves a window by Spark Connect")
-    def test_it_is_audited_as_its_rows_are_written(
-        self, open_connected: OpenConnected, manifest: Manifest, table: str
-    ) -> None:
-        window = open_connected(manifest)
-        window.read(counted=True).write.parquet(table)
-        assert window.audit.count == 205
-        assert window.spark.read.parquet(table).count() == 205
-
     def test_what_was_lost_before_the_attempt_began_is_left_out(
         self, open_connected: OpenConnected, manifest: Manifest, flights: str
     ) -> None:
@@ -153,7 +136,6 @@ class TestReading:
         """S6."""
         window = open_connected(empty_manifest)
         assert window.read().count() == 0
-        assert window.audit.count == 0
 
     def test_the_password_is_in_no_event_of_the_server(
         self, open_connected: OpenConnected, manifest: Manifest, table: str, event_log: Path
@@ -168,19 +150,6 @@ class TestReading:
         assert "SparkListenerConnectOperationStarted" in posted
         assert "sasl.jaas.config" not in posted
         assert ("HUNTER2" in posted, "ownsecret7" in posted) == (False, False)
-
-    @pytest.mark.nightly("waits for rows that do not come; the first test reads a window so")
-    @pytest.mark.timeout(50)
-    def test_rows_that_no_action_has_read_are_not_waited_for(
-        self, open_connected: OpenConnected, manifest: Manifest
-    ) -> None:
-        window = open_connected(manifest)
-        rows = window.read(counted=True)
-        with pytest.raises(UnprovenError, match="no count"):
-            _ = window.audit
-        assert rows.where("false").count() == 0
-        with pytest.raises(UnprovenError, match="no count"):
-            _ = window.audit
 
 
 _MORE = pytest.mark.nightly("another table or format by Spark Connect; sinks/test_every_sink.py writes each")
@@ -228,42 +197,6 @@ class TestWriting:
         nowhere = {"kafka.bootstrap.servers": "127.0.0.1:1"}
         assert again.write(again.read(**nowhere), sink) == published
 
-    @pytest.mark.nightly("each sink once more by Spark Connect; the first test publishes to each")
-    def test_a_retry_replaces_the_rows_of_one_that_was_not_published_and_another_client_of_it_leaves_them(
-        self, open_connected: OpenConnected, manifest: Manifest, sink: Sink
-    ) -> None:
-        """The ledger has no note of any of them."""
-        number = None
-        for attempt in (None, None, "the same"):
-            window = open_connected(manifest, number if attempt else None)
-            number = driver_of(window).number
-            result = window.write(window.read(), sink)
-            assert (result.rows_written, result.attempt) == (205, number)
-
-    @pytest.mark.nightly("tables; test_reading.py has them without Spark Connect")
-    @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-    def test_a_table_that_a_window_is_loaded_into_again_is_not_read_until_that_is_published(
-        self,
-        connected: Any,
-        open_connected: OpenConnected,
-        flights: str,
-        ledger_uri: str,
-        make_sink: Callable[[str], Sink],
-        kind: str,
-    ) -> None:
-        """The ledger has no note of it: the table's own commits tell."""
-        sink, manifest = make_sink(kind), manifest_of([(flights, 0, 0, 60)])
-        first = open_connected(manifest)
-        publish(first, asked_of(first, first.write(first.read(), sink)))
-        newer = open_connected(manifest, again=True)
-        assert read_published(connected, ledger_uri).count() == 60
-
-        result = asked_of(newer, newer.write(newer.read(), sink))
-        with pytest.raises(CommitConflictError, match=r"are published, but .* holds those of attempt"):
-            read_published(connected, ledger_uri)
-        publish(newer, result)
-        assert read_published(connected, ledger_uri).count() == 60
-
     def test_rows_that_were_dropped_are_not_proved(
         self, open_connected: OpenConnected, manifest: Manifest, table: str
     ) -> None:
@@ -293,16 +226,6 @@ class TestRefusals:
     def test_derived_rows(self, open_connected: OpenConnected, manifest: Manifest, table: str) -> None:
         with pytest.raises(ConfigurationError, match=f"Deriving rows.*{self.WORDS}"):
             open_connected(manifest).write_derived(lambda rows: rows, FileSink(table))
-
-    def test_records_that_the_driver_would_read(
-        self, connected: Any, open_connected: OpenConnected, manifest: Manifest, flights: str
-    ) -> None:
-        connected.conf.set("spark.kafkaOffsets.extremeTimestamps", f"{flights}-0:20")
-        try:
-            with pytest.raises(ConfigurationError, match=f"extremeTimestamps {self.WORDS}"):
-                open_connected(manifest).read()
-        finally:
-            connected.conf.unset("spark.kafkaOffsets.extremeTimestamps")
 
     def test_a_write_without_an_attempt(self, connected: Any, pin: Pin, manifest: Manifest, table: str) -> None:
         told = pin(manifest)

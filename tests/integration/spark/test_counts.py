@@ -3,8 +3,6 @@ nothing is left at the ends of what its tasks wrote."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,15 +17,14 @@ from airflow_kafka_offsets.offsets.proof.checksum import every_offset
 from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
-from airflow_kafka_offsets.spark.kafka.stretches import unread_records
-from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.kafka.unread import unread_records
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from airflow_kafka_offsets.spark.window.counts import RowPlan
 from airflow_kafka_offsets.spark.window.tally import scan
 from dev.kafka import Broker
 from tests.integration.spark.conftest import MakeFlights, OpenWindow, delete_before
-from tests.integration.spark.publishing import driver_of, load, load_rows, result_of
+from tests.integration.spark.publishing import load, load_rows, result_of
 from tests.unit.spark.manifests import manifest_of
 
 pytestmark = pytest.mark.timeout(900)
@@ -69,23 +66,6 @@ class TestAReadThatIsStoppedEarly:
         result = result_of(window)
         assert (result.read.count, result.rows_written) == (10, 10)
         assert "stopped early" in str(judge(window.manifest, result))
-
-    @pytest.mark.nightly("the tests beside it stop reads early")
-    def test_is_told_from_a_log_without_records(
-        self, open_window: OpenWindow, flights: str, transactional: str, table: str
-    ) -> None:
-        """By Kafka, which is asked where rows lack, whether what was read was counted or not."""
-        dropped = r"-0 lacks 90 of 100 rows. Kafka has records there, such as offset \d+ .*\(a filter, .* stopped early"
-        with pytest.raises(UnprovenError, match=dropped) as cut:
-            load(open_window(manifest_of([(flights, 0, 0, 100)])), table, lambda rows: rows.limit(10))
-        assert "allow_gaps" not in str(cut.value)
-        none = r"-0 lacks 7 of 17 rows. Kafka has no record at the first .* transactions: .*allow_gaps=True"
-        with pytest.raises(UnprovenError, match=none) as transactions:
-            load(open_window(manifest_of([(transactional, 0, 0, 17)])), table)
-        assert "filter" not in str(transactions.value)
-        both = open_window(manifest_of([(transactional, 0, 0, 17)]))
-        with pytest.raises(UnprovenError, match=r"Kafka has records there, such as offset 0 of"):
-            load(both, table, lambda rows: rows.where("offset > 0"))
 
     @pytest.mark.nightly("the first test stops a read early")
     def test_by_a_limit_over_many_tasks_is_not_tried_again(
@@ -182,48 +162,11 @@ class TestAReadThatWasCountedTwice:
         assert run.rows == 205
         assert judge(manifest, run.result).proved
         assert (run.result.read.count, run.result.read.bytes_per_record) == (205, None)
-        assert window.audit == run.result.read
 
     def test_does_not_prove_what_gaps_may_hide(self, open_window: OpenWindow, sparse: Manifest, table: str) -> None:
         window = open_window(sparse, allow_gaps=True)
         with pytest.raises(UnprovenError, match=r"read 16 rows, wrote 8.*sortWithinPartitions"):
             window.write(window.read(maxRecordsPerPartition="16"), Sorting(table))
-
-
-class TestAnActionThatNobodyRan:
-    """A sink that leaves the rows of the attempt's other driver as they are runs no action on this one's."""
-
-    class Keeping(FileSink):
-        """Takes the rows of another driver for its own."""
-
-        def __init__(self, path: str, theirs: PinnedWindow) -> None:
-            super().__init__(path)
-            self.theirs = driver_of(theirs)
-
-        def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
-            return self._folder(attempt)
-
-        def _folder(self, attempt: Attempt) -> str:
-            return super()._folder(replace(attempt, run=self.theirs.run))
-
-    def test_is_made_up_for_where_the_count_is_needed(
-        self, open_window: OpenWindow, sparse: Manifest, table: str
-    ) -> None:
-        first = open_window(sparse, allow_gaps=True)
-        written = first.write(first.read(maxRecordsPerPartition="16"), FileSink(table))
-        second = open_window(sparse, driver_of(first).number, allow_gaps=True)
-        result = second.write(second.read(maxRecordsPerPartition="16"), self.Keeping(table, first))
-        assert (result.read, result.written, result.task_starts) == (written.read, written.written, written.task_starts)
-
-    def test_is_not_where_the_output_alone_proves_it(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, table: str
-    ) -> None:
-        """Kafka isn't read."""
-        first = open_window(manifest)
-        first.write(first.read(), FileSink(table))
-        second = open_window(manifest, driver_of(first).number)
-        rows = second.read().where(F.raise_error(F.lit("it is read")).isNull())
-        assert second.write(rows, self.Keeping(table, first)).rows_written == 205
 
 
 class TestRowsOfAnotherOrigin:
@@ -241,8 +184,7 @@ class TestRowsOfAnotherOrigin:
         self, open_window: OpenWindow, manifest: Manifest
     ) -> None:
         """Should Spark ever push a filter below it, that would drop rows before they are counted."""
-        window = open_window(manifest)
-        rows = window.read(counted=True)
+        rows = open_window(manifest, allow_gaps=True).read()
         assert RowPlan.of(rows.where("offset > 3")).counted
         assert not RowPlan.of(rows.where("offset > 3").observe("again", F.count("*"))).counted
 
@@ -277,18 +219,6 @@ class TestUnreadRecords:
         clients = window.clients()
         dirty = KafkaClients(spark, {**clients.options, "kafka.isolation.level": "read_uncommitted"})
         assert unread_records(dirty, [LogRange(topic, 0, 1, 6)]) == (ReadPosition(topic, 0, 2),)
-
-    @pytest.mark.nightly("many partitions; the tests beside it have a few")
-    def test_of_many_partitions_take_seconds(
-        self, open_window: OpenWindow, make_flights: MakeFlights, produce: object
-    ) -> None:
-        topic = make_flights(dict.fromkeys(range(50), 20))
-        window = open_window(manifest_of([(topic, each, 0, 20) for each in range(50)]))
-        window.read()
-        began = time.monotonic()
-        found = unread_records(window.clients(), [LogRange(topic, each, 15, 20) for each in range(50)])
-        assert [each.offset for each in found] == [15] * 50
-        assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize("topics", [("flights",), ("flights", "gulls", "departures-of-all-airlines-of-the-continent")])

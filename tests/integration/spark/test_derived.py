@@ -45,7 +45,6 @@ from tests.integration.spark.derived_jobs import (
     too_high,
 )
 from tests.integration.spark.publishing import driver_of, ledger_of, publish, result_of
-from tests.integration.spark.stages import read_by_the_newer_interface
 from tests.integration.spark.test_transforms import OUTCOMES, outcome_of, transform_of
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 
@@ -53,15 +52,6 @@ __all__ = ["make_sink"]
 
 
 class TestOutputs:
-    @pytest.mark.nightly("test_pinned_window.py reads by that interface")
-    def test_are_made_from_the_newer_interface_to_kafka(
-        self, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink
-    ) -> None:
-        """Spark resolves the source again when rows are written, and where they are kept on disk."""
-        window = open_window(manifest)
-        with read_by_the_newer_interface(window.spark):
-            derive(window, make_sink("hourly"), make_sink("high"))
-
     def test_are_made_of_each_record_once_and_appear_together(
         self,
         spark: SparkSession,
@@ -85,7 +75,6 @@ class TestOutputs:
         assert (result.read.count, result.rows_written, result.records) == (205, 7, 205)
         words = "read = log (7 rows written by your job, 24 to too_high)"
         assert str(judge(manifest, result)).startswith(words)
-        assert window.audit.count == 205
 
     def test_of_one_output_are_written_as_they_are_read(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
@@ -250,19 +239,6 @@ def exists(records: DataFrame) -> DataFrame:
     return records.sparkSession.sql(f"SELECT `offset` FROM seen WHERE {found}")
 
 
-class Own(FileSink):
-    """A sink of a user's that doesn't say where it writes."""
-
-    kind = "own"
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.kind, self._place, self.place = "own", self.place, None
-
-    def _folder(self, attempt: Attempt) -> str:
-        return f"{self._place}/{attempt.window}/{attempt.name}"
-
-
 class TestRefusals:
     def test_a_read_that_is_stopped_early_is_not_proved(
         self, open_window: OpenWindow, manifest: Manifest, table: str, our_ledger: Ledger
@@ -305,23 +281,18 @@ class TestRefusals:
             open_window(manifest).write_derived(job, FileSink(table))
         assert not (tmp_path / "table").exists()
 
-    @pytest.mark.parametrize(
-        ("one", "other"),
-        [
-            (FileSink("file:///OUT/x"), FileSink("file:/OUT/x/")),
-            (FileSink("file:///OUT/x"), FileSink("file:///OUT/x", "json")),
-            (DeltaSink("file:///OUT/x"), DeltaSink("file:/OUT/x")),
-            (DeltaSink("file:///OUT/x"), FileSink("file:///OUT/x")),
-            (IcebergSink("lake.flights.x"), IcebergSink("lake.flights.`x`")),
-            (Own("file:///OUT/x"), Own("file:///OUT/y")),
-        ],
-        ids=["slashes", "formats", "a table's path", "a table and files", "backticks", "nobody knows where"],
-    )
-    def test_two_outputs_have_two_places(
-        self, open_window: OpenWindow, manifest: Manifest, one: Sink, other: Sink
-    ) -> None:
+    def test_two_outputs_have_two_places(self, open_window: OpenWindow, manifest: Manifest, table: str) -> None:
         with pytest.raises(ConfigurationError, match="Two outputs go to"):
-            derive(open_window(manifest), one, other)
+            derive(open_window(manifest), FileSink(table), FileSink(f"{table}/", "json"))
+
+    @pytest.mark.nightly("unusual names; the test above has two outputs in one place")
+    @pytest.mark.parametrize("kind", [FileSink, DeltaSink])
+    def test_a_place_of_two_spellings_is_noticed_once_both_are_written(
+        self, open_window: OpenWindow, manifest: Manifest, table: str, kind: Callable[[str], Sink], our_ledger: Ledger
+    ) -> None:
+        with pytest.raises(ConfigurationError):
+            derive(open_window(manifest), kind(table), kind(table.replace("file:///", "file:/")))
+        assert our_ledger.window(manifest.window).publication is None
 
     @pytest.mark.nightly("tables; the other refusals are of files")
     def test_two_names_of_one_table_are_noticed_once_both_are_written(

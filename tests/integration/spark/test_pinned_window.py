@@ -53,16 +53,6 @@ class TestExactRead:
         assert rows.rdd.getNumPartitions() > 2
         assert offsets(rows) == {0: list(range(10, 90)), 2: list(range(125))}
 
-    def test_what_is_read_is_counted_for_an_audit_where_that_is_asked_for(
-        self, open_window: OpenWindow, manifest: Manifest
-    ) -> None:
-        window = open_window(manifest)
-        window.read().count()
-        with pytest.raises(ConfigurationError, match=r"isn't counted, .* read\(counted=True\)"):
-            _ = window.audit
-        assert window.read(counted=True).count() == 205
-        assert (window.audit.count, window.audit.counted) == (205, True)
-
     def test_other_brokers_than_those_of_an_earlier_read_are_refused(
         self, open_window: OpenWindow, manifest: Manifest
     ) -> None:
@@ -194,8 +184,8 @@ class TestConfs:
     ) -> None:
         told = pin(manifest)
         window = PinnedWindow.open(spark, replace(told, attempt=None))
-        rows = window.read(counted=True)
-        assert rows.count() == window.audit.count == 205
+        rows = window.read()
+        assert rows.count() == 205
         with pytest.raises(ConfigurationError, match=r"ledger begin flights 20261121T05.*, which says what to set"):
             window.write(rows, FileSink(table))
 

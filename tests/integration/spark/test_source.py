@@ -18,7 +18,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt
@@ -115,18 +115,6 @@ class TestRecreatedTopics:
         refused(window, table, TopicChangedError, rf"topic {topic} was re-created .* Nothing was read")
         assert not Path(table.removeprefix("file://")).exists()
 
-    @pytest.mark.nightly("the test above has a topic that was made anew")
-    def test_in_a_notebook_that_publishes_nothing(
-        self, topic: str, resolved: Resolve, recreate: Recreate, pin: Pin, spark: SparkSession
-    ) -> None:
-        told = pin(resolved(topic))
-        recreate(topic, 2 * RECORDS)
-        window = pinned_window(spark, told.manifest_uri, told.sha256)
-        rows = window.read(counted=True, **told.kafka)
-        assert rows.count() == RECORDS
-        with pytest.raises(TopicChangedError, match="re-created"):
-            _ = window.audit
-
     def test_while_the_window_is_read_or_written(
         self,
         topic: str,
@@ -147,27 +135,6 @@ class TestRecreatedTopics:
         with pytest.raises(TopicChangedError, match=rf"{topic} was re-created .* isn't published"):
             window.write(window.read(), Late(table))
         assert counted_nothing(window)
-
-    @pytest.mark.nightly("the first tests have topics that were made anew before and beside the read")
-    def test_after_the_read_and_before_the_commit(
-        self,
-        topic: str,
-        resolved: Resolve,
-        recreate: Recreate,
-        open_window: OpenWindow,
-        table: str,
-    ) -> None:
-        """The rows are right, and nobody can tell any more."""
-
-        class Late(FileSink):
-            def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
-                written = super().replace(rows, attempt)
-                recreate(topic, 2 * RECORDS)
-                return written
-
-        window = open_window(resolved(topic))
-        with pytest.raises(TopicChangedError, match="re-created"):
-            window.write(window.read(), Late(table))
 
     def test_a_topic_that_is_gone(
         self,

@@ -110,8 +110,8 @@ class TestOneAttempt:
         """Two with the same offsets would cancel each other out of a checksum without names."""
         topics = [make_flights({0: 9}) for _ in range(2)]
         window = open_window(manifest_of([(each, 0, 0, 9) for each in sorted(topics)]))
-        load(window, table)
-        assert (window.audit.count, window.audit.checksum != 0) == (18, True)
+        read = load(window, table).result.read
+        assert (read.count, read.checksum != 0) == (18, True)
 
     def test_parquet_keeps_the_least_and_greatest_of_keys_and_offsets_and_not_of_messages(
         self, open_window: OpenWindow, manifest: Manifest, table: str
@@ -203,8 +203,9 @@ class TestNotProved:
         """A hash of a partition's number is another one where it is a bigint."""
 
         class Wider(FileSink):
-            def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
-                return super().current(spark, attempt).withColumn("partition", F.col("partition").cast("bigint"))
+            def current(self, spark: SparkSession, attempt: Attempt) -> tuple[DataFrame, str | None]:
+                rows, name = super().current(spark, attempt)
+                return rows.withColumn("partition", F.col("partition").cast("bigint")), name
 
         window = open_window(manifest)
         assert window.write(window.read(), Wider(table)).rows_written == 205
@@ -216,7 +217,7 @@ class TestNotProved:
             def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
                 raise AssertionError
 
-            def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+            def current(self, spark: SparkSession, attempt: Attempt) -> tuple[DataFrame, str | None]:
                 raise AssertionError
 
         window = open_window(manifest)

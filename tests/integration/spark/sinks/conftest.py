@@ -17,18 +17,21 @@ from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, FileSink, IcebergSink, Sink, read_published
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.sinks.sink import Attempt
+from airflow_kafka_offsets.spark.sinks.sink import Attempt, rows_of
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from dev.postgres import USER, Postgres
 from tests.integration.spark.publishing import load_rows, name_of
 from tests.integration.spark.sinks.example import PostgresSink
+from tests.integration.spark.sinks.sqlite_sink import SqliteSink
 from tests.integration.spark.test_pinned_window import offsets
 
 EXPECTED = {0: list(range(10, 90)), 2: list(range(125))}
 """What the fixture ``manifest`` holds, by partition."""
-KINDS = ("parquet", "delta", "iceberg", "postgres")
+KINDS = ("parquet", "delta", "iceberg", "postgres", "sqlite")
 """Sinks that differ in how they replace a window; the formats of files differ in what Spark does alone."""
 FORMATS = ("orc", "json")
+OWN = ("postgres", "sqlite")
+"""Of these, nobody reads by the ledger."""
 
 OTHER = "0e" * 16
 """Identity of another ledger, whose pipeline has the same name."""
@@ -56,6 +59,8 @@ def make_sink(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str],
             return IcebergSink(f"lake.flights.{name}")
         if kind == "postgres":
             return PostgresSink(request.getfixturevalue("postgres"), name)
+        if kind == "sqlite":
+            return SqliteSink(f"{tmp_path}/{name}.db")
         return FileSink(f"file://{tmp_path}/{name}", kind)  # type: ignore[arg-type]  # the other kinds are files
 
     return make
@@ -79,8 +84,8 @@ def holds(spark: SparkSession, ledger: Path) -> Holds:
     """Offsets by partition that readers see of a window: through the ledger, or as the user's own sink reads."""
 
     def read(sink: Sink, manifest: Manifest) -> dict[int, list[int]]:
-        if sink.kind == "postgres":
-            return offsets(sink.current(spark, attempt_of(manifest)))
+        if sink.kind in OWN:
+            return offsets(sink.current(spark, attempt_of(manifest))[0])
         extent = {"start": to_datetime(manifest.start_ms), "end": to_datetime(manifest.end_ms)}
         if not manifest.span:
             with pytest.raises(LedgerError, match="1 are published, all without rows"):
@@ -100,6 +105,7 @@ def attempt_of(manifest: Manifest, number: int = 2**40, **facts: Any) -> Attempt
 def write_shown(sink: Sink, rows: DataFrame, attempt: Attempt) -> str | None:
     """Write rows, and show them without a proof: as a client does that has no branches, or drivers of old."""
     written = sink.replace(rows, attempt)
+    rows_of(sink, rows.sparkSession, attempt, written)
     sink.release(rows.sparkSession, attempt)
     return written
 

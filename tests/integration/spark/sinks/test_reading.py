@@ -10,14 +10,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError, LedgerError
+from airflow_kafka_offsets.errors import CommitConflictError, LedgerError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, Sink, read_published
-from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import publish as publish_result
-from tests.integration.spark.sinks.conftest import EXPECTED, OTHER, publish
+from tests.integration.spark.sinks.conftest import EXPECTED, publish
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
@@ -71,23 +70,6 @@ class TestReading:
         with pytest.raises(CommitConflictError, match="The window is being loaded again"):
             read_published(spark, ledger_uri)
 
-    @pytest.mark.nightly("test_published.py reads windows of several tables together")
-    def test_windows_in_files_and_in_tables_are_read_together(
-        self,
-        spark: SparkSession,
-        open_window: OpenWindow,
-        flights: str,
-        ledger_uri: str,
-        table: str,
-        make_sink: MakeSink,
-    ) -> None:
-        delta, iceberg = make_sink("delta"), make_sink("iceberg")
-        for number, sink in enumerate([delta, iceberg, delta, FileSink(table)]):
-            publish(open_window(tenth(flights, number)), sink)
-        rows = read_published(spark, ledger_uri)
-        assert offsets(rows) == {2: list(range(40))}
-        assert "attempt" not in rows.columns
-
     @pytest.mark.nightly("tables that are made and dropped; the first test reads tables")
     def test_a_table_that_is_gone_is_named(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, tmp_path: Path
@@ -103,20 +85,6 @@ class TestReading:
         publish(open_window(manifest, again=True), sink)
         assert offsets(read_published(spark, ledger_uri)) == EXPECTED
 
-    @pytest.mark.nightly("test_table_owner.py shows whose a table is")
-    def test_a_table_that_went_to_another_ledger_is_not_read_as_this_ones(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table_sink: TableSink
-    ) -> None:
-        publish(open_window(manifest), table_sink)
-        name = sql_name(table_sink.kind, table_sink.table)
-        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('kafka-offsets.ledger' = '{OTHER}')")
-        for asked in (
-            lambda: read_published(spark, ledger_uri),
-            lambda: publish(open_window(manifest, again=True), table_sink),
-        ):
-            with pytest.raises(LedgerConflictError, match=rf"a table of ledger {OTHER}"):
-                asked()
-
     def test_rows_of_a_users_own_sink_are_the_users_to_read(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
     ) -> None:
@@ -126,7 +94,7 @@ class TestReading:
                 self.kind = "own"
                 return written
 
-            def current(self, spark: SparkSession, attempt: Attempt) -> DataFrame:
+            def current(self, spark: SparkSession, attempt: Attempt) -> tuple[DataFrame, str | None]:
                 return FileSink(table).current(spark, attempt)
 
         publish(open_window(manifest), Own(table))

@@ -12,12 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, LedgerConflictError
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, IcebergSink, Sink, read_published
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
-from airflow_kafka_offsets.spark.window.proved_write import _ranges_text
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import driver_of, load_rows
 from tests.integration.spark.sinks.conftest import attempt_of, publish, write_shown
@@ -25,14 +24,15 @@ from tests.integration.spark.sinks.faults import held_up, wait_for
 from tests.integration.spark.sinks.test_reading import tenth
 from tests.integration.spark.test_pinned_window import offsets
 from tests.patience import PATIENCE_S
-from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
+from tests.unit.spark.manifests import manifest_of
 
 MakeSink = Callable[[str], Sink]
+BY_THE_LATER_ONE = "began after|came in between|holds those of attempt"
 
 
 class TestCommit:
     @pytest.mark.nightly("test_reading.py reads such tables")
-    def test_says_which_offsets_its_rows_are_from(
+    def test_says_whose_its_rows_are(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
     ) -> None:
         manifest = manifest_of([(flights, 0, 2, 9), (flights, 2, 1, 4), (flights, 1, 0, 0)])
@@ -45,19 +45,10 @@ class TestCommit:
         else:
             told = spark.table(f"{table_sink.table}.snapshots").orderBy(F.desc("committed_at")).first()
             marks = {key.removeprefix("kafka-offsets."): value for key, value in told["summary"].items()}
-        assert json.loads(marks["ranges"]) == {flights: {"0": [2, 9], "2": [1, 4]}}
         driver = driver_of(window)
-        sha256 = window.manifest.sha256
-        assert marks["manifest"] == f"{driver.pipeline_uri}/windows/{manifest.window}/{sha256}.json"
         assert (marks["attempt"], marks["run"]) == (str(driver.number), driver.run)
         sha256 = marks.get("manifest_sha256", marks.get("manifest-sha256"))
         assert (marks["pipeline"], marks["window"], sha256) == ("flights", manifest.window, window.manifest.sha256)
-
-    def test_of_many_partitions_leaves_their_ranges_to_the_manifest(
-        self, open_window: OpenWindow, flights: str
-    ) -> None:
-        many = open_window(manifest_of([(flights, number, 10**9, 10**9 + 1) for number in range(1_000)]))
-        assert _ranges_text(many) == ""
 
 
 @pytest.mark.nightly("attempts at a table in any order; test_every_sink.py has a second one beside the first")
@@ -76,19 +67,9 @@ class TestAttempts:
                 write_shown(table_sink, open_window(manifest).read(), attempt_of(manifest, 3))
             finally:
                 (tmp_path / "go").touch()
-            with pytest.raises(CommitConflictError, match=r"by attempt 3, which began after this one \(2\)"):
+            with pytest.raises(CommitConflictError, match=BY_THE_LATER_ONE):
                 writing.result(PATIENCE_S)
-        assert offsets(table_sink.current(spark, attempt_of(manifest))) == {0: list(range(15))}
-
-    def test_one_of_other_offsets_is_told_apart(
-        self, open_window: OpenWindow, flights: str, table_sink: TableSink
-    ) -> None:
-        """The window was voided and resolved anew meanwhile."""
-        manifest = manifest_of([(flights, 0, 0, 15)])
-        rows = open_window(manifest).read()
-        write_shown(table_sink, rows, attempt_of(manifest, 3, manifest_sha256="other"))
-        with pytest.raises(LedgerConflictError, match=r"which has read other offsets \(manifest other\)"):
-            write_shown(table_sink, rows, attempt_of(manifest, 2))
+        assert offsets(table_sink.current(spark, attempt_of(manifest))[0]) == {0: list(range(15))}
 
     def test_a_later_load_whose_commit_deltas_history_has_forgotten_is_told_from_one_beside_this(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, make_sink: MakeSink
@@ -100,28 +81,8 @@ class TestAttempts:
         sink.replace(rows, attempt_of(manifest, 4, window="neighbour"))
         _forget_all_but_the_last_commit(spark, sink)
 
-        with pytest.raises(LedgerConflictError, match=r"holds a later load of it: that load's commit is no longer"):
-            sink.replace(rows, attempt_of(manifest, 2))
-
-    def test_of_two_writes_at_the_same_time_one_gives_way_to_the_other(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink, tmp_path: Path
-    ) -> None:
-        """Both have read the table before either commits."""
-        manifest = manifest_of([(flights, 0, 0, 15)])
-        neighbour = manifest_of([(flights, 0, 15, 16)], start_ms=SIX_MS, end_ms=SEVEN_MS)
-        publish(open_window(neighbour), table_sink)
-        slow = open_window(manifest)
-        held = held_up(slow.read(), tmp_path)
-        with ThreadPoolExecutor(1) as thread:
-            publishing = thread.submit(load_rows, slow, held, table_sink)
-            wait_for(tmp_path / "begun")
-            try:
-                publish(open_window(manifest), table_sink)
-            finally:
-                (tmp_path / "go").touch()
-            with pytest.raises((CommitConflictError, LedgerConflictError), match=r"began after|is published"):
-                publishing.result(PATIENCE_S)
-        assert offsets(table_sink.current(spark, attempt_of(manifest))) == {0: list(range(15))}
+        with pytest.raises(CommitConflictError, match=r"holds rows of no attempt that it still knows"):
+            write_shown(sink, rows, attempt_of(manifest, 2))
 
 
 @pytest.mark.nightly("writers whose clocks differ; test_every_sink.py writes each table")

@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, IcebergSink, Sink, read_published
 from airflow_kafka_offsets.spark.session.session import held
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.conftest import OpenWindow
-from tests.integration.spark.sinks.conftest import EXPECTED, Holds, attempt_of, publish
+from tests.integration.spark.sinks.conftest import EXPECTED, Holds, attempt_of, publish, write_shown
 from tests.integration.spark.sinks.test_branches import branches
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
@@ -150,21 +150,10 @@ class TestIceberg:
         assert isinstance(sink, IcebergSink)
         publish(open_window(manifest), sink)
         spark.sql(f"ALTER TABLE {sink.table} SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
-        monkeypatch.setattr(IcebergSink, "terms", ())
+        monkeypatch.setattr(IcebergSink, "_refuse_terms", lambda *_: None)
         rows = open_window(manifest, again=True).read()
-        with with_confs(spark, {"spark.wap.id": "1"}), pytest.raises(ConfigurationError, match="sends them elsewhere"):
-            sink.replace(rows, attempt_of(manifest))
-
-    @ANOTHER
-    def test_a_part_of_a_table_is_no_table(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, make_sink: MakeSink
-    ) -> None:
-        sink = make_sink("iceberg")
-        assert isinstance(sink, IcebergSink)
-        publish(open_window(manifest), sink)
-        spark.sql(f"ALTER TABLE {sink.table} CREATE BRANCH audit")
-        with pytest.raises(ConfigurationError, match=f"is a part of the table {sink.table}"):
-            publish(open_window(manifest, again=True), IcebergSink(f"{sink.table}.branch_audit"))
+        with with_confs(spark, {"spark.wap.id": "1"}), pytest.raises(CommitConflictError, match="holds those of"):
+            write_shown(sink, rows, attempt_of(manifest))
 
 
 _TABLES = pytest.mark.nightly("each kind of sink once more; test_files.py has such times and names in json")
@@ -196,7 +185,7 @@ def test_confs_of_the_session_change_nothing(
         times = read_published(spark, ledger_uri).agg(F.min(F.to_timestamp("timestamp")).cast("long")).first()
         if isinstance(sink, TableSink):
             none = open_window(manifest, again=True).read().limit(0)
-            sink.replace(none, attempt_of(manifest, at_once=True))
+            write_shown(sink, none, attempt_of(manifest))
             assert offsets(sink.rows(spark)) == {}
     assert times is not None
     assert times[0] * 1000 == 1_795_237_200_000

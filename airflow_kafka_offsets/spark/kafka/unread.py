@@ -1,5 +1,4 @@
-"""Stretches of a window, read by Kafka's own consumer on the driver when Spark can't read them or can't tell what is
-there.
+"""Unread records: what Kafka's own consumer on the driver sees in stretches of a window where a run wrote no row.
 
 The consumer has the reader's options, so it sees what the read saw. If Kafka doesn't answer, or no longer has a
 stretch, that is an error: neither tells what was there.
@@ -34,14 +33,15 @@ _STALLED_S = 60.0
 _GONE = "org.apache.kafka.clients.consumer.OffsetOutOfRangeException"
 
 
-def records_of(
-    clients: KafkaClients, stretches: Iterable[LogRange], *, first_alone: bool = False
-) -> Iterator[tuple[LogRange, Any]]:
-    """The records of each stretch, in order within a partition: the stretch, and Kafka's ``ConsumerRecord``.
+def unread_records(clients: KafkaClients, stretches: Iterable[LogRange]) -> tuple[ReadPosition, ...]:
+    """The first record of each partition that lies in a stretch where a run wrote no row, in order.
+
+    Only the ends of tasks' ranges are asked for. They are usually short: a transaction's marker, or what compaction
+    removed. If compaction has removed records since, a stretch is emptier than it was during the run, just as for a
+    read that begins now.
 
     :param clients: clients of the cluster that was read, with the reader's options.
     :param stretches: ranges that don't overlap.
-    :param first_alone: return at most one record per partition: the first one in any of its stretches.
     :raises DataLossError: the log no longer has a stretch.
     :raises UncheckedSourceError: when Kafka can't be asked, or makes no progress.
     :raises AuthenticationError: when the brokers refuse the credentials.
@@ -50,14 +50,14 @@ def records_of(
     for stretch in sorted(stretches):
         queues[TopicPartition.of(stretch)].append(stretch)
     if not queues:
-        return
+        return ()
     with KafkaClients(clients.spark, {**clients.options, **_OPTIONS}).consumer() as consumer:
         java: Any = clients.spark._jvm
         assigned = {key: java.org.apache.kafka.common.TopicPartition(*key) for key in queues}
         consumer.assign(list(assigned.values()))
-        walk = _Walk(consumer, assigned, queues, java.java.time.Duration.ofMillis(_POLL_MS), first_alone)
+        walk = _Walk(consumer, assigned, queues, java.java.time.Duration.ofMillis(_POLL_MS))
         try:
-            yield from walk.run()
+            return tuple(sorted(walk.run()))
         except Py4JJavaError as error:
             if _GONE not in java_classes(error):
                 raise
@@ -69,18 +69,6 @@ def records_of(
             ) from error
 
 
-def unread_records(clients: KafkaClients, stretches: Iterable[LogRange]) -> tuple[ReadPosition, ...]:
-    """The first record of each partition that lies in a stretch where a run wrote no row, in order.
-
-    Only the ends of tasks' ranges are asked for. They are usually short: a transaction's marker, or what compaction
-    removed. If compaction has removed records since, a stretch is emptier than it was during the run, just as for a
-    read that begins now. Errors as in :func:`records_of`.
-    """
-    found = records_of(clients, stretches, first_alone=True)
-    unread = (ReadPosition(stretch.topic, stretch.partition, int(record.offset())) for stretch, record in found)
-    return tuple(sorted(unread, key=lambda record: (record.topic, record.partition)))
-
-
 @dataclass(slots=True)
 class _Walk:
     """A consumer's walk over the stretches of all partitions at the same time."""
@@ -89,14 +77,13 @@ class _Walk:
     assigned: dict[TopicPartition, Any]
     queues: dict[TopicPartition, deque[LogRange]]
     patience: Any
-    first_alone: bool
 
-    def run(self) -> Iterator[tuple[LogRange, Any]]:
+    def run(self) -> Iterator[ReadPosition]:
         for key in list(self.queues):
             self._go_on(key, -1)
         reached, moved = -1, time.monotonic()
         while self.queues:
-            yield from self._poll()
+            yield from filter(None, self._poll())
             positions = {key: int(self.consumer.position(self.assigned[key])) for key in self.queues}
             for key, position in positions.items():
                 self._go_on(key, position)
@@ -105,23 +92,22 @@ class _Walk:
             elif time.monotonic() - moved > _STALLED_S:
                 raise UncheckedSourceError(self._stalled())
 
-    def _poll(self) -> Iterator[tuple[LogRange, Any]]:
+    def _poll(self) -> Iterator[ReadPosition | None]:
         records = self.consumer.poll(self.patience)
         for partition in records.partitions():
             key = TopicPartition(str(partition.topic()), int(partition.partition()))
-            yield from self._within(key, records.records(partition))
+            yield self._first_of(key, records.records(partition))
 
-    def _within(self, key: TopicPartition, records: Iterable[Any]) -> Iterator[tuple[LogRange, Any]]:
-        """The records of a partition that lie in a stretch. The rest of a fetch isn't looked at."""
+    def _first_of(self, key: TopicPartition, records: Iterable[Any]) -> ReadPosition | None:
+        """The first of a partition's records that lies in a stretch. The rest of a fetch isn't looked at."""
         for record in records:
             offset = int(record.offset())
             self._go_on(key, offset)
             if key not in self.queues or offset < self.queues[key][0].start_offset:
-                return
-            yield self.queues[key][0], record
-            if self.first_alone:
-                self._leave(key)
-                return
+                return None
+            self._leave(key)
+            return ReadPosition(*key, offset)
+        return None
 
     def _go_on(self, key: TopicPartition, reached: int) -> None:
         """Leave the stretches that end at or before ``reached``, and seek to the next one if it begins later."""
