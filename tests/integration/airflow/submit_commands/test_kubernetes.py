@@ -143,7 +143,7 @@ class TestKubernetes:
     ) -> None:
         """The worker died, and whoever saw it mended the Dag before the retry."""
         self.die_in_the_first_try(window, context, pods)
-        pods.phases = ["Running", "Succeeded"]
+        pods.phases = ["Succeeded"]
         cleared(context)
         result = self.load(window, reload=True).execute(context)
         first, second = noted.read_text().splitlines()
