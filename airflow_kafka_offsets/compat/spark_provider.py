@@ -1,4 +1,4 @@
-"""What Airflow's Spark provider lacks before 6.3.1."""
+"""What Airflow's Spark provider lacks before 6.3.1, and what it doesn't keep of the output of ``spark-submit``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-K8S_DRIVER_STATUS_KEY = "k8s_driver_status"
-"""Key in the task's state store for the final status of a driver on Kubernetes (Spark provider 6.3; a private name
-there)."""
 _FOLLOWING = ("get_job_status", "poll_until_complete", "is_job_active", "is_job_succeeded", "_backend")
 """What continuing with a driver needs; available since 6.3.1."""
 _LINES = 2_000
 """How many of the last lines are kept: Java's part of a traceback may be long."""
+_PROGRESS = "[Stage "
+"""How the lines of Spark's progress bar begin."""
 
 
 def can_follow_drivers() -> bool:
@@ -23,22 +22,20 @@ def can_follow_drivers() -> bool:
     return all(hasattr(SparkSubmitOperator, name) for name in _FOLLOWING)
 
 
-def follows_its_driver(task: SparkSubmitOperator) -> bool:
-    """Whether the provider keeps the id of a cluster's driver, so that the task's next try can continue with it
-    (``durable``, Spark provider 6.3.1 on Airflow 3.3). Otherwise a retry submits another driver."""
-    return bool(getattr(task, "durable", False)) and can_follow_drivers()
-
-
 def kept_output(hook: SparkSubmitHook) -> Callable[[], list[str]]:
     """Returns a function that gives the last lines printed by ``spark-submit`` from now on, with passwords masked as
-    the provider does. The provider itself keeps 20 since 6.2, and 500 after an exception's first line."""
+    the provider does, and without Spark's progress. The provider itself keeps 20 since 6.2, and 500 after an
+    exception's first line."""
     kept: deque[str] = deque(maxlen=_LINES)
     process = hook._process_spark_submit_log
 
     def noted(output: Iterable[Any]) -> Iterator[Any]:
         for line in output:
-            kept.append(line.strip())
-            yield line
+            text = line.strip()
+            if text:  # a progress bar is followed by an empty line
+                if not text.startswith(_PROGRESS):
+                    kept.append(text)
+                yield line
 
     hook._process_spark_submit_log = lambda output: process(noted(output))  # type: ignore[assignment, method-assign]
     return lambda: [hook._mask_cmd([line]) for line in kept]

@@ -1,4 +1,4 @@
-"""Links of a task in Airflow's UI: to Spark's UI, and to the window in the ledger.
+"""Links of a task in Airflow's UI: to Spark's UI, and to the window in the ledger; and the mixin of tasks with links.
 
 Airflow stores a link as an XCom, and asks for it only when the task has ended. While Spark runs, the operator pushes
 it.
@@ -17,8 +17,10 @@ from airflow_kafka_offsets.ledger.files import WINDOWS
 from airflow_kafka_offsets.ledger.ledger import PinnedManifest
 from airflow_kafka_offsets.ledger.storage import uri_for_spark
 from airflow_kafka_offsets.lineage.page_address import window_address
+from airflow_kafka_offsets.lineage.task_window import TaskWindow
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
@@ -57,6 +59,20 @@ class WindowLink(BaseOperatorLink):
         """The address of the task's window; empty if the task failed before it knew its window, or no page shows it."""
         seen = getattr(operator, "seen", None)
         return "" if seen is None else window_page(seen.pinned)
+
+
+class TellsLineage:
+    """Mixin for operators that set :attr:`seen`: the link leads to that window, and OpenLineage, if installed, receives
+    it. A failed task reports what it had seen until it failed."""
+
+    operator_extra_links: Any = (WindowLink(),)
+    seen: TaskWindow
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """The topics, the outputs and the proof. Only OpenLineage's listener calls this."""
+        from airflow_kafka_offsets.lineage.openlineage_facets import lineage_of
+
+        return lineage_of(getattr(self, "seen", None))
 
 
 def window_page(pinned: PinnedManifest) -> str:

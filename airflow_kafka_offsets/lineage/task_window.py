@@ -10,14 +10,12 @@ from airflow.sdk.definitions.asset import AssetRef
 
 from airflow_kafka_offsets.ledger.entries import Output
 from airflow_kafka_offsets.ledger.ledger import PinnedManifest
-from airflow_kafka_offsets.lineage.links import WindowLink
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.references.window_ref import WindowRef
 
 if TYPE_CHECKING:
-    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
 
@@ -37,20 +35,6 @@ class TaskWindow:
     outputs: tuple[Output, ...] = ()
     verdict: Verdict | None = None
     holes: tuple[str, ...] = ()
-
-
-class TellsLineage:
-    """Mixin for operators that set :attr:`seen`: the link leads to that window, and OpenLineage, if installed, receives
-    it. A failed task reports what it had seen until it failed."""
-
-    operator_extra_links: Any = (WindowLink(),)
-    seen: TaskWindow
-
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
-        """The topics, the outputs and the proof. Only OpenLineage's listener calls this."""
-        from airflow_kafka_offsets.lineage.openlineage_facets import lineage_of
-
-        return lineage_of(getattr(self, "seen", None))
 
 
 def note_outlets(task: BaseOperator, context: Context, ref: WindowRef, totals: dict[str, Any]) -> None:

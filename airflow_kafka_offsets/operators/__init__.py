@@ -1,5 +1,1 @@
 """Operators: snapshot, resolve, load, verify, commit, watch retention."""
-
-from airflow_kafka_offsets.compat.oldest_airflow import require_airflow
-
-require_airflow()

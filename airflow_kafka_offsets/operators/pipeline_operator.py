@@ -12,7 +12,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, OfPipeline, as_pipeline
 from airflow_kafka_offsets.ledger.ledger import PinnedManifest
-from airflow_kafka_offsets.lineage.task_window import TaskWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.lineage.links import TellsLineage
+from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
 from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy
 from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
 from airflow_kafka_offsets.references.window_ref import WindowRef

@@ -154,7 +154,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         begun = load.begin()
         attempt, needs_driver = self._begun(load, begun)
         confs = {
-            **default_confs(load.kafka, load.ledger, begun.pinned.manifest, settings.plain, given),
+            **default_confs(load.ledger, begun.pinned.manifest, settings.plain, given),
             **given,
             **token_endpoint_allowed(settings.plain, given),
             **window_confs(load.ledger, begun.pinned, attempt, allow_gaps=self.allow_gaps),

@@ -13,22 +13,22 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.arguments import as_flag, check_choice
+from airflow_kafka_offsets.compat.airflow_versions import task_state
 from airflow_kafka_offsets.compat.spark_provider import kept_output
-from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError
+from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, SparkFailedError
 from airflow_kafka_offsets.ledger.load_decisions import attempt_of
 from airflow_kafka_offsets.ledger.state import Attempt, Publication
-from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, window_page
-from airflow_kafka_offsets.lineage.task_window import TaskWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.lineage.links import SparkUILink, TellsLineage, WindowLink, window_page
+from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.loads import count_nothing
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
-from airflow_kafka_offsets.submission.driver_status import DriverStatus, SubmittedDriver, require_deferrable
-from airflow_kafka_offsets.submission.kept_driver import KeptDriver, tell_backend
+from airflow_kafka_offsets.submission.driver_status import DriverStatus, require_deferrable
+from airflow_kafka_offsets.submission.found_application import found_application
 from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submission, Submitter
 from airflow_kafka_offsets.submission.spark_failure import noted_failure, spark_failure
-from airflow_kafka_offsets.submission.spark_progress import Watched, progress_told
 from airflow_kafka_offsets.submission.tries import LoadTry, load_report, report_line
 from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 
@@ -67,8 +67,8 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     :param application: your own application; by default the ready-made load, which takes ``--output URI`` among its
         ``application_args``. (templated)
 
-    While Spark runs, the task log reports how many tasks of the stage are done and the remaining time, if the worker
-    can reach Spark's UI. Links lead to that UI and to the window's folder in the ledger.
+    While Spark runs, links lead to its UI and to the window's folder in the ledger; in deploy mode ``client``, Spark
+    itself logs how many tasks of each stage are done.
 
     XCom: ``{"window", "attempt", "rows", "output", "outputs", "offsets", "lost", "read", "written", "gaps", "seconds",
     "records_a_second", "application_id"}``, of the published attempt. ``seconds`` is the time from the start of the
@@ -81,9 +81,9 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     ui_color = "#fdebd0"
     application_id: str | None = None
     _arguments: SparkArguments | None = None
-    _driver: KeptDriver | None = None
     _output: Callable[[], list[str]] | None = None
-    _waits_for: Attempt | None = None
+    _on_cluster: bool = False
+    _running: tuple[LoadTry, Attempt] | None = None
 
     def __init__(
         self,
@@ -114,8 +114,8 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         self._check_deferrable(submitter)
         if as_flag(self.reload, "reload"):
             load.reload()
-        self._driver = KeptDriver(self, context) if submitter.place.on_cluster else None
-        before = self._begun_before(load)
+        self._on_cluster = submitter.place.on_cluster
+        before = self._begun_before(load) if self._on_cluster else None
         if before is not None:
             return self._run(load, submitter, before)
         begun = load.begin()
@@ -145,30 +145,41 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
 
     def _begun_before(self, load: LoadTry) -> Attempt | None:
         """The attempt of an earlier try that the provider goes on with, as its driver runs or has succeeded."""
-        if self._driver is None or self._driver.job_id is None or load.window.loaded is not None:
+        attempt, store = load.begun_before(), task_state(load.context)
+        if attempt is None or store is None:
             return None
-        attempt, job_id, status = load.begun_before(), self._driver.job_id, self._driver.status()
-        if attempt is not None and (status.active or status.succeeded):
+        self._keep_drivers_of(attempt)
+        job_id = store.get(self.external_id_key)
+        if job_id is None:
+            return None
+        status = DriverStatus.of(self, job_id, load.context)
+        if status.active or status.succeeded:
             self.log.info("Continuing with driver %s (%s) of an earlier try", job_id, status.state)
             return attempt
         self.log.warning("Driver %s of an earlier try is %s: not continuing with it", job_id, status.state)
         failure = status.failure(job_id)
-        if attempt is not None and failure is not None:
+        if failure is not None:
             load.record(attempt, failure)
-        self._driver.end(status)
         return None
+
+    def _keep_drivers_of(self, attempt: Attempt) -> None:
+        """Have the provider keep the id of a driver, for the task's next try, with the number of its attempt: the next
+        try may make another one."""
+        self.external_id_key = f"kafka_offsets_driver_{attempt.number}"
+        self._K8S_DRIVER_STATUS_KEY = f"kafka_offsets_driver_status_{attempt.number}"
 
     def _run(self, load: LoadTry, submitter: Submitter, attempt: Attempt) -> dict[str, Any]:
         """Run a driver that makes an attempt, or go on with one that the provider reconnects to; then publish."""
-        self._waits_for, note_key = attempt, token_hex(16)
+        self._running, note_key = (load, attempt), token_hex(16)
+        self._keep_drivers_of(attempt)
         mask_secret(note_key)
         folder = load.pinned.uri.rpartition("/")[0]
         self.log.info("Window %s is in %s; this is attempt %s", load.ref.window, folder, attempt.number)
         submission = Submission(load, submitter, attempt, note_key, self.allow_gaps, self.connector)
-        watched = Watched(load.files(attempt), note_key, on_yarn=submitter.spark["master"].startswith("yarn"))
+        show_links = partial(self._show_links, load.context)
         try:
             with (
-                progress_told(watched, self.log, partial(self._show_links, load.context)),
+                found_application(load.files(attempt), note_key, self.log, show_links),
                 submission.arguments(self) as self._arguments,
             ):
                 self._hook = None  # the hook that was used until now doesn't have these arguments
@@ -178,7 +189,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             # The provider's own error repeats a long command, and output that the log has already.
             return self._failed(load, attempt, failure)
         finally:
-            self._arguments = None
+            self._arguments = self._running = None
         return self._ended(load, attempt)
 
     def _submit(self, context: Context, submitter: Submitter) -> None:
@@ -190,22 +201,26 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
         """Wait for the submitted driver, on this worker or on the triggerer."""
-        tell_backend(self, external_id)
-        if not self.deferrable or self._waits_for is None:
+        hook = self._backend.hook
+        if hook._is_yarn_cluster_mode:  # the provider notes it only where it submits, and on_kill() ends what is noted
+            hook._yarn_application_id = external_id
+        if not self.deferrable or self._running is None:
             super().poll_until_complete(external_id, context)
             return
-        driver, attempt = SubmittedDriver(self._conn_id, self._deploy_mode, str(external_id)), self._waits_for.number
+        attempt, job_id = self._running[1].number, str(external_id)
         self._show_links(context)
-        self.log.info("Waiting for driver %s on the triggerer", external_id)
+        self.log.info("Waiting for driver %s on the triggerer", job_id)
         self.defer(
             trigger=KafkaDriverEndedTrigger(
                 window=self.window,
                 attempt=attempt,
-                driver=driver.to_json(),
+                conn_id=self._conn_id,
+                deploy_mode=self._deploy_mode,
+                job_id=job_id,
                 poll_interval_s=self._status_poll_interval,
             ),
             method_name="driver_ended",
-            kwargs={"attempt": attempt, "job_id": driver.job_id},
+            kwargs={"attempt": attempt, "job_id": job_id},
             timeout=self.execution_timeout,
         )
 
@@ -215,23 +230,20 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
 
         :param event: the event of :class:`.driver_ended.KafkaDriverEndedTrigger`.
         """
-        load = self._load(context)
-        self._driver = KeptDriver(self, context)
+        load, self._on_cluster = self._load(context), True
         self._get_hook()._run_post_submit_commands()
         published = load.superseded(attempt)
         if published is not None:
             return self._report(load, published)
         made = attempt_of(load.window, attempt)
         note = noted_failure(load.files(made))
-        error = None if note is None else note.as_error()
+        error: Exception | None = None if note is None else note.as_error()
         if error is None and event["status"] == "ended":
             error = DriverStatus(event["state"], event["active"], event["succeeded"]).failure(job_id)
         return self._ended(load, made) if error is None else self._failed(load, made, error)
 
     def _ended(self, load: LoadTry, attempt: Attempt) -> dict[str, Any]:
         """Publish what the driver has counted, now that it has ended well as far as is known."""
-        if self._driver is not None:
-            self._driver.forget()
         published = load.superseded(attempt.number)
         if published is not None:
             return self._report(load, published, attempt)
@@ -257,7 +269,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         note, window = noted_failure(load.files(attempt)), load.ref.window
         if note is not None:  # the application caught the error and continued
             return note.as_error()
-        if self._driver is not None:
+        if self._on_cluster:
             return DriverGoneError(
                 f"The driver of attempt {attempt.number} is gone, and has counted nothing of window {window}: it was "
                 "deleted or evicted before it could, or its application doesn't call write(). A retry runs "
@@ -296,13 +308,9 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         return hook
 
     def on_kill(self) -> None:
-        """End the driver, and forget it: the next try could still see it running for a while, and wait for it."""
+        """End the driver, and record that its attempt has failed: the next try could still see it running for a while,
+        and wait for it."""
         super().on_kill()
-        if self._driver is None:
-            return
-        try:
-            self._driver.forget()
-        except Exception as error:  # the task ends anyway
-            self.log.warning(
-                "Couldn't forget the driver that was told to end, so the next try may wait for it: %r", error
-            )
+        if self._running is not None:
+            load, attempt = self._running
+            load.record(attempt, SparkFailedError("The task was ended."))

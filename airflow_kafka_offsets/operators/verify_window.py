@@ -17,7 +17,8 @@ from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.entries import Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
-from airflow_kafka_offsets.lineage.task_window import TaskWindow, TellsLineage, note_outlets
+from airflow_kafka_offsets.lineage.links import TellsLineage
+from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.measures import Measure

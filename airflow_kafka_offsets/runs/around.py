@@ -16,7 +16,6 @@ from airflow_kafka_offsets.ledger.holes import Missing
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.runs.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,8 @@ def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, mis
     :param context: Airflow's task context.
     :param who: who made the window's published attempt: the Dag that loads the pipeline.
     """
-    schedule = _schedule(context, who)
-    ways = [f"load what is missing: {_command(schedule, each)}" for each in missing if each.unpinned]
+    dag_id = str(who.get("dag_id") or context["ti"].dag_id)
+    ways = [f"load what is missing: {_command(dag_id, each)}" for each in missing if each.unpinned]
     pinned = [window.name for each in missing for window in each.hole.pinned if window.offsets]
     if pinned:
         ways.append(
@@ -94,16 +93,10 @@ def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, mis
     )
 
 
-def _schedule(context: Mapping[str, Any], who: Mapping[str, Any]) -> Schedule:
-    """The schedule of the Dag that loads the pipeline; another Dag's is unknown."""
-    own = context["ti"].dag_id
-    dag_id = str(who.get("dag_id") or own)
-    return Schedule.of(dag_id, getattr(context.get("dag"), "timetable", None) if dag_id == own else None)
-
-
-def _command(schedule: Schedule, missing: Missing) -> str:
-    start_ms, end_ms = missing.hole.start_ms, missing.hole.end_ms
-    cut = schedule.cuts_at(start_ms) and schedule.cuts_at(end_ms)
-    if cut and (schedule.timetable is None or schedule.gives_intervals or schedule.by_partition):
-        return schedule.backfill(start_ms, end_ms)
-    return f"a run of {schedule.dag_id} with start={iso_instant(start_ms)} and end={iso_instant(end_ms)}"
+def _command(dag_id: str, missing: Missing) -> str:
+    """How to load a hole. A neighbour that the dates take in as well is published, and so left alone."""
+    start, end = iso_instant(missing.hole.start_ms), iso_instant(missing.hole.end_ms)
+    return (
+        f"airflow backfill create --dag-id {dag_id} --from-date {start} --to-date {end} --reprocess-behavior failed, "
+        f"or a run of {dag_id} with start={start} and end={end}"
+    )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Self
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_kafka_offsets.compat.spark_provider import can_follow_drivers
-from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError, KafkaOffsetsError, SparkFailedError
+from airflow_kafka_offsets.errors import ConfigurationError, SparkFailedError
 from airflow_kafka_offsets.submission.driver_place import DriverPlace
 
 UNKNOWN = "NotFound"
@@ -18,25 +17,11 @@ UNKNOWN = "NotFound"
 _UNKNOWN_TO_YARN = "YARN RM REST API returned HTTP 404"
 
 
-def status_of(task: SparkSubmitOperator, job_id: str, context: Any) -> str:
-    """A driver's status, in the cluster's own word. :data:`UNKNOWN` if YARN has forgotten the driver: an error would
-    fail the task forever, because clearing the task doesn't clear the store.
-
-    :raises Exception: as the provider does when the cluster doesn't answer.
-    """
-    try:
-        return str(task.get_job_status(job_id, context))
-    except RuntimeError as error:
-        if _UNKNOWN_TO_YARN not in str(error):
-            raise
-        return UNKNOWN
-
-
 @dataclass(frozen=True, slots=True)
 class DriverStatus:
     """The status of a driver.
 
-    :param state: the cluster's own word; :data:`UNKNOWN` for a driver that it doesn't know.
+    :param state: the cluster's own word; :data:`UNKNOWN` for a driver that it doesn't know, or no longer.
     :param active: it runs, or will.
     :param succeeded: it has succeeded, as the cluster sees it.
     """
@@ -45,46 +30,37 @@ class DriverStatus:
     active: bool
     succeeded: bool
 
-    def failure(self, job_id: str) -> KafkaOffsetsError | None:
-        """The error for a driver that didn't succeed and left no result or note; None while it is active, or if it
-        succeeded."""
-        if self.active or self.succeeded:
+    @classmethod
+    def of(cls, task: SparkSubmitOperator, job_id: str, context: Any) -> Self:
+        """Ask the cluster; this blocks.
+
+        :param job_id: YARN application id, or namespace and pod on Kubernetes.
+        :raises Exception: as the provider does when the cluster doesn't answer.
+        """
+        try:
+            state = str(task.get_job_status(job_id, context))
+        except RuntimeError as error:
+            if _UNKNOWN_TO_YARN not in str(error):
+                raise
+            state = UNKNOWN
+        return cls(state, task.is_job_active(state), task.is_job_succeeded(state))
+
+    def failure(self, job_id: str) -> SparkFailedError | None:
+        """The error for a driver that has failed; None for any other: how one has ended that the cluster no longer
+        knows, only the ledger can tell."""
+        if self.active or self.succeeded or self.state == UNKNOWN:
             return None
-        if self.state == UNKNOWN:
-            return DriverGoneError(
-                f"The cluster no longer knows driver {job_id}, and the driver has left no result: its master or its "
-                "pod is gone. A retry runs the load again."
-            )
         return SparkFailedError(f"Driver {job_id} ended as {self.state}. Its own log, on the cluster, says why.")
 
 
-@dataclass(frozen=True, slots=True)
-class SubmittedDriver:
-    """A driver that was submitted to a cluster: everything needed to ask for its status.
+def status_of(conn_id: str, deploy_mode: str | None, job_id: str) -> DriverStatus:
+    """Ask the cluster without the task that has submitted the driver. Returns and raises as :meth:`DriverStatus.of`.
 
     :param conn_id: id of the Spark connection.
     :param deploy_mode: the operator's deploy mode; None for the connection's.
-    :param job_id: YARN application id, or namespace and pod on Kubernetes.
     """
-
-    conn_id: str
-    deploy_mode: str | None
-    job_id: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> SubmittedDriver:
-        """The inverse of :meth:`to_json`."""
-        return cls(**fields)
-
-    def status(self) -> DriverStatus:
-        """Ask the cluster; this blocks. Raises as the provider does when the cluster doesn't answer."""
-        task = SparkSubmitOperator(task_id="driver_status", conn_id=self.conn_id, deploy_mode=self.deploy_mode)
-        state = status_of(task, self.job_id, {})
-        return DriverStatus(state, task.is_job_active(state), task.is_job_succeeded(state))
+    task = SparkSubmitOperator(task_id="driver_status", conn_id=conn_id, deploy_mode=deploy_mode)
+    return DriverStatus.of(task, job_id, {})
 
 
 def require_deferrable(task: SparkSubmitOperator, place: DriverPlace) -> None:

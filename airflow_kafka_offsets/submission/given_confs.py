@@ -57,10 +57,6 @@ class GivenConfs:
         """All confs, as Spark sees them."""
         return {**self.in_environment, **self.in_file, **self.in_task}
 
-    def is_true(self, name: str) -> bool:
-        """Whether a conf is set to true."""
-        return self.confs.get(name, "false").lower() == "true"
-
     def source(self, name: str) -> str:
         """For messages: where a conf is set."""
         if name in self.in_task:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import islice, starmap
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -16,10 +18,10 @@ from airflow.providers.common.compat.sdk import conf
 
 from airflow_kafka_offsets.client.connection.java_settings import ALLOWED_URLS, TOKEN_ENDPOINT
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import Attempt
 from airflow_kafka_offsets.offsets.proof.left import left_of, span_of
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.session import conf as driver_conf
 from airflow_kafka_offsets.spark.session.release import names_connector, packages_in
@@ -28,15 +30,21 @@ from airflow_kafka_offsets.submission.driver_place import DriverPlace, secrets_o
 from airflow_kafka_offsets.submission.given_confs import GivenConfs, not_given
 from airflow_kafka_offsets.submission.package_jars import Packages, jars_of
 from airflow_kafka_offsets.submission.quick_java import DRIVER_JAVA, quick_java, starts_quickly
-from airflow_kafka_offsets.submission.record_size import record_size_conf
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
 from airflow_kafka_offsets.submission.tries import LoadTry
+
+log = logging.getLogger(__name__)
 
 ConnectorChoice = Literal["auto"]
 """``auto``: the load adds Spark's Kafka connector itself."""
 _LOG_LEVEL = "spark.log.level"
 """From Spark 3.5 on. It applies where a session runs. What spark-submit itself says about drivers, applications and
 pods, which the provider looks for, comes from a process without a session."""
+_PROGRESS = {"spark.ui.showConsoleProgress": "true", "spark.ui.consoleProgress.update.interval": "10s"}
+"""Where the driver's output is the task's log, Spark itself says there how far its stages are."""
+_EARLIER_WINDOWS = 3
+"""How many published windows are searched for the size of a record: a compacted or transactional one may have had no
+records."""
 PACKAGES = "spark.jars.packages"
 _JARS = "spark.jars"
 PY_FILES = "spark.submit.pyFiles"
@@ -138,10 +146,8 @@ class Submission:
         load, given = self.load, self.submitter.given
         # A log4j2.properties sets the level too, which our conf would override.
         quiet = {} if given.file and (given.file.parent / "log4j2.properties").is_file() else {_LOG_LEVEL: "WARN"}
-        own = {**self.submitter.place.defaults, **quiet}
-        return not_given(own, given.confs) | default_confs(
-            load.kafka, load.ledger, load.pinned.manifest, reader, given.confs
-        )
+        own = {**self.submitter.place.defaults, **quiet, **({} if self.submitter.place.on_cluster else _PROGRESS)}
+        return not_given(own, given.confs) | default_confs(load.ledger, load.pinned.manifest, reader, given.confs)
 
     def _java_options(self, reader: Mapping[str, str], quick: str | None) -> dict[str, str]:
         """The confs with the Java options of driver and executors, appended to the user's own options."""
@@ -218,20 +224,35 @@ def window_confs(ledger: Ledger, pinned: PinnedManifest, attempt: int, *, allow_
 
 
 def default_confs(
-    kafka: KafkaOffsetsHook,
-    ledger: Ledger,
-    manifest: Manifest,
-    reader: Mapping[str, str],
-    given: Mapping[str, str],
+    ledger: Ledger, manifest: Manifest, reader: Mapping[str, str], given: Mapping[str, str]
 ) -> dict[str, str]:
     """The confs of every load that the user's confs override, without those that he gives himself.
 
     :param reader: options of the Kafka reader that aren't secret.
     :param given: the user's confs.
     """
-    size = {} if driver_conf.BYTES_PER_RECORD in given else record_size_conf(kafka, ledger, manifest)
+    size = {} if driver_conf.BYTES_PER_RECORD in given else record_size_conf(ledger, manifest)
     read_by = {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}
     return not_given({**driver_conf.GIVEN_BACK, **size, **read_by}, given)
+
+
+def record_size_conf(ledger: Ledger, manifest: Manifest) -> dict[str, str]:
+    """The conf with the average size of key and value in the last windows up to this one, for the split plan, which
+    only decides how many tasks read it; empty if none of them has it. A backfill's windows resemble their neighbours,
+    not the newest windows."""
+    start_ms, _ = window_extent(manifest.window)
+    before = (
+        (window.name, window.publication)
+        for window in reversed(ledger.state.windows.values())
+        if window.start_ms <= start_ms and window.offsets and window.publication is not None
+    )
+    try:
+        results = starmap(ledger.published_result, islice(before, _EARLIER_WINDOWS))
+        size_bytes = next(filter(None, (result.read.bytes_per_record for result in results)), None)
+    except Exception as error:  # of any kind: a load must not fail for lack of a plan
+        log.info("The size of a record is unknown, so the split plan uses its default: %r", error)
+        return {}
+    return {} if size_bytes is None else {driver_conf.BYTES_PER_RECORD: f"{size_bytes:.1f}"}
 
 
 def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

@@ -21,9 +21,6 @@ log = logging.getLogger(__name__)
 _EXIT = "Cannot execute: "
 """How the provider's exception begins when spark-submit exits with a status other than 0."""
 _NAMED = re.compile(r"([A-Z]\w*Error): (.+)")
-_OURS = re.compile(rf"airflow_kafka_offsets\.errors\.{_NAMED.pattern}")
-_TRACEBACK = "Traceback (most recent call last):"
-_OUTERMOST = re.compile(r'File "[^"]*", line \d+, in <module>')
 _PLACE = re.compile(r'File "[^"]*", line \d+, in \S+')
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:: .*)?")
 _JVM = re.compile(r'Exception in thread "[^"]*" (.+)|Error: (.+)')
@@ -61,48 +58,23 @@ def noted_failure(attempt: AttemptFiles) -> FailureNote | None:
 
 
 def printed_failure(output: Sequence[str]) -> FailureNote | None:
-    """An error of this package that ended the application before it could be noted: the last line of the ready-made
-    load, or a permanent error that the last traceback raised out of the program. Errors that the application logged and
-    survived don't count, nor do lines that only look like one."""
+    """The last line of the ready-made load, if it failed; it may have failed before it could note that."""
     marked = [line.removeprefix(EXIT_MARK) for line in output if line.startswith(EXIT_MARK)]
-    found = _NAMED.fullmatch(marked[-1]) if marked else _raised_out(output)
-    if found is None:
-        return None
-    note = FailureNote(found[1], one_line(found[2]))
-    return note if marked or note.is_permanent else None
-
-
-def _raised_out(output: Sequence[str]) -> re.Match[str] | None:
-    """This package's error at the end of the last traceback, if that begins in the program's outermost frame."""
-    lines = list(filter(None, output))
-    begun = [number for number, line in enumerate(lines) if line == _TRACEBACK]
-    raised = _last_raised(lines)
-    if not begun or raised is None or not _OUTERMOST.match(next(iter(lines[begun[-1] + 1 :]), "")):
-        return None
-    return _OURS.fullmatch(lines[raised[1]])
-
-
-def _last_raised(lines: Sequence[str]) -> tuple[int, int] | None:
-    """Indexes of the lines where the last traceback names its innermost place and its error; None without a
-    traceback."""
-    places = [number for number, line in enumerate(lines) if _PLACE.match(line)]
-    if not places:
-        return None
-    # The source follows the place; the provider's strip() has removed its indentation.
-    first = places[-1] + 2
-    raised = (number for number in range(first, len(lines)) if _RAISED.fullmatch(lines[number]))
-    found = next(raised, None)
-    return None if found is None else (places[-1], found)
+    found = _NAMED.fullmatch(marked[-1]) if marked else None
+    return None if found is None else FailureNote(found[1], one_line(found[2]))
 
 
 def last_words(output: Sequence[str]) -> str:
     """The last words of a traceback, else of Java, else the last lines."""
     lines = list(filter(None, output))
-    found = _last_raised(lines)
-    if found is not None:
-        place, raised = found
-        cause = [line for line in lines[raised + 1 : raised + 2] if line.startswith(":")]  # Java's, by py4j
-        return f"{one_line(' '.join([lines[raised], *cause]))} ({one_line(lines[place])})."
+    places = [number for number, line in enumerate(lines) if _PLACE.match(line)]
+    if places:
+        # The source follows the place; the provider's strip() has removed its indentation.
+        rest = lines[places[-1] + 2 :]
+        raised = next((number for number, line in enumerate(rest) if _RAISED.fullmatch(line)), None)
+        if raised is not None:
+            cause = [line for line in rest[raised + 1 : raised + 2] if line.startswith(":")]  # Java's, by py4j
+            return f"{one_line(' '.join([rest[raised], *cause]))} ({one_line(lines[places[-1]])})."
     for line in reversed(lines):
         if found_jvm := _JVM.match(line):
             return _sentence(found_jvm[1] or found_jvm[2])

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 from airflow_kafka_offsets.arguments import check_choice
 from airflow_kafka_offsets.errors import (
     DataLossError,
-    DriverGoneError,
     KafkaOffsetsError,
     SparkFailedError,
     WindowError,
@@ -103,9 +102,9 @@ class LoadTry:
 
     def begun_before(self) -> Attempt | None:
         """The attempt that an earlier try of this task has begun, and that hasn't failed as far as is known; None when
-        there is none, or another one began since."""
+        there is none, another one began since, or the window is loaded."""
         newest, own = self.window.newest_attempt, instance_of(self.context)
-        if newest is None or not own.items() <= newest.who.items():
+        if newest is None or self.window.loaded is not None or not own.items() <= newest.who.items():
             return None
         return newest if noted_failure(self.files(newest)) is None else None
 
@@ -122,11 +121,10 @@ class LoadTry:
         return begun
 
     def record(self, attempt: Attempt, failure: Exception) -> None:
-        """Record that an attempt has failed: then what its driver may have counted isn't published. Of a driver that is
-        gone nobody knows whether it had failed."""
-        if not isinstance(failure, DriverGoneError):
-            with suppress(Exception):  # stores raise errors of their own; the failure itself must be raised
-                self.files(attempt).record_failure(FailureNote(type(failure).__name__, _TASKS_LOG, now_ms()))
+        """Record that an attempt has failed: then what its driver may have counted isn't published, and the next try
+        begins another attempt."""
+        with suppress(Exception):  # stores raise errors of their own; the failure itself must be raised
+            self.files(attempt).record_failure(FailureNote(type(failure).__name__, _TASKS_LOG, now_ms()))
 
     def counted(self, attempt: Attempt) -> Counted | None:
         """What the attempt's driver has counted, the proved one if several drivers have; None when there is nothing."""

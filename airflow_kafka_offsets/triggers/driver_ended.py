@@ -11,7 +11,7 @@ from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.hooks.ledger import ledger_of
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.submission.driver_status import SubmittedDriver
+from airflow_kafka_offsets.submission.driver_status import status_of
 from airflow_kafka_offsets.triggers.store_looks import KafkaLookTrigger, looks_at
 
 
@@ -24,31 +24,44 @@ class KafkaDriverEndedTrigger(KafkaLookTrigger):
     ends with the driver as long as one of the two answers.
 
     :param attempt: number of the attempt that the driver makes.
-    :param driver: how to ask about the driver, as :class:`.driver_status.SubmittedDriver` in JSON.
+    :param conn_id: id of the Spark connection.
+    :param deploy_mode: the operator's deploy mode; None for the connection's.
+    :param job_id: YARN application id, or namespace and pod on Kubernetes.
     """
 
     shortest_s = 5.0
     """Each look takes several requests to the cluster and to the ledger's store."""
 
-    def __init__(self, *, window: dict[str, Any], attempt: int, driver: dict[str, Any], poll_interval_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        window: dict[str, Any],
+        attempt: int,
+        conn_id: str,
+        deploy_mode: str | None,
+        job_id: str,
+        poll_interval_s: float,
+    ) -> None:
         super().__init__(window=window, poll_interval_s=poll_interval_s)
         self._attempt = attempt
-        self._driver = SubmittedDriver.from_json(driver)
+        self._driver = (conn_id, deploy_mode, job_id)
 
     def what(self) -> dict[str, Any]:
-        return {"attempt": self._attempt, "driver": self._driver.to_json()}
+        conn_id, deploy_mode, job_id = self._driver
+        return {"attempt": self._attempt, "conn_id": conn_id, "deploy_mode": deploy_mode, "job_id": job_id}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         driver, noted = self._driver, (self.ref, self._attempt)
-        clusters, stores = looks_at(f"spark-connection://{driver.conn_id}"), looks_at(self.ref.ledger_root)
+        conn_id, _, job_id = driver
+        clusters, stores = looks_at(f"spark-connection://{conn_id}"), looks_at(self.ref.ledger_root)
         while True:
-            status = await self.look(f"The cluster of driver {driver.job_id}", clusters, driver, driver.status)
+            status = await self.look(f"The cluster of driver {job_id}", clusters, driver, lambda: status_of(*driver))
             # After the cluster: if the driver had ended, what it noted is there now.
             if await self.look(f"The ledger at {self.ref.ledger_root}", stores, noted, lambda: has_noted(*noted)):
                 yield TriggerEvent({"status": "noted"})
                 return
             if status is not None:
-                self.say("The driver", f"Driver {driver.job_id} is {status.state}.")
+                self.say("The driver", f"Driver {job_id} is {status.state}.")
                 if not status.active:
                     yield TriggerEvent({"status": "ended", **asdict(status)})
                     return

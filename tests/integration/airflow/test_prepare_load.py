@@ -142,16 +142,6 @@ class TestSubmittedByAnybody:
         assert prepared["arguments"] == ["--output", (tmp_path / "a folder").as_uri()]
         assert prepared["conf"]["spark.executor.memory"] == "2g"
 
-    def test_a_changed_file_is_stored_in_another_place(
-        self, ten: str, resolve: Resolve, context: Context, tmp_path: Path
-    ) -> None:
-        window = resolve(ten, at(2), at(7))
-        application = tmp_path / "job.py"
-        application.write_text("print('ours')")
-        first = prepare(window, context, tmp_path, application=str(application))
-        application.write_text("print('changed')")
-        assert prepare(window, context, tmp_path, application=str(application))["application"] != first["application"]
-
     def test_files_lie_where_they_are_told_to(
         self, ten: str, resolve: Resolve, context: Context, tmp_path: Path
     ) -> None:

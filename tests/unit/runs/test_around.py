@@ -1,64 +1,96 @@
-"""Holes as tasks tell of them: a command is given that loads the hole, or another way to."""
+"""Holes as tasks tell of them: with the ways to load them, as Airflow itself reads them."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import CronDataIntervalTimetable, CronTriggerTimetable
+from airflow.sdk import DAG, CronDataIntervalTimetable, CronPartitionTimetable, CronTriggerTimetable
 
 from airflow_kafka_offsets.ledger.holes import Missing
 from airflow_kafka_offsets.ledger.state import Hole, Window
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.runs.around import refusal
+from airflow_kafka_offsets.runs.interval import run_interval
 
-HOUR_THAT_WAS_LEFT_OUT = (datetime(2026, 10, 24, 22, tzinfo=UTC), datetime(2026, 10, 24, 23, tzinfo=UTC))
-DAY = (datetime(2026, 10, 22, 22, tzinfo=UTC), datetime(2026, 10, 23, 22, tzinfo=UTC))
-DAILY = [
-    CronTriggerTimetable("0 0 * * *", timezone="Europe/Berlin", interval=timedelta(days=1)),
-    CronDataIntervalTimetable("0 0 * * *", timezone="Europe/Berlin"),
-]
-ITS_OWN = {"dag_id": "loads", "run_id": "r", "task_id": "load"}
+HOUR = timedelta(hours=1)
+SIX = datetime(2026, 10, 31, 6, tzinfo=UTC)
 
 
-def said(timetable: Any, hole: tuple[datetime, datetime], who: dict[str, Any] | None = None, *pinned: Window) -> str:
+def hour(number: int) -> tuple[int, int]:
+    """An hour after six, in Unix milliseconds."""
+    return instant_ms(SIX + number * HOUR), instant_ms(SIX + (number + 1) * HOUR)
+
+
+def said(start_ms: int, end_ms: int, who: dict[str, Any], *pinned: Window) -> str:
     """What verify says about a hole of a hundred offsets."""
-    context = {"ti": SimpleNamespace(dag_id="loads"), "dag": SimpleNamespace(timetable=timetable)}
-    missing = Missing(Hole(instant_ms(hole[0]), instant_ms(hole[1]), pinned), (LogRange("t", 0, 0, 100),))
-    return str(refusal(context, ITS_OWN if who is None else who, "w", [missing]))
+    missing = Missing(Hole(start_ms, end_ms, pinned), (LogRange("t", 0, 0, 100),))
+    return str(refusal({"ti": SimpleNamespace(dag_id="loads")}, who, "w", [missing]))
 
 
-@pytest.mark.parametrize("timetable", DAILY)
-def test_a_hole_that_is_no_window_of_the_schedule_isnt_given_a_backfill(timetable: Any) -> None:
-    """Which would load nothing, or a window that crosses others."""
-    message = said(timetable, HOUR_THAT_WAS_LEFT_OUT)
-    assert "a run of loads with start=2026-10-24T22:00:00.000Z and end=2026-10-24T23:00:00.000Z" in message
-    assert "backfill" not in message
+def made_by(command: str, timetable: Any) -> set[tuple[int, int]]:
+    """The windows of the runs that Airflow makes of a backfill command."""
+    from airflow.cli import cli_parser
+    from airflow.serialization.definitions.dag import SerializedDAG
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    with DAG("loads", schedule=timetable, start_date=datetime(2020, 1, 1, tzinfo=UTC)) as dag:
+        pass
+    airflow, *words = shlex.split(command)
+    args = cli_parser.get_parser().parse_args(words)
+    assert (airflow, args.dag_id, args.reprocess_behavior) == ("airflow", "loads", "failed")
+    served: SerializedDAG = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    contexts = [
+        {
+            "dag": dag,
+            "partition_date": each.partition_date,
+            "data_interval_start": each.data_interval and each.data_interval.start,
+            "data_interval_end": each.data_interval and each.data_interval.end,
+        }
+        for each in served.iter_dagrun_infos_between(args.from_date, args.to_date)
+    ]
+    found = [run_interval(each, None, None) for each in contexts]
+    return {(each.start_ms, each.end_ms) for each in found}
 
 
-@pytest.mark.parametrize("timetable", [*DAILY, None])
-def test_windows_of_the_schedule_are_backfilled(timetable: Any) -> None:
-    message = said(timetable, DAY)
-    assert "no window has 100 of the 100 offsets from 2026-10-22T22:00:00.000Z" in message
-    assert "airflow backfill create --dag-id loads --from-date 2026-10-2" in message
+@pytest.mark.parametrize(
+    "timetable",
+    [
+        CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+        CronDataIntervalTimetable("0 * * * *", timezone="America/New_York"),
+        CronTriggerTimetable("0 * * * *", timezone="UTC", interval=HOUR),
+        CronPartitionTimetable("0 * * * *", timezone="UTC", run_offset=-1),
+    ],
+    ids=["start", "another zone", "end", "partition"],
+)
+@pytest.mark.parametrize(("first", "last"), [(1, 2), (1, 4), (20, 26)], ids=["an hour", "three", "clocks change"])
+def test_the_backfill_loads_the_hole_and_takes_in_a_neighbour_at_most(timetable: Any, first: int, last: int) -> None:
+    """Which is there, and so left alone."""
+    command = re.search(r"(airflow .* failed), or", said(hour(first)[0], hour(last)[0], {}))
+    assert command is not None
+    wanted = {hour(each) for each in range(first, last)}
+    assert wanted <= made_by(command[1], timetable) <= wanted | {hour(first - 1), hour(last)}
 
 
-def test_of_a_pipeline_that_another_dag_loads_the_command_is_about_that_one() -> None:
-    """Its schedule is unknown here."""
-    assert "airflow backfill create --dag-id other" in said(DAILY[0], HOUR_THAT_WAS_LEFT_OUT, {"dag_id": "other"})
-
-
-@pytest.mark.parametrize("who", [{}, {"dag_id": None}, {"by": "me, at a shell"}])
-def test_where_the_attempt_names_no_dag_it_is_this_one(who: dict[str, Any]) -> None:
-    assert "--dag-id loads" in said(DAILY[1], DAY, who)
+@pytest.mark.parametrize(
+    ("who", "dag_id"), [({"dag_id": "other"}, "other"), ({}, "loads"), ({"by": "me, at a shell"}, "loads")]
+)
+def test_the_run_is_one_of_the_dag_that_loads_the_pipeline(who: dict[str, Any], dag_id: str) -> None:
+    """A hole may be no window of its schedule."""
+    message = said(*hour(1), who)
+    assert "no window has 100 of the 100 offsets from 2026-10-31T07:00:00" in message
+    assert f"--dag-id {dag_id} " in message
+    assert f"a run of {dag_id} with start=2026-10-31T07:00:00.000Z and end=2026-10-31T08:00:00.000Z" in message
 
 
 def test_what_is_pinned_is_waited_for_and_not_loaded_a_second_time() -> None:
-    window = Window("20261022T220000000Z_20261023T220000000Z", *map(instant_ms, DAY), 3, "m", 100)
-    message = said(DAILY[1], DAY, None, window)
+    window = Window("20261031T070000000Z_20261031T080000000Z", *hour(1), 3, "m", 100)
+    message = said(*hour(1), {}, window)
     assert f"load what is pinned: wait for the runs of {window.name}" in message
     assert "kafka-offsets ledger void" in message
     assert "backfill" not in message

@@ -14,6 +14,7 @@ from airflow.sdk import (
     CronDataIntervalTimetable,
     CronPartitionTimetable,
     CronTriggerTimetable,
+    DeltaDataIntervalTimetable,
     MultipleCronTriggerTimetable,
 )
 from airflow.timetables.interval import CronDataIntervalTimetable as CoreCronDataIntervalTimetable
@@ -77,7 +78,7 @@ def test_a_local_day_has_as_many_hours_as_its_zone_gave_it(date: str, hours: int
 def test_a_run_without_an_interval_names_the_timetables_that_give_one(context: dict[str, Any]) -> None:
     with pytest.raises(IntervalError) as refused:
         run_interval(context, None, None)
-    for name in ("CronDataIntervalTimetable", "CronTriggerTimetable", "CronPartitionTimetable"):
+    for name in ("CronDataIntervalTimetable", "CronTriggerTimetable", "CronPartitionTimetable", "start= and end="):
         assert name in str(refused.value)
 
 
@@ -86,72 +87,19 @@ def test_the_timetables_that_the_message_names_are_written_right() -> None:
     assert CronPartitionTimetable("0 * * * *", timezone="UTC", run_offset=-1)
 
 
-@pytest.mark.parametrize("kind", ["manual", "scheduled", "asset_triggered"])
-def test_a_partition_that_the_schedule_does_not_have_is_refused_with_the_key_of_the_one_around_it(kind: str) -> None:
+@pytest.mark.parametrize("family", [CronPartitionTimetable, CoreCronPartitionTimetable])
+def test_a_partition_that_the_schedule_does_not_have_is_refused(family: Any) -> None:
     core = CoreCronPartitionTimetable("0 0 * * *", timezone="America/New_York", run_offset=-1)
     date = core.resolve_partition_date("2026-11-21T05:30:00")
     assert date is not None
-    for timetable in (core, CronPartitionTimetable("0 0 * * *", timezone="America/New_York", run_offset=-1)):
-        with pytest.raises(IntervalError) as refused:
-            run_interval(partitioned(timetable, date) | {"dag_run": SimpleNamespace(run_type=kind)}, None, None)
-        assert "2026-11-21T10:30:00.000Z" in str(refused.value)
-        assert "key 2026-11-21T00:00:00" in str(refused.value)
+    timetable = family("0 0 * * *", timezone="America/New_York", run_offset=-1)
+    with pytest.raises(IntervalError, match=r"2026-11-21T10:30:00\.000Z, isn't the start of a partition"):
+        run_interval(partitioned(timetable, date), None, None)
 
 
-class TestFixedLength:
-    """CronTriggerTimetable's interval= is a length, and local days have 23, 24 and 25 hours (S26)."""
-
-    BERLIN = "Europe/Berlin"
-    DAILY = CronTriggerTimetable("0 0 * * *", timezone=BERLIN, interval=timedelta(days=1))
-
-    def scheduled(self, timetable: Any, end: datetime, hours: int = 24) -> RunInterval:
-        context = {
-            "dag": SimpleNamespace(dag_id="loads", timetable=timetable),
-            "dag_run": SimpleNamespace(run_type="scheduled"),
-            "data_interval_start": end - timedelta(hours=hours),
-            "data_interval_end": end,
-        }
-        return run_interval(context, None, None)
-
-    @pytest.mark.parametrize(
-        ("end", "day"),
-        [
-            (datetime(2026, 10, 25, 23, tzinfo=UTC), ("2026-10-24T22:00:00Z", "2026-10-25T22:59:59Z")),
-            (datetime(2026, 3, 29, 22, tzinfo=UTC), ("2026-03-28T23:00:00Z", "2026-03-29T21:59:59Z")),
-        ],
-        ids=["25 hours", "23 hours"],
-    )
-    def test_a_window_that_starts_at_no_tick_is_refused_with_the_timetable_and_the_command_that_load_that_day(
-        self, end: datetime, day: tuple[str, str]
-    ) -> None:
-        with pytest.raises(IntervalError) as refused:
-            self.scheduled(self.DAILY, end)
-        assert "CronDataIntervalTimetable('0 0 * * *', timezone='Europe/Berlin')" in str(refused.value)
-        assert f"--dag-id loads --from-date {day[0]} --to-date {day[1]}" in str(refused.value)
-
-    def test_several_crons_of_one_length_are_refused_too(self) -> None:
-        twice = MultipleCronTriggerTimetable(
-            "0 0 * * *", "0 12 * * *", timezone=self.BERLIN, interval=timedelta(hours=12)
-        )
-        assert self.scheduled(twice, datetime(2026, 10, 24, 10, tzinfo=UTC), 12)
-        with pytest.raises(IntervalError, match="CronDataIntervalTimetable"):
-            self.scheduled(twice, datetime(2026, 10, 25, 11, tzinfo=UTC), 12)
-
-    def test_days_of_24_hours_hours_and_utc_are_taken(self) -> None:
-        assert self.scheduled(self.DAILY, datetime(2026, 10, 24, 22, tzinfo=UTC))
-        hourly = CronTriggerTimetable("0 * * * *", timezone=self.BERLIN, interval=timedelta(hours=1))
-        for hour in range(24):
-            assert self.scheduled(hourly, datetime(2026, 10, 25, hour, tzinfo=UTC), 1)
-        utc = CronTriggerTimetable("0 0 * * *", timezone="UTC", interval=timedelta(days=1))
-        assert self.scheduled(utc, datetime(2026, 10, 26, tzinfo=UTC))
-
-    def test_a_run_of_an_earlier_schedule_is_taken(self) -> None:
-        assert self.scheduled(self.DAILY, datetime(2026, 10, 25, 23, tzinfo=UTC), 1)
-
-    def test_start_and_end_may_leave_time_out(self) -> None:
-        context = {"dag": SimpleNamespace(dag_id="loads", timetable=self.DAILY)}
-        end = datetime(2026, 10, 25, 23, tzinfo=UTC)
-        assert run_interval(context, end - timedelta(days=1), end)
+def test_a_partition_without_a_cron_schedule_is_refused() -> None:
+    with pytest.raises(IntervalError, match="no cron expression"):
+        run_interval(partitioned(SimpleNamespace(), SIX), None, None)
 
 
 def test_an_inverted_interval_is_refused() -> None:
@@ -164,117 +112,67 @@ def test_one_of_two_instants_is_refused() -> None:
         run_interval({}, SIX, None)
 
 
-def test_a_partition_without_a_cron_schedule_is_refused() -> None:
-    with pytest.raises(IntervalError, match="no cron expression"):
-        run_interval(partitioned(SimpleNamespace(), SIX), None, None)
-
-
-class TestByHand:
-    """Runs that somebody started, with Airflow's own timetables."""
+class TestRunsThatTheScheduleDidNotMake:
+    """With Airflow's own timetables."""
 
     HOURLY = CronTriggerTimetable("0 * * * *", timezone="UTC", interval=timedelta(hours=1))
+    WEEKLY = CronTriggerTimetable("0 6 * * *", timezone="UTC", interval=timedelta(days=7))
+    BY_START = CronDataIntervalTimetable("0 * * * *", timezone="UTC")
+    LATE = timedelta(minutes=17, seconds=23)
 
-    def context(self, timetable: Any, *interval: datetime | None) -> dict[str, Any]:
-        start, end = interval or (None, None)
+    def context(self, timetable: Any, start: datetime, end: datetime, kind: str = "manual") -> dict[str, Any]:
         return {
             "dag": SimpleNamespace(dag_id="loads", timetable=timetable),
-            "dag_run": SimpleNamespace(run_type="manual"),
+            "dag_run": SimpleNamespace(run_type=kind),
             "data_interval_start": start,
             "data_interval_end": end,
             "partition_date": None,
         }
 
-    def refused(self, timetable: Any, *interval: datetime | None) -> str:
-        with pytest.raises(IntervalError) as refused:
-            run_interval(self.context(timetable, *interval), None, None)
-        return str(refused.value)
-
-    def test_timetables_of_the_older_family_are_known_too(self) -> None:
-        older = CoreCronDataIntervalTimetable("0 * * * *", timezone="UTC")
-        assert "isn't an interval of the schedule" in self.refused(older, SIX + timedelta(minutes=7), SEVEN)
-        assert "airflow backfill create" in self.refused(older)
-
-    def test_an_interval_of_the_schedule_is_taken(self) -> None:
-        assert run_interval(self.context(self.HOURLY, SIX, SEVEN), None, None) == HOUR
-
-    def test_one_that_the_schedule_does_not_cut_is_refused_with_the_command_that_loads_the_last_window(self) -> None:
-        late = timedelta(minutes=17, seconds=23)
-        said = self.refused(self.HOURLY, SIX + late, SEVEN + late)
-        assert "2026-11-21T06:17:23.000Z to 2026-11-21T07:17:23.000Z, isn't an interval of the schedule" in said
-        assert "2026-11-21T06:00:00.000Z to 2026-11-21T07:00:00.000Z: airflow backfill create --dag-id loads" in said
-        assert "--to-date 2026-11-21T07:00:00Z" in said
-
     @pytest.mark.parametrize(
-        "timetable",
+        ("timetable", "start"),
         [
-            HOURLY,
-            CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
-            MultipleCronTriggerTimetable("0 * * * *", timezone="UTC", interval=timedelta(hours=1)),
+            (HOURLY, SIX),
+            (BY_START, SIX),
+            (CoreCronDataIntervalTimetable("0 * * * *", timezone="UTC"), SIX),
+            (AssetOrTimeSchedule(timetable=HOURLY, assets=[Asset("flights")]), SIX),
+            (WEEKLY, SIX - timedelta(days=7)),
         ],
     )
-    def test_several_intervals_of_the_schedule_are_refused(self, timetable: Any) -> None:
-        """Each of the schedule's own runs would then fail, as its window overlaps the long one."""
-        said = self.refused(timetable, SIX - timedelta(hours=6), SIX)
-        assert "2026-11-21T00:00:00.000Z to 2026-11-21T06:00:00.000Z, isn't an interval of the schedule" in said
+    def test_an_interval_of_the_schedule_is_taken(self, timetable: Any, start: datetime) -> None:
+        end = SEVEN if start == SIX else SIX
+        assert run_interval(self.context(timetable, start, end), None, None) == RunInterval(
+            instant_ms(start), instant_ms(end)
+        )
 
-    def test_intervals_that_are_longer_than_from_tick_to_tick_are_taken_as_the_schedule_makes_them(self) -> None:
-        weekly = CronTriggerTimetable("0 6 * * *", timezone="UTC", interval=timedelta(days=7))
-        assert run_interval(self.context(weekly, SIX - timedelta(days=7), SIX), None, None)
-        assert "isn't an interval" in self.refused(weekly, SIX - timedelta(days=8), SIX)
+    @pytest.mark.parametrize(
+        ("timetable", "start", "end"),
+        [
+            (HOURLY, SIX + LATE, SEVEN + LATE),
+            (CoreCronDataIntervalTimetable("0 * * * *", timezone="UTC"), SIX + LATE, SEVEN),
+            (HOURLY, SIX - timedelta(hours=6), SIX),
+            (BY_START, SIX - timedelta(hours=6), SIX),
+            (WEEKLY, SIX - timedelta(days=8), SIX),
+            (MultipleCronTriggerTimetable("0 * * * *", timezone="UTC", interval=timedelta(hours=1)), SIX, SEVEN),
+            (DeltaDataIntervalTimetable(timedelta(hours=1)), SIX, SEVEN),
+        ],
+        ids=["late", "older", "several: end", "several: start", "too long", "several crons", "no cron"],
+    )
+    def test_any_other_is_named_by_the_run_itself(self, timetable: Any, start: datetime, end: datetime) -> None:
+        with pytest.raises(IntervalError, match=r"isn't known to be an interval of the schedule.* start= and end="):
+            run_interval(self.context(timetable, start, end), None, None)
+        assert run_interval(self.context(timetable, start, end), start, end)
 
     @pytest.mark.parametrize("kind", ["scheduled", "backfill"])
     def test_the_schedules_own_runs_are_taken_with_the_interval_of_an_earlier_schedule(self, kind: str) -> None:
-        late = timedelta(minutes=17)
-        context = self.context(self.HOURLY, SIX + late, SEVEN + late)
-        assert run_interval(context | {"dag_run": SimpleNamespace(run_type=kind)}, None, None)
+        assert run_interval(self.context(self.HOURLY, SIX + self.LATE, SEVEN + self.LATE, kind), None, None)
 
     @pytest.mark.parametrize("kind", [kind.value for kind in DagRunType if kind not in OF_THE_SCHEDULE])
-    @pytest.mark.parametrize(
-        "timetable",
-        [HOURLY, AssetOrTimeSchedule(timetable=HOURLY, assets=[Asset("flights")])],
-        ids=["time", "or asset"],
-    )
-    def test_every_other_kind_of_run_is_checked(self, kind: str, timetable: Any) -> None:
-        """TriggerDagRunOperator and the button "Materialize" infer an interval from the moment, as manual runs do."""
+    def test_what_airflow_infers_from_the_moment_is_checked_for_every_other_kind(self, kind: str) -> None:
+        """TriggerDagRunOperator and the button "Materialize" infer an interval, as manual runs do."""
         now = pendulum.datetime(2026, 11, 21, 10, 17, 23)
         inferred = CoreCronTriggerTimetable(
             "0 * * * *", timezone="UTC", interval=timedelta(hours=1)
         ).infer_manual_data_interval(run_after=now)
-        context = self.context(timetable, inferred.start, inferred.end)
-        with pytest.raises(IntervalError, match="overlap the schedule's own"):
-            run_interval(context | {"dag_run": SimpleNamespace(run_type=kind)}, None, None)
-
-    @pytest.mark.parametrize("timetable", [HOURLY, CronDataIntervalTimetable("0 * * * *", timezone="UTC")])
-    def test_without_a_logical_date_it_is_told_of_backfills_and_not_of_the_timetable_that_it_has(
-        self, timetable: Any
-    ) -> None:
-        said = self.refused(timetable)
-        assert "without a logical date" in said
-        assert "airflow backfill create --dag-id loads --from-date" in said
-        assert "Timetable" not in said
-        assert ("or trigger it with a logical date" in said) is not (timetable is self.HOURLY)
-
-    def test_the_logical_date_that_it_names_gives_the_window_that_it_names(self) -> None:
-        import re
-
-        from airflow.timetables.interval import CronDataIntervalTimetable as Core
-
-        said = self.refused(CronDataIntervalTimetable("0 * * * *", timezone="UTC"))
-        start, end = re.search(r"\((\S+) to (\S+)\)", said).groups()  # type: ignore[union-attr]
-        date = re.search(r"after the window's end, (\S+)", said)[1]  # type: ignore[index]
-        inferred = Core("0 * * * *", timezone="UTC").infer_manual_data_interval(run_after=pendulum.parse(date))  # type: ignore[arg-type]
-        assert (inferred.start, inferred.end) == (pendulum.parse(start), pendulum.parse(end))
-
-    def test_without_a_partition_key_it_is_told_of_one(self) -> None:
-        said = self.refused(CronPartitionTimetable("0 * * * *", timezone="UTC", run_offset=-1))
-        assert "without a partition key" in said
-        assert "such as 20" in said
-
-    def test_an_airflow_that_tells_no_partition_date_is_no_run_without_a_key(self) -> None:
-        context = self.context(CronPartitionTimetable("0 * * * *", timezone="UTC", run_offset=-1))
-        del context["partition_date"]
-        with pytest.raises(IntervalError, match=r"partition date to its tasks from 3\.3 on; this Airflow is older"):
-            run_interval(context, None, None)
-
-    def test_where_no_timetable_gives_intervals_those_that_do_are_named(self) -> None:
-        assert "CronDataIntervalTimetable" in self.refused(CronTriggerTimetable("0 * * * *", timezone="UTC"))
+        with pytest.raises(IntervalError, match="cross the schedule's own"):
+            run_interval(self.context(self.HOURLY, inferred.start, inferred.end, kind), None, None)

@@ -30,8 +30,6 @@ class TestGivenConfs:
         expected = {"spark.both": "task", "spark.file": "file", "spark.task": "True", "spark.secret": "hunter2"}
         assert given.confs == expected
         assert (given.source("spark.both"), given.source("spark.file")) == ("conf=", str(defaults))
-        assert given.is_true("spark.task")
-        assert not given.is_true("spark.file")
 
     def test_a_properties_file_hides_the_defaults(self, tmp_path: Path) -> None:
         own = tmp_path / "own.conf"

@@ -39,12 +39,6 @@ def lines(text: str) -> list[str]:
     return [each.strip() for each in textwrap.dedent(text).splitlines()]
 
 
-def traceback_of(raised: str, within: str = "<module>") -> list[str]:
-    """As Python prints it, and the provider keeps it."""
-    place = [f'File "/jobs/load.py", line 20, in {within}', "main()", 'File "/jobs/load.py", line 14, in main']
-    return ["Traceback (most recent call last):", *place, "raise error", raised]
-
-
 class TestNote:
     def test_it_brings_class_and_message_to_the_task(self) -> None:
         note = FailureNote.from_bytes(note_of(UnprovenError("10 rows of 12\nare there")).to_bytes())
@@ -118,34 +112,10 @@ class TestOutput:
         assert type(found) is SparkFailedError
         assert str(found) == "StoreFailedError: Reading s3://lake/manifest.json failed: connection refused."
 
-    def test_so_is_one_that_an_application_ends_with(self) -> None:
-        output = traceback_of("airflow_kafka_offsets.errors.ConfigurationError: No broker is named.")
-        assert printed_failure(output) == FailureNote("ConfigurationError", "No broker is named.")
-
-    @pytest.mark.parametrize(
-        "output",
-        [
-            pytest.param(["ConfigurationError: No broker is named."], id="printed"),
-            pytest.param(["airflow_kafka_offsets.errors.ConfigurationError: No broker."], id="printed in full"),
-            pytest.param(
-                [*traceback_of("airflow_kafka_offsets.errors.ConfigurationError: no"), *traceback_of("OSError: disk")],
-                id="logged, and then another one",
-            ),
-            pytest.param(
-                traceback_of("airflow_kafka_offsets.errors.ConfigurationError: no", within="tried"),
-                id="logged with its traceback",
-            ),
-        ],
-    )
-    def test_one_that_the_application_went_on_from_is_not(self, output: list[str]) -> None:
-        assert printed_failure(output) is None
-
-    @pytest.mark.parametrize(
-        "raised",
-        ["ValueError: x", "jobs.ConfigurationError: theirs", "airflow_kafka_offsets.errors.StoreFailedError: away"],
-    )
-    def test_another_ones_or_one_that_may_pass_is_none(self, raised: str) -> None:
-        assert printed_failure(traceback_of(raised)) is None
+    @pytest.mark.parametrize("line", ["ConfigurationError: No broker is named.", exit_line(OSError("x"))[:-1], ""])
+    def test_any_other_line_is_none_of_its(self, line: str) -> None:
+        """Only with its mark, and naming an error."""
+        assert printed_failure([line.removeprefix("kafka-offsets-load: ")]) is None
 
     def test_a_traceback_gives_its_exception_and_place(self) -> None:
         output = lines("""

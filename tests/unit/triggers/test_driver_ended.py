@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 from upath import UPath
 
-from airflow_kafka_offsets.errors import DriverGoneError, SparkFailedError
 from airflow_kafka_offsets.ledger.attempt_files import failure_file, result_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.submission import driver_status
-from airflow_kafka_offsets.submission.driver_status import DriverStatus, SubmittedDriver
+from airflow_kafka_offsets.submission.driver_status import DriverStatus
 from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 from tests.unit.submission.resource_manager import APPLICATION_ID, ResourceManager, connection_to, resource_manager
 
@@ -49,7 +48,9 @@ def make_trigger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeTrigger
         return KafkaDriverEndedTrigger(
             window=ref.to_json(),
             attempt=ATTEMPT,
-            driver=SubmittedDriver("asked", None, APPLICATION_ID).to_json(),
+            conn_id="asked",
+            deploy_mode=None,
+            job_id=APPLICATION_ID,
             poll_interval_s=0.05,
         )
 
@@ -111,15 +112,3 @@ def test_a_ledger_that_can_not_be_read_leaves_it_to_the_cluster(make_trigger: Ma
     (tmp_path / "flights").write_text("no folder")
     with resource_manager("FINISHED") as manager:
         assert event_of(make_trigger(manager))["state"] == "SUCCEEDED"
-
-
-class TestFailure:
-    def test_of_a_driver_that_runs_or_has_ended_well_is_none(self) -> None:
-        assert DriverStatus("RUNNING", active=True, succeeded=False).failure(APPLICATION_ID) is None
-        assert DriverStatus("SUCCEEDED", active=False, succeeded=True).failure(APPLICATION_ID) is None
-
-    def test_of_another_one_tells_a_driver_that_failed_from_one_that_went(self) -> None:
-        failed = DriverStatus("FAILED", active=False, succeeded=False).failure(APPLICATION_ID)
-        gone = DriverStatus(driver_status.UNKNOWN, active=False, succeeded=False).failure(APPLICATION_ID)
-        assert (type(failed), type(gone)) == (SparkFailedError, DriverGoneError)
-        assert f"Driver {APPLICATION_ID} ended as FAILED" in str(failed)

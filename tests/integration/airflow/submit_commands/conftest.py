@@ -89,15 +89,19 @@ def load(window: dict[str, Any], **arguments: Any) -> KafkaSparkSubmitOperator:
 
 
 def last(noted: Path) -> dict[str, Any]:
-    """What spark-submit was given last; without the size of records, which is what the broker's disk says, and the key
-    that was made for the attempt."""
+    """What spark-submit was given last; without the key that was made for the attempt."""
     given = dict(json.loads(noted.read_text().splitlines()[-1]))
-    for name in ("bytesPerRecord=", "noteSecret="):
-        start = f"spark.kafkaOffsets.{name}"
-        (found,) = (place for place, word in enumerate(given["words"]) if word.startswith(start))
-        assert given["words"].pop(found - 1) == "--conf"
-        del given["words"][found - 1]
+    start = "spark.kafkaOffsets.noteSecret="
+    (found,) = (place for place, word in enumerate(given["words"]) if word.startswith(start))
+    assert given["words"].pop(found - 1) == "--conf"
+    del given["words"][found - 1]
     return given
+
+
+def driver_of(context: Context) -> Any:
+    """The id of the driver that the next try may go on with."""
+    (found,) = [each for key, each in context["task_state_store"].items() if key.startswith("kafka_offsets_driver_")]
+    return found
 
 
 def confs(broker: Broker, window: dict[str, Any], attempt: int) -> list[str]:

@@ -1,4 +1,8 @@
-"""What the operator has spark-submit do on YARN: the whole command, and nothing secret in it."""
+"""What the operator has spark-submit do on YARN: the whole command, and nothing secret in it.
+
+``test_kubernetes.py`` has more about drivers of earlier tries and about deferring; ``test_on_yarn.py`` runs drivers on
+a real YARN.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,20 @@ import stat
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
 from requests.auth import AuthBase
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.pipelines.loads import reload
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
-from airflow_kafka_offsets.submission.driver_status import SubmittedDriver
-from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 from dev.kafka import Broker
 from dev.spark_packages import CONNECTOR
-from tests.integration.airflow.conftest import COUNT, Context, fails_with
+from tests.integration.airflow.conftest import Context, fails_with
 from tests.integration.airflow.submit_commands.conftest import (
     GIVEN_BACK,
     PASSWORD,
@@ -29,8 +32,8 @@ from tests.integration.airflow.submit_commands.conftest import (
     WorkerDies,
     as_words,
     confs,
+    driver_of,
     dying_between_polls,
-    first_event,
     last,
     load,
     spark_connection,
@@ -65,7 +68,7 @@ def abandoned(yarn: ResourceManager, window: dict[str, Any], context: Context, n
     yarn.states = ["SUBMITTED"]
     with pytest.raises(WorkerDies):
         load(window, yarn_track_via_rm_api=True).execute(context)
-    assert context["task_state_store"]["spark_job_id"] == APPLICATION_ID
+    assert driver_of(context) == APPLICATION_ID
     return yarn
 
 
@@ -127,36 +130,6 @@ class TestYarn:
             load(window, conf={"spark.submit.deployMode": "cluster"}).execute(context)
         assert fails_with(ConfigurationError, failed)
 
-    def test_a_second_try_goes_on_with_the_application_of_the_first(
-        self,
-        window: dict[str, Any],
-        context: Context,
-        noted: Path,
-        abandoned: ResourceManager,
-        ledger: Ledger,
-    ) -> None:
-        """The worker dies while the application runs."""
-        abandoned.states = ["RUNNING", "RUNNING", "FINISHED"]
-        result = load(window, yarn_track_via_rm_api=True).execute(context)
-
-        words = last(noted)["words"]
-        assert len(noted.read_text().splitlines()) == 1
-        assert "spark.yarn.submit.waitAppCompletion=false" in words
-        assert f"spark.kafkaOffsets.attempt={result['attempt']}" in words
-        assert [each.number for each in ledger.read().windows[window["window"]].attempts] == [result["attempt"]]
-        assert "spark_job_id" not in context["task_state_store"]
-
-    def test_an_application_that_has_failed_meanwhile_is_followed_by_another_attempt(
-        self, window: dict[str, Any], context: Context, noted: Path, abandoned: ResourceManager
-    ) -> None:
-        """Whatever it had counted before."""
-        abandoned.states = ["FAILED", "FINISHED"]
-        result = load(window, yarn_track_via_rm_api=True).execute(context)
-
-        first, second = noted.read_text().splitlines()
-        assert f"spark.kafkaOffsets.attempt={result['attempt']}" in second
-        assert f"spark.kafkaOffsets.attempt={result['attempt']}" not in first
-
     @pytest.mark.parametrize(("has_counted", "starts"), [(True, 1), (False, 2)])
     def test_of_one_that_is_unknown_by_now_what_it_has_counted_is_published(
         self,
@@ -176,39 +149,43 @@ class TestYarn:
         assert load(window, yarn_track_via_rm_api=True).execute(context)["rows"] == 5
         assert len(noted.read_text().splitlines()) == starts
 
-    @pytest.mark.parametrize(("meanwhile", "killed"), [("RUNNING", [APPLICATION_ID]), ("FINISHED", [])])
-    def test_an_application_of_before_a_reload_is_ended_and_not_gone_on_with(
-        self,
-        meanwhile: str,
-        killed: list[str],
-        window: dict[str, Any],
-        context: Context,
-        noted: Path,
-        abandoned: ResourceManager,
-        ledger: Ledger,
-    ) -> None:
-        """The worker died, and whoever saw it mended the Dag before the retry."""
-        reload(ledger, [window["window"]])
-        abandoned.states = [meanwhile, "FINISHED"]
-        result = load(window, yarn_track_via_rm_api=True).execute(context)
-
-        first, second = noted.read_text().splitlines()
-        assert f"spark.kafkaOffsets.attempt={result['attempt']}" in second
-        assert f"spark.kafkaOffsets.attempt={result['attempt']}" not in first
-        assert abandoned.killed == killed
-
-    def test_nor_is_one_after_which_another_task_has_begun_to_load_the_window(
+    def test_one_after_which_another_task_has_begun_to_load_the_window_is_not_gone_on_with(
         self, window: dict[str, Any], context: Context, noted: Path, abandoned: ResourceManager, ledger: Ledger
     ) -> None:
         """In a table, its rows would be refused."""
         ledger.read()
         theirs = begin(ledger, ledger.window(window["window"]))
-        abandoned.states = ["RUNNING", "FINISHED"]
+        abandoned.states = ["FINISHED"]
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("airflow_kafka_offsets.pipelines.loads.left_to_publish", lambda *_: None)
             result = load(window, yarn_track_via_rm_api=True).execute(context)
-        assert abandoned.killed == [APPLICATION_ID]
         assert result["attempt"] > theirs.number
+
+    def test_a_task_that_is_killed_ends_the_application_that_it_waits_for_and_the_next_try_begins_another_attempt(
+        self,
+        window: dict[str, Any],
+        context: Context,
+        noted: Path,
+        abandoned: ResourceManager,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """It may be seen running for a while still."""
+        second = load(window, yarn_track_via_rm_api=True)
+
+        def kill(_seconds: float) -> None:
+            second.on_kill()
+            raise WorkerDies
+
+        monkeypatch.setattr(spark_submit, "time", SimpleNamespace(sleep=kill))
+        abandoned.states = ["RUNNING"]
+        with pytest.raises(WorkerDies):
+            second.execute(context)
+        assert abandoned.killed == [APPLICATION_ID]
+        abandoned.states = ["RUNNING", "FINISHED"]
+        dying_between_polls(monkeypatch)
+        with pytest.raises(WorkerDies):
+            load(window, yarn_track_via_rm_api=True).execute(context)
+        assert len(noted.read_text().splitlines()) == 2
 
     def test_a_published_window_is_reported_though_the_cluster_is_away(
         self, window: dict[str, Any], context: Context, noted: Path, yarn: ResourceManager
@@ -221,25 +198,6 @@ class TestYarn:
 
 
 class TestDeferrable:
-    def test_the_triggerer_hears_of_the_driver_and_the_task_reports(
-        self, window: dict[str, Any], context: Context, noted: Path, yarn: ResourceManager
-    ) -> None:
-        context["ti"].xcom_push = lambda **_: None  # its links
-        with pytest.raises(TaskDeferred) as deferred:
-            load(window, yarn_track_via_rm_api=True, deferrable=True).execute(context)
-        assert yarn.asked == 0, "nobody has waited for it"
-        assert len(noted.read_text().splitlines()) == 1
-
-        event = first_event(deferred.value.trigger)
-        assert event == {"status": "noted"}, "what it has counted"
-        named = deferred.value.kwargs or {}
-        assert named["job_id"] == APPLICATION_ID
-        resumed = load(window, yarn_track_via_rm_api=True, deferrable=True)
-        report = resumed.driver_ended(context, event, **named)
-        assert (report["attempt"], report["rows"]) == (named["attempt"], 5)
-        assert report["seconds"] is not None
-        assert "spark_job_id" not in context["task_state_store"]
-
     def test_a_retry_after_the_triggerer_gave_up_goes_on_with_the_same_driver(
         self, window: dict[str, Any], context: Context, noted: Path, yarn: ResourceManager
     ) -> None:
@@ -252,37 +210,6 @@ class TestDeferrable:
             waits.append(deferred.value.kwargs)
         assert waits[0] == waits[1]
         assert len(noted.read_text().splitlines()) == 1
-
-    def test_a_driver_that_failed_far_away_fails_the_task_with_its_own_words(
-        self, window: dict[str, Any], context: Context, noted: Path, yarn: ResourceManager
-    ) -> None:
-        context["ti"].xcom_push = lambda **_: None
-        fails = "from tests.integration.airflow.in_sparks_place import fail\nfail('UnprovenError', 'it lacks rows')\n"
-        program = noted.with_name("spark-submit")
-        program.write_text(program.read_text().replace(COUNT, fails))
-        with pytest.raises(TaskDeferred) as deferred:
-            load(window, yarn_track_via_rm_api=True, deferrable=True).execute(context)
-        event = first_event(deferred.value.trigger)
-        with pytest.raises(AirflowFailException, match="UnprovenError: it lacks rows"):
-            load(window, yarn_track_via_rm_api=True, deferrable=True).driver_ended(
-                context, event, **(deferred.value.kwargs or {})
-            )
-
-    @pytest.mark.parametrize(
-        ("state", "said"),
-        [("FAILED", "FAILED"), ("KILLED", "FAILED"), ("unknown", "NotFound")],
-    )
-    def test_an_application_that_has_said_nothing_ends_the_wait_with_its_state(
-        self,
-        state: str,
-        said: str,
-        window: dict[str, Any],
-        yarn: ResourceManager,
-    ) -> None:
-        yarn.states = [state]
-        driver = SubmittedDriver("spark_default", "cluster", APPLICATION_ID).to_json()
-        trigger = KafkaDriverEndedTrigger(window=window, attempt=3, driver=driver, poll_interval_s=5)
-        assert first_event(trigger) == {"status": "ended", "state": said, "active": False, "succeeded": False}
 
     @pytest.mark.parametrize(
         ("arguments", "why"),

@@ -73,7 +73,7 @@ class TestVerify:
         said = str(hole.value)
         between = "from 2026-11-20T07:00:00.000Z to 2026-11-20T08:00:00.000Z"
         assert f"no window has 10 of the 10 offsets {between}" in said
-        dates = "--from-date 2026-11-20T07:00:00Z --to-date 2026-11-20T07:59:59Z"
+        dates = "--from-date 2026-11-20T07:00:00.000Z --to-date 2026-11-20T08:00:00.000Z"
         assert f"airflow backfill create --dag-id loads {dates}" in said
         ledger.read()
         assert status(ledger, ledger.window(window["window"])) is WindowStatus.PUBLISHED
@@ -135,7 +135,7 @@ class TestCommit:
     def test_goes_on_once_it_is_published(self, load: Any, scheduled: Context) -> None:
         commit(load(0), scheduled)
         third = load(2)
-        with pytest.raises(HoleError, match="airflow backfill create --dag-id loads --from-date 2026-11-20T07:00:00Z"):
+        with pytest.raises(HoleError, match="airflow backfill create --dag-id loads --from-date 2026-11-20T07:00:00"):
             commit(third, scheduled)
         load(1)
         assert commit(third, scheduled)["committed"] == 1

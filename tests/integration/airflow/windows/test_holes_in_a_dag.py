@@ -43,7 +43,7 @@ def test_an_hour_without_a_run_is_a_hole_until_its_window_is_pinned(
     dag = dag_from("loads", DAG_FILE.format(dag_id="loads", window=windows[1]))
     first = dag.test(logical_date=T0 + timedelta(hours=3))
     assert state_of(first) in ("failed", "up_for_retry")
-    command = "airflow backfill create --dag-id loads --from-date 2026-11-20T07:00:00Z"
+    command = "airflow backfill create --dag-id loads --from-date 2026-11-20T07:00:00.000Z"
     assert command in "".join(capfd.readouterr())
     resolve(name, *hour(1))
     again = dag.test(logical_date=T0 + timedelta(hours=3))

@@ -1,0 +1,147 @@
+"""Which Spark application a load is shown, while it runs: the one whose driver has signed its note."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, note_file
+from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
+from airflow_kafka_offsets.submission import found_application as module
+from airflow_kafka_offsets.submission.found_application import found_application
+from tests.patience import GRACE_S, PATIENCE_S
+from tests.unit.ledger.memory import MemoryFiles
+
+LOG = logging.getLogger("task")
+ATTEMPT, RUN, KEY, UI = 7, "0000000a", "key", "http://127.0.0.1:4040"
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOG.name)
+    for name in ("_LOOK_S", "_PATIENT_S"):
+        monkeypatch.setattr(module, name, 0.01)
+
+
+@pytest.fixture
+def attempt() -> AttemptFiles:
+    return AttemptFiles(MemoryFiles(), "w", ATTEMPT)
+
+
+@pytest.fixture
+def note(attempt: AttemptFiles) -> Callable[..., None]:
+    """Write what a driver notes."""
+
+    def put(ui: str | None, key: str | None = KEY, run: str = RUN, name: str = "app-1") -> None:
+        content = json.dumps(SparkApplication(name, ui).to_json(ATTEMPT, run, key))
+        attempt.files.replace(f"{attempt.folder}/{note_file(run)}", content.encode())
+
+    return put
+
+
+@contextmanager
+def loading(attempt: AttemptFiles, found: list[SparkApplication] | None = None) -> Iterator[None]:
+    """A load of half a second at most, with a thread that is not to outlive it by much."""
+    started = time.monotonic()
+    with found_application(attempt, KEY, LOG, (found if found is not None else []).append):
+        yield
+    assert time.monotonic() - started < GRACE_S
+
+
+def until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("ui", [UI, None])
+def test_it_is_logged_and_handed_on(
+    attempt: AttemptFiles, note: Callable[..., None], caplog: pytest.LogCaptureFixture, ui: str | None
+) -> None:
+    note(ui)
+    found: list[SparkApplication] = []
+    with loading(attempt, found):
+        until(lambda: bool(found))
+    assert found == [SparkApplication("app-1", ui)]
+    assert caplog.messages == ["Spark application app-1 is running" + (f"; its UI is {UI}" if ui else "")]
+
+
+@pytest.mark.parametrize("key", [None, "another key"])
+def test_an_address_that_the_driver_didnt_sign_is_not_shown(
+    attempt: AttemptFiles, note: Callable[..., None], key: str | None
+) -> None:
+    """Whoever may write to the ledger could send people to any address. And the key of an earlier try's driver isn't
+    kept."""
+    note(UI, key)
+    found: list[SparkApplication] = []
+    with loading(attempt, found):
+        until(lambda: bool(found))
+    assert found == [SparkApplication("app-1", None)]
+
+
+def test_of_several_notes_the_signed_one_is_shown(attempt: AttemptFiles, note: Callable[..., None]) -> None:
+    note("http://elsewhere", "another key", "00000001", "app-0")
+    note(UI)
+    found: list[SparkApplication] = []
+    with loading(attempt, found):
+        until(lambda: bool(found))
+    assert found == [SparkApplication("app-1", UI)]
+
+
+def test_a_load_that_ends_before_its_driver_began_leaves_no_word(
+    attempt: AttemptFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempt.files.replace(f"{attempt.folder}/{note_file(RUN)}", b'{"application_id": ')
+    found: list[SparkApplication] = []
+    with loading(attempt, found):
+        time.sleep(0.1)
+    assert found == []
+    assert not [each for each in caplog.messages if "Spark application" in each]
+
+
+def test_a_store_that_fails_for_a_while_is_asked_again(
+    attempt: AttemptFiles,
+    note: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, answers = AttemptFiles.applications, [OSError("slow down")]
+
+    def flaky(self: AttemptFiles, key: str) -> list[SparkApplication]:
+        if answers:
+            raise answers.pop()
+        return asked(self, key)
+
+    monkeypatch.setattr(AttemptFiles, "applications", flaky)
+    note(UI)
+    found: list[SparkApplication] = []
+    with loading(attempt, found):
+        until(lambda: bool(found))
+    assert caplog.messages[0] == "No link to Spark's UI yet: OSError('slow down')"
+
+
+def test_a_load_that_has_ended_gets_no_links_of_a_late_answer(
+    attempt: AttemptFiles, note: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, looked, left = AttemptFiles.applications, threading.Event(), threading.Event()
+
+    def slow(self: AttemptFiles, key: str) -> list[SparkApplication]:
+        looked.set()
+        left.wait(PATIENCE_S)
+        time.sleep(0.1)
+        return asked(self, key)
+
+    monkeypatch.setattr(AttemptFiles, "applications", slow)
+    note(UI)
+    found: list[SparkApplication] = []
+    with loading(attempt, found):
+        looked.wait(PATIENCE_S)
+        left.set()
+    assert found == []
