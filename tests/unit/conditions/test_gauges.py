@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.conditions.needs import Answers
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffset,
     CommittedOffsets,
@@ -22,13 +24,12 @@ LOGS = LogExtents([extent(0), extent(1), LogExtent("old", 0, 0, 5000, 5000)])
 
 def gauges(*commits: CommittedOffset, **policies: Any) -> dict[tuple[str, str | None], float]:
     """Of a check that reads no log: by name, and by topic where there is one."""
-    steps = GroupsCaughtUp(("g",), **policies).steps()
-    next(steps)
-    try:
-        steps.send(GroupLags([GroupLag(GroupOffsets("g", CommittedOffsets(commits)), LOGS, description=READS_T)]))
-    except StopIteration as ended:
-        return {(each.name, each.tags.get("topic")): each.value for each in ended.value.measures}
-    raise AssertionError("The check went on.")
+    condition = GroupsCaughtUp(("g",), **policies)
+    (need,) = condition.needs()
+    lags = GroupLags([GroupLag(GroupOffsets("g", CommittedOffsets(commits)), LOGS, description=READS_T)])
+    progress = condition.judge(Answers(0, {need: lags}))
+    assert isinstance(progress, Progress)
+    return {(each.name, each.tags.get("topic")): each.value for each in progress.measures}
 
 
 AT_END = [CommittedOffset("t", 0, 100), CommittedOffset("t", 1, 100)]

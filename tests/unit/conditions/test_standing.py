@@ -25,7 +25,7 @@ def lag(*commits: CommittedOffset, logs: list[LogExtent], description: GroupDesc
 
 
 def judge(given: GroupLag, **policies: Any) -> GroupStanding:
-    return GroupsCaughtUp(("g",), **policies).judge(given)
+    return GroupsCaughtUp(("g",), **policies).standing(given)
 
 
 class TestBehind:
