@@ -141,11 +141,11 @@ class WindowComplete(Condition):
         return Needs([Topics.of(self.topics)])
 
     def judge(self, answers: Answers) -> Progress | Needs:
-        partitions = partitions_of(answers[Topics.of(self.topics)].raise_for_errors())
         elapsed_ms = answers.at_ms - self._looked_up_ms
         if elapsed_ms < 0:
             nothing_yet = f"nothing to look for before {iso_instant(self._looked_up_ms)}"
             return Progress(False, f"{iso_instant(self.instant_ms)}: {nothing_yet}", {})
+        partitions = partitions_of(answers[Topics.of(self.topics)].raise_for_errors())
         evidence = self._evidence(partitions, self._looked_up_ms, answers)
         if isinstance(evidence, Needs):
             return evidence

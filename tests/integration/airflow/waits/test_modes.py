@@ -30,7 +30,7 @@ from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.airflow.conftest import T0_MS, Commit, Context, at, use_connection
-from tests.integration.airflow.test_sensors import event_of
+from tests.integration.airflow.waits.waits import event_of
 from tests.integration.client.cases.workload import new_name
 from tests.integration.conftest import Produce
 from tests.patience import PATIENCE_S

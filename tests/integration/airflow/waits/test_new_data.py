@@ -27,8 +27,7 @@ from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from airflow_kafka_offsets.triggers.watchers import KafkaNewDataTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, Run, at, cleared, fails_with, recreate
-from tests.integration.airflow.test_sensors import event_of
-from tests.integration.airflow.waits.waits import INTERVAL_S, triggering, watch
+from tests.integration.airflow.waits.waits import INTERVAL_S, event_of, triggering, watch
 from tests.integration.airflow.windows.conftest import Increment, increment
 from tests.integration.client.cases.workload import send, transactional_producer
 from tests.integration.conftest import MakeTopic, Produce, Record
