@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from airflow_kafka_offsets.arguments import check_count, refuse_text
@@ -31,20 +31,19 @@ class StaleTopics:
     :param unknown: the topics whose newest timestamp couldn't be asked on a partition, and why.
     """
 
-    newest: Mapping[str, str | None] = field(default_factory=dict)
-    unknown: Mapping[str, str] = field(default_factory=dict)
+    newest: Mapping[str, str | None]
+    unknown: Mapping[str, str]
 
     @classmethod
     def of(cls, listed: ListedOffsets) -> StaleTopics:
         """From answers to ``max-timestamp`` on all partitions of the topics."""
         unknown = {record.topic: str(record.error) for record in listed if record.error is not None}
-        newest: dict[str, int | None] = {}
+        times: dict[str, list[int]] = {topic: [] for topic in listed.topics() if topic not in unknown}
         for record in listed:
-            if record.topic not in unknown:
-                times = (newest.get(record.topic), record.timestamp_ms)
-                newest[record.topic] = max((time_ms for time_ms in times if time_ms is not None), default=None)
-        said = {topic: None if time_ms is None else iso_instant(time_ms) for topic, time_ms in newest.items()}
-        return cls(said, unknown)
+            if record.topic in times and record.timestamp_ms is not None:
+                times[record.topic].append(record.timestamp_ms)
+        newest = {topic: iso_instant(max(found)) if found else None for topic, found in times.items()}
+        return cls(newest, unknown)
 
     def to_json(self) -> dict[str, Any]:
         """Its part of a result."""

@@ -20,7 +20,7 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
 from airflow_kafka_offsets.compat.airflow_versions import ProcessState, TaskState, needs_airflow, task_state
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
-from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
+from airflow_kafka_offsets.conditions.wait_memory import WaitMemory, WaitStatus
 from airflow_kafka_offsets.errors import KafkaOffsetsError, StoreFailedError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, KeptClient
 from airflow_kafka_offsets.hooks.metrics import tell
@@ -53,7 +53,8 @@ class KafkaWaitSensor(BaseSensorOperator):
     and waited out. A permission, topic or connection that worked before and is gone gets five more polls. The result is
     pushed as small JSON.
 
-    :param deferrable: wait on the triggerer instead of a worker; default ``[operators] default_deferrable``.
+    :param deferrable: wait on the triggerer instead of a worker, which asks once and waits some seconds for an answer;
+        default ``[operators] default_deferrable``.
     """
 
     stable_polls = 1
@@ -70,7 +71,7 @@ class KafkaWaitSensor(BaseSensorOperator):
         super().__init__(**kwargs)
         self.deferrable = deferrable
         self._clients = KeptClient(_FIRST_ANSWER_S if deferrable else None)
-        self._wait: Wait | None = None
+        self._wait: WaitMemory | None = None
         self._in_process = ProcessState()
 
     @property
@@ -211,16 +212,16 @@ class KafkaWaitSensor(BaseSensorOperator):
     def _reschedules(self) -> bool:
         return self.reschedule and not self.deferrable
 
-    def _recall(self, context: Context) -> Wait:
+    def _recall(self, context: Context) -> WaitMemory:
         if self._wait is None:
             memory = self._store(context).get(_MEMORY) if self._reschedules else None
             # Each try is a wait of its own.
             own = isinstance(memory, Mapping) and memory.get("try_number") == context["ti"].try_number
             memory = memory if own else None
-            self._wait = Wait(self.poke_interval, stable_polls=self.stable_polls, memory=memory)
+            self._wait = WaitMemory(self.poke_interval, stable_polls=self.stable_polls, memory=memory)
         return self._wait
 
-    def _remember(self, context: Context, wait: Wait) -> None:
+    def _remember(self, context: Context, wait: WaitMemory) -> None:
         """Store the wait's memory for the next poke, if that is another process."""
         if self._reschedules:
             self._store(context).set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number})

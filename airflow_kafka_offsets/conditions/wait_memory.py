@@ -1,4 +1,4 @@
-"""A wait: what a task remembers from poll to poll, and what each poll means for it."""
+"""What a wait remembers from poll to poll, and what each poll means for it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WaitStatus:
     message: str = ""
 
 
-class Wait:
+class WaitMemory:
     """One wait for a condition.
 
     :param poll_interval_s: seconds between polls, for the log line.
