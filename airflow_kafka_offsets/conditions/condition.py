@@ -127,14 +127,14 @@ def check_all(client: OffsetsClient, conditions: Iterable[Condition]) -> dict[Co
     waiting = {condition: condition.needs() for condition in conditions}
     while waiting:
         answers.ask(client, (need for needs in waiting.values() for need in needs))
-        judged = {condition: _judged(condition, needs, answers) for condition, needs in waiting.items()}
+        judged = {condition: _judged(condition, answers) for condition in waiting}
         waiting = {condition: found for condition, found in judged.items() if isinstance(found, Needs)}
         outcomes |= {condition: found for condition, found in judged.items() if not isinstance(found, Needs)}
     return outcomes
 
 
-def _judged(condition: Condition, needs: Needs, answers: Answers) -> Outcome | Needs:
+def _judged(condition: Condition, answers: Answers) -> Outcome | Needs:
     try:
-        return answers.error(needs) or condition.judge(answers)
+        return condition.judge(answers)
     except Exception as error:
         return error

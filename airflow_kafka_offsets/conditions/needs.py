@@ -190,18 +190,15 @@ class Answers:
         self._found = dict(found or {})
 
     def __getitem__(self, need: Need[A]) -> A:
-        """The answer to a need."""
-        answer: A = self._found[need] if need.wanted else need.nothing()
-        return answer
+        """The answer to a need; raises the error that stands for it."""
+        answer: Any = self._found[need] if need.wanted else need.nothing()
+        if isinstance(answer, Exception):
+            raise answer.with_traceback(None)  # of others who had the same need
+        return answer  # type: ignore[no-any-return]  # each kind of need has its kind of answer
 
     def missing(self, *needs: Need[Any]) -> Needs:
         """Those of some needs that aren't answered yet."""
         return Needs(need for need in needs if need.wanted and need not in self._found)
-
-    def error(self, needs: Needs) -> Exception | None:
-        """An error that was raised in place of an answer to one of these; None when there is none."""
-        answers = (self._found.get(need) for need in needs)
-        return next((answer for answer in answers if isinstance(answer, Exception)), None)
 
     def ask(self, client: OffsetsClient, needs: Iterable[Need[Any]]) -> None:
         """Have needs answered, with one client call for all of a kind."""

@@ -118,6 +118,11 @@ class TestFaults:
         assert outcomes[sums([1, 2])].done
         assert outcomes[sums([2])].done
 
+    def test_what_failed_for_another_one_before_is_not_asked_again(self) -> None:
+        outcomes = check(sums([13]), sums([2], [13]))
+        assert isinstance(outcomes[sums([2], [13])], KafkaOffsetsError)
+        assert [wanted for wanted, _ in ASKED] == [{2, 13}, {13}, {2}]
+
     def test_a_cluster_that_does_not_answer_is_asked_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def fail(need: Squares, client: Any) -> NoReturn:
             ASKED.append((need.wanted, need.isolation_level))
