@@ -48,8 +48,9 @@ class Need(Generic[A]):
         raise NotImplementedError
 
     def part(self, answer: A) -> A:
-        """This need's part of the answer to a united one. By default all of it, if a look-up finds the part anyway."""
-        return answer
+        """This need's part of the answer to a united one."""
+        own: A = answer.of_keys(self.wanted)  # type: ignore[attr-defined]  # all answers but dictionaries have it
+        return own
 
 
 class Topics(Need[TopicsMetadata]):
@@ -60,15 +61,15 @@ class Topics(Need[TopicsMetadata]):
     def ask(self, client: OffsetsClient) -> TopicsMetadata:
         return client.topics(sorted(self.wanted))
 
-    def part(self, answer: TopicsMetadata) -> TopicsMetadata:
-        return answer.of_keys(self.wanted)
-
 
 class Facts(Need[dict[str, TopicFacts]]):
     """How topics are configured. ``wanted``: names of existing topics."""
 
     def ask(self, client: OffsetsClient) -> dict[str, TopicFacts]:
         return client.topic_facts(sorted(self.wanted))
+
+    def part(self, answer: dict[str, TopicFacts]) -> dict[str, TopicFacts]:
+        return {topic: facts for topic, facts in answer.items() if topic in self.wanted}
 
 
 class Lags(Need[GroupLags]):
@@ -78,9 +79,6 @@ class Lags(Need[GroupLags]):
 
     def ask(self, client: OffsetsClient) -> GroupLags:
         return client.group_lags(sorted(self.wanted), isolation_level=self.isolation_level)
-
-    def part(self, answer: GroupLags) -> GroupLags:
-        return answer.of_keys(self.wanted)
 
 
 class LagsOn(Need[GroupLags]):
@@ -107,9 +105,6 @@ class Extents(Need[LogExtents]):
     def ask(self, client: OffsetsClient) -> LogExtents:
         return client.log_extents(sorted(self.wanted))
 
-    def part(self, answer: LogExtents) -> LogExtents:
-        return answer.of_keys(self.wanted)
-
 
 class Listed(Need[dict[OffsetSpec, ListedOffsets]]):
     """The offsets that satisfy specs. ``wanted``: pairs of spec and partition."""
@@ -128,9 +123,6 @@ class Records(Need[FirstRecords]):
 
     def ask(self, client: OffsetsClient) -> FirstRecords:
         return client.first_records(sorted(self.wanted), isolation_level=self.isolation_level)
-
-    def part(self, answer: FirstRecords) -> FirstRecords:
-        return answer.of_keys(self.wanted)
 
 
 class LateRecords(Need[dict[int, FirstRecords]]):
