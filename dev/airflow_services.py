@@ -156,7 +156,9 @@ class AirflowServices:
         last_job = "SELECT coalesce(max(id), 0) FROM job WHERE job_type = 'TriggererJob'"
         before = self.query(last_job)
         self._processes["triggerer"].launch()
-        self.wait_until(lambda: self.query(last_job) > before and self._processes["triggerer"].child_pids)
+        self.wait_until(
+            lambda: self.query(last_job) > before and self._processes["triggerer"].child_pids, START_DEADLINE_S
+        )
 
     def unpause(self, dag_id: str) -> None:
         """Let the scheduler run a Dag. Waits until the Dag's file has been parsed."""

@@ -1,58 +1,21 @@
-"""A condition: something to wait for, how to check it, and how many checks share their requests.
+"""A condition: something to wait for, as a plain value that says what it needs to know and judges what was answered.
 
-A check is a generator of client calls. Calls that differ only in what they are about are merged into one.
+:func:`check_all` is the one place where conditions meet Kafka: it unites what all of them need, asks once, and lets
+each judge. A condition that has to look further, such as at records, says so instead, and is judged again.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self, TypeAlias
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import ClusterError
-from airflow_kafka_offsets.offsets.groups.lag import LagSums
+from airflow_kafka_offsets.conditions.needs import Answers, Needs
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-
-A = TypeVar("A")
-
-
-@dataclass(frozen=True, slots=True)
-class ClientCall(Generic[A]):
-    """A client call. Errors about single topics, partitions or groups are part of the answer, if it has a place for
-    them. When one is raised, merged calls are made again one by one, so that one wait's misspelt topic doesn't fail
-    another wait.
-
-    :param wanted: what the call is about.
-    :param isolation_level: which records count, if that matters.
-    """
-
-    wanted: frozenset[Any]
-    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
-
-    def make(self, client: OffsetsClient) -> A:
-        raise NotImplementedError
-
-    def part(self, answer: A) -> A:
-        """This call's part of the answer to a merged call. By default all of it, if a look-up finds the part anyway."""
-        return answer
-
-
-Asking: TypeAlias = Generator[ClientCall[Any], Any, A]
-"""A part of a check that calls the client and returns an answer of its own."""
-
-
-def ask(
-    kind: type[ClientCall[A]],
-    wanted: Iterable[Any],
-    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-) -> Asking[A]:
-    """Within a check: call the client, and return its answer."""
-    answer: A = yield kind(frozenset(wanted), isolation_level)
-    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +28,6 @@ class Progress:
     :param remaining: offsets still to go; None when the condition has no such number, or doesn't know it.
     :param ends: the log ends that it was judged by; None when there are none.
     :param measures: measures that were found on the way.
-    :param sums: what the lag of each group was computed from, if known; None when no lag is measured.
     """
 
     done: bool
@@ -74,7 +36,6 @@ class Progress:
     remaining: int | None = None
     ends: FixedOffsets | None = None
     measures: tuple[Measure, ...] = ()
-    sums: Mapping[str, LagSums] | None = None
 
 
 Outcome: TypeAlias = Progress | Exception
@@ -112,16 +73,21 @@ class Condition:
         """The topics that it is about; empty means all that its groups have committed on or read."""
         return ()
 
-    def steps(self) -> Asking[Progress]:
-        """One check.
+    def needs(self) -> Needs:
+        """What it needs to know first."""
+        raise NotImplementedError
 
+    def judge(self, answers: Answers) -> Progress | Needs:
+        """How far the wait has come, or what else it needs to know to tell.
+
+        :param answers: to all that it has said it needs.
         :raises ConditionFailedError: when a policy that the user chose says that it can't come true.
         :raises KafkaOffsetsError: when nobody can tell; ``retriable`` says whether that may pass.
         """
         raise NotImplementedError
 
     def check(self, client: OffsetsClient) -> Progress:
-        """One check, all at once; raises as :meth:`steps` does."""
+        """One check; raises as :meth:`judge` does."""
         outcome = check_all(client, [self])[self]
         if isinstance(outcome, Exception):
             raise outcome
@@ -155,57 +121,20 @@ def _argument(name: str, value: Any) -> Any:
 
 
 def check_all(client: OffsetsClient, conditions: Iterable[Condition]) -> dict[Condition, Outcome]:
-    """Check conditions together: in each round, calls of the same kind are merged into one."""
+    """Check conditions together: in each round, what all of them need is asked at once."""
+    answers = Answers(now_ms())
     outcomes: dict[Condition, Outcome] = {}
-    running = {condition: condition.steps() for condition in conditions}
-    calls = _advance(running, {}, outcomes)
-    while calls:
-        answers = _answers(client, set(calls.values()))
-        calls = _advance(
-            {condition: running[condition] for condition in calls},
-            {condition: answers[call] for condition, call in calls.items()},
-            outcomes,
-        )
+    waiting = {condition: condition.needs() for condition in conditions}
+    while waiting:
+        answers.ask(client, (need for needs in waiting.values() for need in needs))
+        judged = {condition: _judged(condition, answers) for condition in waiting}
+        waiting = {condition: found for condition, found in judged.items() if isinstance(found, Needs)}
+        outcomes |= {condition: found for condition, found in judged.items() if not isinstance(found, Needs)}
     return outcomes
 
 
-def _advance(
-    running: Mapping[Condition, Asking[Progress]], answers: Mapping[Condition, Any], outcomes: dict[Condition, Outcome]
-) -> dict[Condition, ClientCall[Any]]:
-    """Advance each check to its next call, or to its end."""
-    calls: dict[Condition, ClientCall[Any]] = {}
-    for condition, steps in running.items():
-        answer = answers.get(condition)
-        try:
-            if isinstance(answer, Exception):  # may be shared by many checks: drop the frames of the others
-                calls[condition] = steps.throw(answer.with_traceback(None))
-            else:
-                calls[condition] = steps.send(answer)
-        except StopIteration as ended:
-            outcomes[condition] = ended.value
-        except Exception as error:
-            outcomes[condition] = error
-    return calls
-
-
-def _answers(client: OffsetsClient, calls: Iterable[ClientCall[Any]]) -> dict[ClientCall[Any], Any]:
-    """The answer to each call, or the error raised instead."""
-    alike: dict[ClientCall[Any], list[ClientCall[Any]]] = defaultdict(list)
-    for call in calls:
-        alike[replace(call, wanted=frozenset())].append(call)
-    answers: dict[ClientCall[Any], Any] = {}
-    for of_a_kind in alike.values():
-        answers |= _made_as_one(client, of_a_kind)
-    return answers
-
-
-def _made_as_one(client: OffsetsClient, calls: list[ClientCall[Any]]) -> dict[ClientCall[Any], Any]:
-    union = replace(calls[0], wanted=frozenset().union(*(call.wanted for call in calls)))
+def _judged(condition: Condition, answers: Answers) -> Outcome | Needs:
     try:
-        answer = union.make(client)
+        return condition.judge(answers)
     except Exception as error:
-        if len(calls) == 1 or isinstance(error, ClusterError):
-            return dict.fromkeys(calls, error)
-        # The error is about one of the calls: make each alone, so that each gets its own answer.
-        return {call: found for alone in calls for call, found in _made_as_one(client, [alone]).items()}
-    return {call: answer if call == union else call.part(answer) for call in calls}
+        return error

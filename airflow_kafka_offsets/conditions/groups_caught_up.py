@@ -9,30 +9,32 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from airflow_kafka_offsets.arguments import check_choice, check_count, refuse_text
-from airflow_kafka_offsets.conditions.client_calls import (
+from airflow_kafka_offsets.client.routing.metadata import partitions_of
+from airflow_kafka_offsets.conditions.condition import Condition, Progress
+from airflow_kafka_offsets.conditions.left_to_read import (
     Behind,
-    Lags,
-    LagsOn,
-    RecordAges,
-    ask_partitions,
-    read_at,
-    read_left,
+    LeftToRead,
+    left_to_read,
+    read_from,
     refuse_commits_of_other_logs,
     worst,
 )
-from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
+from airflow_kafka_offsets.conditions.needs import Answers, Lags, LagsOn, Need, Needs, Topics
+from airflow_kafka_offsets.conditions.record_ages import RecordAges
 from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError, number_of, shorten
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags, LagStatus, PartitionLag
-from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
+from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 NoCommit = Literal["from_log_start", "wait", "ignore"]
 """How a partition without a commit counts (E18)."""
+Ages: TypeAlias = Mapping[str, Mapping[str, RecordAges]]
+"""How old the oldest unread record is, by group and topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,34 +125,51 @@ class GroupsCaughtUp(Condition):
     def topic_names(self) -> tuple[str, ...]:
         return self.topics or ()
 
-    def steps(self) -> Asking[Progress]:
-        lags = yield from self._lags()
-        groups = [self.judge(lag) for lag in lags]
+    def needs(self) -> Needs:
+        if self.topics is None:
+            return Needs([Lags.of(self.groups, self.isolation_level)])
+        return Needs([Topics.of(self.topics)])
+
+    def judge(self, answers: Answers) -> Progress | Needs:
+        wanted = self._lags(answers)
+        if missing := answers.missing(wanted):
+            return missing
+        lags = answers[wanted]
+        groups = [self.standing(lag) for lag in lags]
         known = [group.behind for group in groups if group.total is not None]
-        left = yield from read_left(known, self.isolation_level, self._allows)
+        left = left_to_read(known, self.isolation_level, self._allows, answers)
+        if isinstance(left, Needs):
+            return left
         groups = [group.without(filter(left.is_clear, group.behind)) for group in groups]
-        by_topic = yield from self._ages(groups)
+        ages = self._ages(groups, answers)
+        if isinstance(ages, Needs):
+            return ages
+        return self._progress(groups, ages, left, [lag.remark for lag in lags])
+
+    def _lags(self, answers: Answers) -> Need[GroupLags]:
+        if self.topics is None:
+            return Lags.of(self.groups, self.isolation_level)
+        partitions = tuple(partitions_of(answers[Topics.of(self.topics)].raise_for_errors()))
+        return LagsOn.of(((group, partitions) for group in self.groups), self.isolation_level)
+
+    def _progress(
+        self, groups: list[GroupStanding], by_topic: Ages, left: LeftToRead, remarks: Iterable[str]
+    ) -> Progress:
         ages = {group: RecordAges.together(topics.values()) for group, topics in by_topic.items()}
         fits = all(group.total is not None and self._allows(group.behind) for group in groups)
         done = fits and all(self._is_young(age) for age in ages.values())
         summary = "; ".join(
-            _describe(group, ages.get(group.group)) + (f"; {lag.remark}" if lag.remark else "")
-            for group, lag in zip(groups, lags, strict=True)
+            _describe(group, ages.get(group.group)) + (f"; {remark}" if remark else "")
+            for group, remark in zip(groups, remarks, strict=True)
         )
-        summary += "" if done else left.note()
         totals = [group.total for group in groups]
         remaining = None if None in totals else sum(total or 0 for total in totals)
         measures = tuple(_measures(groups, by_topic))
-        sums = {lag.group: found for lag in lags if (found := lag.sums) is not None}
-        return Progress(done, summary, self._result(groups, ages), remaining, measures=measures, sums=sums)
+        return Progress(
+            done, summary + ("" if done else left.note()), self._result(groups, ages), remaining, measures=measures
+        )
 
-    def _lags(self) -> Asking[GroupLags]:
-        if self.topics is None:
-            return (yield from ask(Lags, self.groups, self.isolation_level))
-        partitions = yield from ask_partitions(self.topics)
-        return (yield from ask(LagsOn, ((group, partitions) for group in self.groups), self.isolation_level))
-
-    def judge(self, lag: GroupLag) -> GroupStanding:
+    def standing(self, lag: GroupLag) -> GroupStanding:
         """How far behind a group is, by the policies, going by offsets alone.
 
         :raises ConditionFailedError: when a policy says so.
@@ -206,8 +225,8 @@ class GroupsCaughtUp(Condition):
         """Whether an age is within the limit; an unknown age isn't."""
         return age.known_ms is not None and age.known_ms <= (self.max_age_ms or 0)
 
-    def _ages(self, groups: Iterable[GroupStanding]) -> Asking[dict[str, dict[str, RecordAges]]]:
-        """The age of the oldest unread record, by group and topic, if there is a limit on it; 0 when all is read.
+    def _ages(self, groups: Iterable[GroupStanding], answers: Answers) -> Ages | Needs:
+        """The age of the oldest unread record, if there is a limit on it; 0 when all is read.
 
         Unknown when records were deleted before they were read: nobody knows how old they were.
         """
@@ -215,7 +234,9 @@ class GroupsCaughtUp(Condition):
             return {}
         known = [group for group in groups if group.total is not None]
         unread = [(group.group, behind) for group in known if not group.lost for behind in group.behind]
-        left = yield from read_at([behind for _, behind in unread], self.isolation_level)
+        left = read_from((behind for _, behind in unread), self.isolation_level, answers)
+        if isinstance(left, Needs):
+            return left
         ages = {
             group.group: dict.fromkeys(group.topics, RecordAges() if group.lost else RecordAges(0)) for group in known
         }
@@ -223,9 +244,8 @@ class GroupsCaughtUp(Condition):
         for name, behind in unread:
             if not left.is_clear(behind):
                 first[name, behind.position.topic].append(_first(behind, left.records))
-        now = now_ms()
         for (name, topic), records in first.items():
-            ages[name][topic] = RecordAges.of(records, now)
+            ages[name][topic] = RecordAges.of(records, answers.at_ms)
         return ages
 
     def _result(self, groups: Iterable[GroupStanding], ages: dict[str, RecordAges]) -> dict[str, Any]:
@@ -238,11 +258,8 @@ class GroupsCaughtUp(Condition):
         return result
 
 
-def _measures(groups: Iterable[GroupStanding], ages: Mapping[str, Mapping[str, RecordAges]]) -> Iterator[Measure]:
-    """Lag by group, and by topic for all topics that count. 0 is reported too, because a gauge keeps its last value.
-
-    :param ages: by group and topic.
-    """
+def _measures(groups: Iterable[GroupStanding], ages: Ages) -> Iterator[Measure]:
+    """Lag by group, and by topic for all topics that count. 0 is reported too, because a gauge keeps its last value."""
     for group in groups:
         if group.total is None:
             continue

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from airflow_kafka_offsets.arguments import check_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
-from airflow_kafka_offsets.conditions.client_calls import (
-    Behind,
-    Extents,
-    Listed,
-    RecordAges,
-    ask_records,
-    ask_same_logs,
-    ask_topics,
-    note_unknowable,
-)
-from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
+from airflow_kafka_offsets.conditions.condition import Condition, Progress
+from airflow_kafka_offsets.conditions.needs import Answers, Extents, Listed, Needs, Records, Topics
+from airflow_kafka_offsets.conditions.record_ages import RecordAges
+from airflow_kafka_offsets.conditions.same_logs import note_unknowable, unknowable_of
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
-from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
-from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
+from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
@@ -38,20 +31,19 @@ class StaleTopics:
     :param unknown: the topics whose newest timestamp couldn't be asked on a partition, and why.
     """
 
-    newest: Mapping[str, str | None] = field(default_factory=dict)
-    unknown: Mapping[str, str] = field(default_factory=dict)
+    newest: Mapping[str, str | None]
+    unknown: Mapping[str, str]
 
     @classmethod
     def of(cls, listed: ListedOffsets) -> StaleTopics:
         """From answers to ``max-timestamp`` on all partitions of the topics."""
         unknown = {record.topic: str(record.error) for record in listed if record.error is not None}
-        newest: dict[str, int | None] = {}
+        times: dict[str, list[int]] = {topic: [] for topic in listed.topics() if topic not in unknown}
         for record in listed:
-            if record.topic not in unknown:
-                times = (newest.get(record.topic), record.timestamp_ms)
-                newest[record.topic] = max((time_ms for time_ms in times if time_ms is not None), default=None)
-        said = {topic: None if time_ms is None else iso_instant(time_ms) for topic, time_ms in newest.items()}
-        return cls(said, unknown)
+            if record.topic in times and record.timestamp_ms is not None:
+                times[record.topic].append(record.timestamp_ms)
+        newest = {topic: iso_instant(max(found)) if found else None for topic, found in times.items()}
+        return cls(newest, unknown)
 
     def to_json(self) -> dict[str, Any]:
         """Its part of a result."""
@@ -110,39 +102,59 @@ class NewData(Condition):
     def topic_names(self) -> tuple[str, ...]:
         return self.topics
 
-    def steps(self) -> Asking[Progress]:
-        metadata = yield from ask_topics(self.topics)
-        partitions = partitions_of(metadata)
-        extents = (yield from ask(Extents, partitions)).raise_for_errors()
+    def needs(self) -> Needs:
+        return Needs([Topics.of(self.topics)])
+
+    def judge(self, answers: Answers) -> Progress | Needs:
+        metadata = answers[Topics.of(self.topics)].raise_for_errors()
+        logs = Extents.of(partitions_of(metadata))
+        if missing := answers.missing(logs):
+            return missing
+        extents = answers[logs].raise_for_errors()
         self.since.refuse_other_source(metadata.cluster_id, metadata.topic_ids)
         self.since.refuse_truncated(extents)
         new = self._new(extents)
-        counts = {topic: sum(data.lag for data in new if data.position.topic == topic) for topic in self.topics}
-        total = sum(counts.values())
-        enough = total >= self.min_records
-        real = (yield from self._holds_record(new)) if enough else False
-        age = (yield from self._age(new)) if new and not real else RecordAges()
-        age_ms = age.known_ms
-        stale = yield from self._stale(partitions, counts)
-        result = {"new": counts, **stale.to_json(), "since": self.since.source} | self.since.where()
-        aged = bool(age.unknown) or (age_ms is not None and age_ms >= (self.max_age_ms or 0))
-        if self.max_age_ms is not None:
-            result |= {"age_s": None if age_ms is None else age_ms / 1000}
-        done = real or aged
-        unknowable = (yield from ask_same_logs(self.since, metadata)) if done else []
-        if unknowable:
-            result["unknowable"] = unknowable
-        text = f"{_describe(counts, stale, self.min_records, real or aged)}; since {self.since.source}"
-        if age_ms is not None:
-            text += f"; the first of them is {duration_text(age_ms / 1000)} old"
-        text += age.note("the new records")
+        counts = {topic: sum(each.span for each in new if each.topic == topic) for topic in self.topics}
+        newest = Listed.of(
+            ((OffsetSpec.MAX_TIMESTAMP, partition) for partition in logs.wanted if not counts[partition.topic]),
+            IsolationLevel.READ_UNCOMMITTED,
+        )
+        if missing := answers.missing(newest):
+            return missing
+        real = self._holds_record(new, answers) if sum(counts.values()) >= self.min_records else False
+        if isinstance(real, Needs):
+            return real
+        age = self._age(new, answers) if new and not real else RecordAges()
+        if isinstance(age, Needs):
+            return age
+        done = real or self._is_old(age)
+        unknowable = unknowable_of(self.since, metadata, answers) if done else []
+        if isinstance(unknowable, Needs):
+            return unknowable
+        stale = StaleTopics.of(answers[newest].get(OffsetSpec.MAX_TIMESTAMP, ListedOffsets()))
         ends = FixedOffsets.of_ends(
             "the log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids
         )
-        return Progress(done, text + note_unknowable(unknowable), result, ends=ends)
+        text = _describe(counts, stale, self.min_records, done) + f"; since {self.since.source}"
+        if age.known_ms is not None:
+            text += f"; the first of them is {duration_text(age.known_ms / 1000)} old"
+        text += age.note("the new records") + note_unknowable(unknowable)
+        return Progress(done, text, self._result(counts, stale, age, unknowable), ends=ends)
 
-    def _new(self, extents: LogExtents) -> list[Behind]:
-        """Where new data starts and how many offsets it has, for each partition that has any."""
+    def _result(
+        self, counts: Mapping[str, int], stale: StaleTopics, age: RecordAges, unknowable: list[str]
+    ) -> dict[str, Any]:
+        result = {"new": counts, **stale.to_json(), "since": self.since.source} | self.since.where()
+        if self.max_age_ms is not None:
+            result |= {"age_s": None if age.known_ms is None else age.known_ms / 1000}
+        return result | ({"unknowable": unknowable} if unknowable else {})
+
+    def _is_old(self, age: RecordAges) -> bool:
+        """Whether the first new record is old enough. One of unknown age is, and no record isn't."""
+        return bool(age.unknown) or (age.known_ms is not None and age.known_ms >= (self.max_age_ms or 0))
+
+    def _new(self, extents: LogExtents) -> list[LogRange]:
+        """The new offsets of each partition that has any."""
         old = dict(self.since.items())
         found = []
         for log in extents:
@@ -150,42 +162,40 @@ class NewData(Condition):
             assert end is not None and log.log_start_offset is not None, "an extent without error has both"
             start = max(old.get(TopicPartition(log.topic, log.partition), 0), log.log_start_offset)
             if end > start:
-                found.append(Behind(ReadPosition(log.topic, log.partition, start), end - start))
+                found.append(LogRange(log.topic, log.partition, start, end))
         return found
 
-    def _holds_record(self, new: list[Behind]) -> Asking[bool]:
+    def _records(self, new: Iterable[LogRange]) -> Records:
+        """The need for the first visible record of each range."""
+        return Records.of((ReadPosition(*each[:3]) for each in new), self.isolation_level)
+
+    def _holds_record(self, new: list[LogRange], answers: Answers) -> bool | Needs:
         """Whether there is a visible record among these offsets, and not only markers and aborted records.
 
         First the partition with the most new offsets: it usually has a record. A partition that can't be read doesn't
         matter if another one has a record.
         """
-        furthest = max(new, key=lambda data: data.lag)
-        unread = FirstRecords()
-        for part in ([furthest], [data for data in new if data is not furthest]):
-            records = yield from ask_records((data.position for data in part), self.isolation_level)
-            if any(record.offset is not None for record in records):
+        furthest = max(new, key=lambda each: each.span)
+        for records in (self._records([furthest]), self._records(new)):
+            if missing := answers.missing(records):
+                return missing
+            if any(record.offset is not None for record in answers[records]):
                 return True
-            unread = FirstRecords([*unread, *records.errors()])
-        unread.raise_for_errors()
+        answers[self._records(new)].raise_for_errors()
         return False
 
-    def _age(self, new: list[Behind]) -> Asking[RecordAges]:
+    def _age(self, new: list[LogRange], answers: Answers) -> RecordAges | Needs:
         """How old the first new record is, if that may be enough; unknown when there are only markers."""
         if self.max_age_ms is None:
             return RecordAges()
-        records = yield from ask_records((data.position for data in new), self.isolation_level)
-        ages = RecordAges.of((record for record in records if record.offset is not None), now_ms())
-        if not ages.unknown and (ages.oldest_ms is None or ages.oldest_ms < self.max_age_ms):
-            records.errors().raise_for_errors()  # there may be an older record there
-        return ages
-
-    def _stale(self, partitions: Iterable[TopicPartition], counts: Mapping[str, int]) -> Asking[StaleTopics]:
-        stale = [partition for partition in partitions if not counts[partition.topic]]
-        if not stale:
-            return StaleTopics()
-        wanted = ((OffsetSpec.MAX_TIMESTAMP, partition) for partition in stale)
-        listed = yield from ask(Listed, wanted, IsolationLevel.READ_UNCOMMITTED)
-        return StaleTopics.of(listed[OffsetSpec.MAX_TIMESTAMP])
+        wanted = self._records(new)
+        if missing := answers.missing(wanted):
+            return missing
+        records = answers[wanted]
+        age = RecordAges.of((record for record in records if record.offset is not None), answers.at_ms)
+        if not self._is_old(age):
+            records.raise_for_errors()  # there may be an older record where one can't be read
+        return age
 
 
 def _describe(counts: Mapping[str, int], stale: StaleTopics, wanted: int, real: bool) -> str:

@@ -6,18 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from airflow_kafka_offsets.conditions.client_calls import (
-    Behind,
-    Extents,
-    LagsOn,
-    ask_same_logs,
-    ask_topics,
-    note_unknowable,
-    read_left,
-    refuse_commits_of_other_logs,
-    worst,
-)
-from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
+from airflow_kafka_offsets.conditions.condition import Condition, Progress
+from airflow_kafka_offsets.conditions.left_to_read import Behind, left_to_read, refuse_commits_of_other_logs, worst
+from airflow_kafka_offsets.conditions.needs import Answers, Extents, LagsOn, Needs, Topics
+from airflow_kafka_offsets.conditions.same_logs import note_unknowable, unknowable_of
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, shorten
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, PartitionLag
@@ -66,11 +58,41 @@ class OffsetsReached(Condition):
     def topic_names(self) -> tuple[str, ...]:
         return tuple(self.target.names())
 
-    def steps(self) -> Asking[Progress]:
-        metadata = yield from ask_topics(self.target.names())
+    def needs(self) -> Needs:
+        return Needs([self._topics, self._lags])
+
+    @property
+    def _topics(self) -> Topics:
+        return Topics.of(self.target.names())
+
+    @property
+    def _lags(self) -> LagsOn:
+        return LagsOn.of([(self.group, tuple(key for key, _ in self.target.items()))], self.isolation_level)
+
+    def judge(self, answers: Answers) -> Progress | Needs:
+        metadata = answers[self._topics].raise_for_errors()
         self.target.refuse_other_source(metadata.cluster_id, metadata.topic_ids)
-        partitions = tuple(key for key, _ in self.target.items())
-        (lag,) = yield from ask(LagsOn, [(self.group, partitions)], self.isolation_level)
+        (lag,) = answers[self._lags]
+        self._refuse_unknown(lag)
+        to_go = self._to_go(lag)
+        short = Extents.of(self._short(lag, to_go))
+        if missing := answers.missing(short):
+            return missing
+        self.target.refuse_truncated(answers[short].raise_for_errors())
+        left = left_to_read([to_go], self.isolation_level, lambda behind: not behind, answers)
+        if isinstance(left, Needs):
+            return left
+        to_go = [behind for behind in to_go if not left.is_clear(behind)]
+        unknowable = [] if to_go else unknowable_of(self.target, metadata, answers)
+        if isinstance(unknowable, Needs):
+            return unknowable
+        result: dict[str, Any] = {"group": self.group, "target": self.target.source, "partitions": len(lag.partitions)}
+        result |= self.target.where() | ({"unknowable": unknowable} if unknowable else {})
+        text = self._describe(to_go) + left.note() + self._gone(lag) + note_unknowable(unknowable)
+        return Progress(not to_go, text, result, sum(behind.lag for behind in to_go))
+
+    def _refuse_unknown(self, lag: GroupLag) -> None:
+        """Check that the group's commits are known, and say what it has read."""
         if lag.no_such_group:
             raise ConditionFailedError(
                 f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND): it can't reach {self.target.source}. "
@@ -81,18 +103,6 @@ class OffsetsReached(Condition):
             raise OffsetsError("Reading commits", [(f"group {lag.group}", lag.error)])
         refuse_commits_of_other_logs(self.group, lag.partitions)
         lag.partitions.raise_for_errors()
-        to_go = self._to_go(lag)
-        yield from self._refuse_truncated(lag, to_go)
-        read = yield from read_left([to_go], self.isolation_level, lambda behind: not behind)
-        to_go = [behind for behind in to_go if not read.is_clear(behind)]
-        result: dict[str, Any] = {"group": self.group, "target": self.target.source, "partitions": len(partitions)}
-        result |= self.target.where()
-        text = self._describe(to_go) + read.note() + self._gone(lag)
-        unknowable = [] if to_go else (yield from ask_same_logs(self.target, metadata))
-        if unknowable:
-            result["unknowable"] = unknowable
-            text += note_unknowable(unknowable)
-        return Progress(not to_go, text, result, sum(behind.lag for behind in to_go))
 
     def _pairs(self, lag: GroupLag) -> Iterator[tuple[PartitionLag, int]]:
         """The group's lag on each partition of the target, and the offset to reach there."""
@@ -112,17 +122,14 @@ class OffsetsReached(Condition):
                 found.append(Behind(position, target - reached, max(0, start - reached)))
         return found
 
-    def _refuse_truncated(self, lag: GroupLag, to_go: Iterable[Behind]) -> Asking[None]:
-        """Refuse truncated logs, after requesting the high watermark of logs that end before the target."""
+    def _short(self, lag: GroupLag, to_go: Iterable[Behind]) -> list[TopicPartition]:
+        """The partitions to go whose logs seem to end before the target. Their high watermark tells whether they do."""
         waited_for = {behind.position[:2] for behind in to_go}
-        short = [
+        return [
             TopicPartition.of(own)
             for own, target in self._pairs(lag)
             if (own.topic, own.partition) in waited_for and (own.end_offset(self.isolation_level) or 0) < target
         ]
-        if short:
-            extents = (yield from ask(Extents, short)).raise_for_errors()
-            self.target.refuse_truncated(extents)
 
     def _gone(self, lag: GroupLag) -> str:
         """Where the group never committed and nothing before the target is left: nobody can tell who read it."""

@@ -12,13 +12,24 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from airflow_kafka_offsets.arguments import check_choice, check_count, refuse_text
-from airflow_kafka_offsets.conditions.client_calls import Extents, Facts, Listed, Writers, ask_partitions, ask_records
-from airflow_kafka_offsets.conditions.condition import Asking, Condition, Progress, ask
+from airflow_kafka_offsets.client.routing.metadata import partitions_of
+from airflow_kafka_offsets.conditions.condition import Condition, Progress
+from airflow_kafka_offsets.conditions.needs import (
+    Answers,
+    Extents,
+    Facts,
+    LateRecords,
+    Listed,
+    Needs,
+    Records,
+    Topics,
+    Writers,
+)
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets, ListOutcome
-from airflow_kafka_offsets.offsets.answers.logs import LogExtents, Producers, holder_text
-from airflow_kafka_offsets.offsets.answers.records import ReadPosition
-from airflow_kafka_offsets.offsets.instants import duration_text, is_from_future, iso_instant, now_ms, to_datetime
+from airflow_kafka_offsets.offsets.answers.logs import Producers, holder_text
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.instants import duration_text, is_from_future, iso_instant, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
@@ -62,6 +73,20 @@ class Completeness:
         if self.undecided:
             text += f"; not decided yet: {shorten(holder_text(partition, producers) for partition in self.undecided)}"
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a look-up of a timestamp shows.
+
+    :param passed: partitions with a visible record at or after it.
+    :param hidden: partitions with such a record that isn't visible yet.
+    :param from_the_future: partitions where the first such record in the log is from the future (E5).
+    """
+
+    passed: frozenset[TopicPartition]
+    hidden: frozenset[TopicPartition]
+    from_the_future: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,26 +137,39 @@ class WindowComplete(Condition):
     def topic_names(self) -> tuple[str, ...]:
         return self.topics
 
-    def steps(self) -> Asking[Progress]:
-        instant = iso_instant(self.instant_ms)
-        elapsed_ms = now_ms() - self._looked_up_ms
+    def needs(self) -> Needs:
+        return Needs([Topics.of(self.topics)])
+
+    def judge(self, answers: Answers) -> Progress | Needs:
+        elapsed_ms = answers.at_ms - self._looked_up_ms
         if elapsed_ms < 0:
-            return Progress(False, f"{instant}: nothing to look for before {iso_instant(self._looked_up_ms)}", {})
-        partitions = yield from ask_partitions(self.topics)
-        listed = yield from self._look_up(partitions, self._looked_up_ms)
-        passed = yield from self._with_record(listed, self._looked_up_ms)
-        found = yield from self._sort(listed, passed, elapsed_ms)
-        found = yield from self._apply_policy(found, elapsed_ms)
-        future = [str(partition) for partition in _from_the_future(listed) if partition in passed]
-        producers = (yield from ask(Writers, found.undecided)) if found.undecided else Producers()
+            nothing_yet = f"nothing to look for before {iso_instant(self._looked_up_ms)}"
+            return Progress(False, f"{iso_instant(self.instant_ms)}: {nothing_yet}", {})
+        partitions = partitions_of(answers[Topics.of(self.topics)].raise_for_errors())
+        evidence = self._evidence(partitions, self._looked_up_ms, answers)
+        if isinstance(evidence, Needs):
+            return evidence
+        found = self._sort(partitions, evidence, elapsed_ms, answers)
+        if isinstance(found, Needs):
+            return found
+        found = self._apply_policy(found, elapsed_ms, answers)
+        if isinstance(found, Needs):
+            return found
+        writers = Writers.of(found.undecided)
+        if missing := answers.missing(writers):
+            return missing
+        return self._progress(found, evidence, answers[writers])
+
+    def _progress(self, found: Completeness, evidence: Evidence, producers: Producers) -> Progress:
         result = {
-            "instant": instant,
+            "instant": iso_instant(self.instant_ms),
             "partitions_passed": len(found.passed) + len(found.by_clock),
             "assumed_idle": list(map(str, found.assumed)),
         }
-        text = f"{instant}: {found.describe(producers)}"
+        text = f"{iso_instant(self.instant_ms)}: {found.describe(producers)}"
         if found.idle and self._idle_text:
             text += f" ({self._idle_text})"
+        future = [str(partition) for partition in sorted(evidence.passed & evidence.from_the_future)]
         if future:
             result["from_the_future"] = future
             text += (
@@ -150,43 +188,54 @@ class WindowComplete(Condition):
     def _looked_up_ms(self) -> int:
         return self.instant_ms + self.allowed_lateness_ms
 
-    def _look_up(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Asking[ListedOffsets]:
+    def _evidence(self, partitions: Iterable[TopicPartition], timestamp_ms: int, answers: Answers) -> Evidence | Needs:
+        """Which partitions have a visible record at or after a timestamp. A marker or aborted record isn't enough."""
         spec = OffsetSpec.at(to_datetime(timestamp_ms))
-        listed = yield from ask(Listed, ((spec, partition) for partition in partitions), self.isolation_level)
-        return listed[spec].raise_for_errors().refuse_older_answers().refuse_untimed()
-
-    def _with_record(self, listed: ListedOffsets, timestamp_ms: int) -> Asking[set[TopicPartition]]:
-        """The partitions with a visible record at or after the timestamp. A marker or aborted record isn't enough."""
-        found = [ReadPosition(own.topic, own.partition, own.offset) for own in listed if own.offset is not None]
-        records = (yield from ask_records(found, self.isolation_level)).raise_for_errors()
-        others = [ReadPosition(*record[:3]) for record in records if record.offset != record.position]
-        late = (yield from ask_records(others, self.isolation_level, timestamp_ms)).raise_for_errors()
+        wanted = Listed.of(((spec, partition) for partition in partitions), self.isolation_level)
+        if missing := answers.missing(wanted):
+            return missing
+        listed = answers[wanted].get(spec, ListedOffsets()).raise_for_errors().refuse_older_answers().refuse_untimed()
+        matched = [ReadPosition(own.topic, own.partition, own.offset) for own in listed if own.offset is not None]
+        at_match = Records.of(matched, self.isolation_level)
+        if missing := answers.missing(at_match):
+            return missing
+        records = answers[at_match].raise_for_errors()
+        others = (ReadPosition(*record[:3]) for record in records if record.offset != record.position)
+        later = LateRecords.of(((timestamp_ms, position) for position in others), self.isolation_level)
+        if missing := answers.missing(later):
+            return missing
+        late = answers[later].get(timestamp_ms, FirstRecords()).raise_for_errors()
         passed = [record for record in records if record.offset == record.position]
         passed += [record for record in late if record.offset is not None]
-        return set(map(TopicPartition.of, passed))
+        return Evidence(
+            frozenset(map(TopicPartition.of, passed)),
+            frozenset(listed.with_outcome(ListOutcome.NOT_VISIBLE)),
+            frozenset(TopicPartition.of(own) for own in listed if is_from_future(own.timestamp_ms, answers.at_ms)),
+        )
 
-    def _sort(self, listed: ListedOffsets, passed: set[TopicPartition], elapsed_ms: int) -> Asking[Completeness]:
+    def _sort(
+        self, partitions: Iterable[TopicPartition], evidence: Evidence, elapsed_ms: int, answers: Answers
+    ) -> Completeness | Needs:
         """Sort partitions by whether the moment has passed on them. The policy for idle ones isn't applied yet."""
-        others = [partition for partition in listed.partitions() if partition not in passed]
-        extents = (yield from ask(Extents, others)) if others else LogExtents()
-        clocked: set[str] = set()
-        if others and elapsed_ms >= CLOCK_MARGIN_MS:
-            facts = yield from ask(Facts, (partition.topic for partition in others))
-            clocked = {topic.topic for topic in facts.values() if topic.timestamp_type == "LogAppendTime"}
-        hidden = set(listed.with_outcome(ListOutcome.NOT_VISIBLE))
+        others = [partition for partition in partitions if partition not in evidence.passed]
+        extents = Extents.of(others)
+        clocks = Facts.of({partition.topic for partition in others} if elapsed_ms >= CLOCK_MARGIN_MS else ())
+        if missing := answers.missing(extents, clocks):
+            return missing
+        clocked = {topic.topic for topic in answers[clocks].values() if topic.timestamp_type == "LogAppendTime"}
         stable = self.isolation_level is IsolationLevel.READ_COMMITTED
         undecided: list[TopicPartition] = []
         by_clock: list[TopicPartition] = []
         idle: list[TopicPartition] = []
-        for extent in extents.raise_for_errors():
+        for extent in answers[extents].raise_for_errors():
             partition = TopicPartition.of(extent)
-            if partition in hidden or (stable and extent.last_stable_offset != extent.high_watermark):
+            if partition in evidence.hidden or (stable and extent.last_stable_offset != extent.high_watermark):
                 undecided.append(partition)
             else:
                 (by_clock if extent.topic in clocked else idle).append(partition)
-        return Completeness(tuple(sorted(passed)), tuple(by_clock), (), tuple(idle), tuple(undecided))
+        return Completeness(tuple(sorted(evidence.passed)), tuple(by_clock), (), tuple(idle), tuple(undecided))
 
-    def _apply_policy(self, found: Completeness, elapsed_ms: int) -> Asking[Completeness]:
+    def _apply_policy(self, found: Completeness, elapsed_ms: int, answers: Answers) -> Completeness | Needs:
         if not found.idle or self.idle_after_ms is None or elapsed_ms < self.idle_after_ms:
             return found
         if self.idle == "fail":
@@ -194,24 +243,19 @@ class WindowComplete(Condition):
                 f"No record at or after {iso_instant(self._looked_up_ms)} on {shorten(map(str, found.idle))}, "
                 f"{duration_text(elapsed_ms / 1000)} later (idle='fail'). Is a producer down?"
             )
-        alive = {partition.topic for partition in found.idle}
-        if self.idle == "require_heartbeat":
-            alive = yield from self._alive(alive)
+        topics = {partition.topic for partition in found.idle}
+        alive = self._alive(topics, answers) if self.idle == "require_heartbeat" else topics
+        if isinstance(alive, Needs):
+            return alive
         assumed = tuple(partition for partition in found.idle if partition.topic in alive)
         idle = tuple(partition for partition in found.idle if partition.topic not in alive)
         return replace(found, assumed=assumed, idle=idle)
 
-    def _alive(self, topics: Iterable[str]) -> Asking[set[str]]:
-        """The topics that have a record as late as the policy for idle partitions requires."""
+    def _alive(self, topics: Iterable[str], answers: Answers) -> set[str] | Needs:
+        """Those of some topics that have a record as late as the policy for idle partitions requires."""
         assert self.idle_after_ms is not None
-        partitions = yield from ask_partitions(topics)
-        timestamp_ms = self._looked_up_ms + self.idle_after_ms
-        listed = yield from self._look_up(partitions, timestamp_ms)
-        alive = yield from self._with_record(listed, timestamp_ms)
-        return {partition.topic for partition in alive.difference(_from_the_future(listed))}
-
-
-def _from_the_future(listed: ListedOffsets) -> list[TopicPartition]:
-    """Partitions where the record that was found, the first one that late in the log, is from the future (E5)."""
-    now = now_ms()
-    return [TopicPartition.of(own) for own in listed if is_from_future(own.timestamp_ms, now)]
+        partitions = partitions_of(answers[Topics.of(self.topics)].of_keys(topics))
+        evidence = self._evidence(partitions, self._looked_up_ms + self.idle_after_ms, answers)
+        if isinstance(evidence, Needs):
+            return evidence
+        return {partition.topic for partition in evidence.passed - evidence.from_the_future}

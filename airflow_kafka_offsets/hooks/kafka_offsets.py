@@ -134,9 +134,12 @@ def _allowed(function: str) -> Any:
 class KeptClient:
     """A client that stays connected from poll to poll, and is replaced when the connection has been edited. Use it from
     one thread at a time, and close it.
+
+    :param most_s: upper limit on the seconds that one call to Kafka may take; the setting may be lower.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_s: float | None = None) -> None:
+        self._most_s = most_s
         self._settings: ClientSettings | None = None
         self._client: OffsetsClient | None = None
 
@@ -150,7 +153,8 @@ class KeptClient:
         """The client for these settings: the existing client if they are unchanged."""
         if self._client is None or settings != self._settings:
             self.close()
-            self._client, self._settings = OffsetsClient(settings, timeout_s=client_timeout_s()), settings
+            timeout_s = client_timeout_s() if self._most_s is None else min(self._most_s, client_timeout_s())
+            self._client, self._settings = OffsetsClient(settings, timeout_s=timeout_s), settings
         return self._client
 
     def close(self) -> None:

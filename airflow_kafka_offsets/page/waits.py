@@ -28,8 +28,12 @@ Json = dict[str, Any]
 _TRIGGER = f"{KafkaWaitTrigger.__module__}.{KafkaWaitTrigger.__name__}"
 _BY_SENSOR = {condition.sensor: condition for condition in CONDITIONS.values() if condition.sensor is not None}
 """What each of our sensors waits for. If it runs on a worker, only its own process knows its limits."""
-_ON_ITS_OWN = (TaskInstanceState.RUNNING, TaskInstanceState.UP_FOR_RESCHEDULE)
-"""The states of a sensor that waits without a trigger."""
+_ON = {
+    TaskInstanceState.RUNNING: "worker",
+    TaskInstanceState.UP_FOR_RESCHEDULE: "rescheduled",
+    TaskInstanceState.DEFERRED: "triggerer",
+}
+"""Where a sensor waits, by its state."""
 _NO_MORE = (
     load_only(
         TaskInstance.dag_id,
@@ -41,7 +45,7 @@ _NO_MORE = (
         TaskInstance.trigger_timeout,
     ),
     lazyload(TaskInstance.dag_run),
-    load_only(Trigger.encrypted_kwargs),
+    load_only(Trigger.classpath, Trigger.encrypted_kwargs),
     lazyload(Trigger.task_instance),
 )
 """Which columns are read. Not ``executor_config``, which would be unpickled here, and no related rows."""
@@ -76,14 +80,13 @@ def waits(may_read: Callable[[str], bool], most: int) -> Json:
 def _waiting(*columns: Any) -> Select[Any]:
     """Selects the task instances that wait, joined with their trigger and rendered fields."""
     deferred = and_(TaskInstance.state == TaskInstanceState.DEFERRED, Trigger.classpath == _TRIGGER)
-    on_workers = and_(TaskInstance.state.in_(_ON_ITS_OWN), TaskInstance.operator.in_(_BY_SENSOR))
     return (
         select(*columns)
         .select_from(TaskInstance)
         .outerjoin(TaskInstance.trigger)
         .outerjoin(TaskInstance.rendered_task_instance_fields)
-        .where(TaskInstance.state.in_((TaskInstanceState.DEFERRED, *_ON_ITS_OWN)))  # uses the index on state
-        .where(or_(deferred, on_workers))
+        .where(TaskInstance.state.in_(list(_ON)))  # uses the index on state
+        .where(or_(deferred, TaskInstance.operator.in_(_BY_SENSOR)))
     )
 
 
@@ -95,15 +98,13 @@ def _wait(task: TaskInstance, trigger: Trigger | None, rendered: Any, since: dat
         "map_index": task.map_index,
         "since_ms": None if since is None else instant_ms(since),
     }
-    if trigger is not None and task.state == TaskInstanceState.DEFERRED:
-        timeout = task.trigger_timeout
-        return (
-            common
-            | {"on": "triggerer", "until_ms": None if timeout is None else instant_ms(timeout)}
-            | _deferred(trigger)
-        )
-    on = "worker" if task.state == TaskInstanceState.RUNNING else "rescheduled"
-    return common | {"on": on, "until_ms": None} | _of_worker(str(task.operator), rendered)
+    common |= {"on": _ON[TaskInstanceState(task.state)], "until_ms": None}
+    if trigger is None or task.state != TaskInstanceState.DEFERRED:
+        return common | _of_worker(str(task.operator), rendered)
+    if task.trigger_timeout is not None:
+        common["until_ms"] = instant_ms(task.trigger_timeout)
+    # A sensor that can't read its ledger is deferred too, to another trigger.
+    return common | (_deferred(trigger) if trigger.classpath == _TRIGGER else _of_worker(str(task.operator), rendered))
 
 
 def _deferred(trigger: Trigger) -> Json:

@@ -16,10 +16,11 @@ from airflow.providers.common.compat.sdk import (
     PokeReturnValue,
     conf,
 )
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
 from airflow_kafka_offsets.compat.airflow_versions import ProcessState, TaskState, needs_airflow, task_state
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
-from airflow_kafka_offsets.conditions.wait import Wait, WaitStatus
+from airflow_kafka_offsets.conditions.wait_memory import WaitMemory, WaitStatus
 from airflow_kafka_offsets.errors import KafkaOffsetsError, StoreFailedError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, KeptClient
 from airflow_kafka_offsets.hooks.metrics import tell
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 _MEMORY = "kafka_offsets.wait"
 _OFFSETS = "kafka_offsets.fixed_offsets"
 """Keys in the task state store."""
-
-
+_FIRST_ANSWER_S = 5.0
+"""So long a deferrable sensor waits for an answer on the worker; then it waits on the triggerer."""
 _POKES = (
     "what one poke has seen can't be kept for the next, so this sensor stays on its worker and pokes there. "
     "deferrable=True frees the worker on every version."
@@ -52,7 +53,8 @@ class KafkaWaitSensor(BaseSensorOperator):
     and waited out. A permission, topic or connection that worked before and is gone gets five more polls. The result is
     pushed as small JSON.
 
-    :param deferrable: wait on the triggerer instead of a worker; default ``[operators] default_deferrable``.
+    :param deferrable: wait on the triggerer instead of a worker, which asks once and waits some seconds for an answer;
+        default ``[operators] default_deferrable``.
     """
 
     stable_polls = 1
@@ -68,8 +70,8 @@ class KafkaWaitSensor(BaseSensorOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.deferrable = deferrable
-        self._clients = KeptClient()
-        self._wait: Wait | None = None
+        self._clients = KeptClient(_FIRST_ANSWER_S if deferrable else None)
+        self._wait: WaitMemory | None = None
         self._in_process = ProcessState()
 
     @property
@@ -92,25 +94,37 @@ class KafkaWaitSensor(BaseSensorOperator):
         if self._reschedules and task_state(context) is None:
             self.log.warning("%s", needs_airflow("mode='reschedule'", "3.3", _POKES))
             self.mode = "poke"
-        if self.deferrable:
-            return self._check_or_defer(context, until_s)
         with self._clients:
-            return self._wait_here(context)
+            return self._check_or_defer(context, until_s) if self.deferrable else self._wait_here(context)
 
     def _check_or_defer(self, context: Context, until_s: float) -> Any:
-        """Check once, and defer if the wait goes on. What to wait for may be in the ledger: while its store fails, the
-        sensor stays on the worker.
+        """Check once, and defer if the wait goes on.
 
         :param until_s: when the sensor times out, Unix seconds.
         """
-        with self._clients:
-            condition, verdict = self._first_check(context)
-            while condition is None:  # nobody can tell yet what the triggerer would wait for
-                time.sleep(min(self.poke_interval, self._left(until_s)))
-                condition, verdict = self._first_check(context)
+        condition, verdict = self._first_check(context)
         if verdict.status != "done":
             self._defer(context, condition, until_s)
         return self._finish(context, verdict.result)
+
+    def _defer(self, context: Context, condition: Condition | None, until_s: float) -> NoReturn:
+        """Wait on the triggerer: for a condition or, while the ledger's store fails to say for which, for a while."""
+        timeout = timedelta(seconds=self._left(until_s))
+        if condition is None:
+            later = TimeDeltaTrigger(timedelta(seconds=self.poke_interval))
+            self.defer(trigger=later, method_name="execute_again", kwargs={"until_s": until_s}, timeout=timeout)
+        comes_first = condition.sensor is None
+        self.defer(
+            trigger=KafkaWaitTrigger(
+                kafka_conn_id=self.conn_id,
+                condition=condition.to_json(),
+                poll_interval_s=self.poke_interval,
+                memory=self._recall(context).to_json() | {"held": 0},  # the triggerer's first poll may be much later
+            ),
+            method_name="execute_found" if comes_first else "execute_complete",
+            kwargs={"until_s": until_s} if comes_first else None,
+            timeout=timeout,
+        )
 
     def _wait_here(self, context: Context) -> Any:
         """Poke or reschedule; ``never_fail`` skips the task at a timeout, as on the triggerer."""
@@ -135,7 +149,15 @@ class KafkaWaitSensor(BaseSensorOperator):
         :param until_s: when the sensor times out, Unix seconds.
         """
         self.take_found(context, self._result_of(context, event))
-        return self._check_or_defer(context, until_s)
+        return self.execute_again(context, until_s)
+
+    def execute_again(self, context: Context, until_s: float, event: Any = None) -> Any:
+        """Check again, and defer again if the wait goes on.
+
+        :param until_s: when the sensor times out, Unix seconds.
+        """
+        with self._clients:
+            return self._check_or_defer(context, until_s)
 
     def _result_of(self, context: Context, event: Mapping[str, Any] | None) -> Any:
         """The result that a trigger's event reports."""
@@ -190,16 +212,16 @@ class KafkaWaitSensor(BaseSensorOperator):
     def _reschedules(self) -> bool:
         return self.reschedule and not self.deferrable
 
-    def _recall(self, context: Context) -> Wait:
+    def _recall(self, context: Context) -> WaitMemory:
         if self._wait is None:
             memory = self._store(context).get(_MEMORY) if self._reschedules else None
             # Each try is a wait of its own.
             own = isinstance(memory, Mapping) and memory.get("try_number") == context["ti"].try_number
             memory = memory if own else None
-            self._wait = Wait(self.poke_interval, stable_polls=self.stable_polls, memory=memory)
+            self._wait = WaitMemory(self.poke_interval, stable_polls=self.stable_polls, memory=memory)
         return self._wait
 
-    def _remember(self, context: Context, wait: Wait) -> None:
+    def _remember(self, context: Context, wait: WaitMemory) -> None:
         """Store the wait's memory for the next poke, if that is another process."""
         if self._reschedules:
             self._store(context).set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number})
@@ -256,20 +278,6 @@ class KafkaWaitSensor(BaseSensorOperator):
         if self._wait is not None:
             message += f" It waited: {self._wait.said}"
         raise AirflowSkipException(message) if self.soft_fail or self.never_fail else AirflowSensorTimeout(message)
-
-    def _defer(self, context: Context, condition: Condition, until_s: float) -> NoReturn:
-        comes_first = condition.sensor is None
-        self.defer(
-            trigger=KafkaWaitTrigger(
-                kafka_conn_id=self.conn_id,
-                condition=condition.to_json(),
-                poll_interval_s=self.poke_interval,
-                memory=self._recall(context).to_json() | {"held": 0},  # the triggerer's first poll may be much later
-            ),
-            method_name="execute_found" if comes_first else "execute_complete",
-            kwargs={"until_s": until_s} if comes_first else None,
-            timeout=timedelta(seconds=self._left(until_s)),
-        )
 
 
 class KafkaGroupSensor(KafkaWaitSensor):

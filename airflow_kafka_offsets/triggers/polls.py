@@ -47,16 +47,18 @@ class _Asker:
         """Check conditions; an error that concerns all of them is the outcome of each."""
         try:
             # Looked up at each poll, so that changes to the connection take effect.
-            settings = await self._hook.asettings()
-        except KafkaOffsetsError as error:
+            return await self._check(await self._settings(), conditions)
+        except Exception as error:
             return dict.fromkeys(conditions, error)
+
+    async def _settings(self) -> ClientSettings:
+        try:
+            return await self._hook.asettings()
+        except KafkaOffsetsError:
+            raise
         except Exception as error:
             what = f"Connection {self._hook.kafka_conn_id} can't be looked up ({type(error).__name__}: {error})."
-            return dict.fromkeys(conditions, ClusterUnreachableError(what))
-        try:
-            return await self._check(settings, conditions)
-        except Exception as error:
-            return dict.fromkeys(conditions, error)
+            raise ClusterUnreachableError(what) from error
 
     async def _check(self, settings: ClientSettings, conditions: Collection[Condition]) -> Mapping[Condition, Outcome]:
         clients, timeout_s = self._clients, _LONGEST_POLL_CALLS * client_timeout_s()

@@ -5,10 +5,8 @@ of its own that nothing else waits for, each look has a deadline, and no questio
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -26,37 +24,6 @@ LONGEST_LOOK_S = 60.0
 """A look that takes longer is reported, but goes on: nothing can end it."""
 
 
-class Look:
-    """A look that is under way or has ended.
-
-    :param work: the future of its result.
-    """
-
-    def __init__(self, work: Future[Any]) -> None:
-        self._work = work
-        self._until_s = time.monotonic() + LONGEST_LOOK_S
-
-    async def ends(self) -> bool:
-        """Wait for its end; False when it takes too long, whether in a thread or waiting for one."""
-        left_s = self._until_s - time.monotonic()
-        if left_s > 0:
-            loop, ended = asyncio.get_running_loop(), asyncio.Event()
-
-            def tell(_: Future[Any]) -> None:
-                with suppress(RuntimeError):  # the loop was closed in the meantime
-                    loop.call_soon_threadsafe(ended.set)
-
-            self._work.add_done_callback(tell)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    await ended.wait()
-        return self._work.done()
-
-    def result(self) -> Any:
-        """The result of a look that has ended; raises what the look raised."""
-        return self._work.result(timeout=0)
-
-
 class StoreLooks:
     """The looks under way at one store.
 
@@ -65,10 +32,10 @@ class StoreLooks:
 
     def __init__(self, store: str) -> None:
         self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix=f"ledgers-{store}")
-        self._under_way: dict[Hashable, Look] = {}
+        self._under_way: dict[Hashable, Future[Any]] = {}
         self._lock = Lock()
 
-    def begin(self, what: Hashable, ask: Callable[[], Any]) -> Look:
+    def begin(self, what: Hashable, ask: Callable[[], Any]) -> Future[Any]:
         """Start a look, or join the same one if it is under way.
 
         :param what: what is looked for: looks for equal values are the same.
@@ -78,14 +45,21 @@ class StoreLooks:
             found = self._under_way.get(what)
             if found is not None:
                 return found
-            work = self._threads.submit(ask)
-            look = self._under_way[what] = Look(work)
-        work.add_done_callback(lambda _: self._forget(what))
+            look = self._under_way[what] = self._threads.submit(ask)
+        look.add_done_callback(lambda _: self._forget(what))
         return look
 
     def _forget(self, what: Hashable) -> None:
         with self._lock:
             del self._under_way[what]
+
+
+async def ends(look: Future[Any]) -> bool:
+    """Wait for a look's end; False when it takes too long, whether in a thread or waiting for one."""
+    ended = asyncio.wrap_future(look)
+    ended.add_done_callback(lambda each: each.cancelled() or each.exception())  # asyncio logs one that nobody retrieves
+    await asyncio.wait([ended], timeout=LONGEST_LOOK_S)  # doesn't cancel the look, which others may have joined
+    return look.done()
 
 
 def looks_at(root: str) -> StoreLooks:
@@ -120,7 +94,7 @@ class KafkaLookTrigger(BaseTrigger):
         with refusing_arguments():
             self.ref = WindowRef.from_json(window)
         self.poll_interval_s = max(poll_interval_s, self.shortest_s)
-        self._looks: dict[str, Look] = {}
+        self._late: dict[str, Future[Any]] = {}
         self._said: dict[str, str] = {}
 
     def what(self) -> dict[str, Any]:
@@ -135,9 +109,9 @@ class KafkaLookTrigger(BaseTrigger):
 
     async def look(self, who: str, looks: StoreLooks, what: Hashable, ask: Callable[[], Any]) -> Any:
         """The answer of a store or cluster; None as long as there is none."""
-        look = self._looks.pop(who, None) or looks.begin(what, ask)
-        if not await look.ends():
-            self._looks[who] = look
+        look = self._late.pop(who, None) or looks.begin(what, ask)
+        if not await ends(look):
+            self._late[who] = look
             self.say(who, f"{who} didn't answer within {duration_text(LONGEST_LOOK_S)}.")
             return None
         try:

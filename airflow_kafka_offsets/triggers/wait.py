@@ -10,7 +10,7 @@ from typing import Any
 from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.conditions import CONDITIONS
-from airflow_kafka_offsets.conditions.wait import Wait
+from airflow_kafka_offsets.conditions.wait_memory import WaitMemory
 from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, refusing_arguments
 
 
@@ -38,7 +38,7 @@ class KafkaWaitTrigger(KafkaPollTrigger):
         with refusing_arguments():
             self._condition = CONDITIONS[condition["kind"]].from_json(condition)
         super().__init__(kafka_conn_id=kafka_conn_id, poll_interval_s=poll_interval_s)
-        self._wait = Wait(poll_interval_s, stable_polls=self._condition.stable_polls, memory=memory)
+        self._wait = WaitMemory(poll_interval_s, stable_polls=self._condition.stable_polls, memory=memory)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (

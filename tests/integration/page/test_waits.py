@@ -13,6 +13,7 @@ from airflow.models.dagrun import DagRun
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.trigger import Trigger
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.serialization.helpers import serialize_template_field
 from airflow.utils.session import create_session
 from sqlalchemy import delete, insert, text
@@ -166,6 +167,13 @@ def test_a_poking_sensors_connection_may_be_its_pipelines(log_in: As) -> None:
         session.execute(insert(RenderedTaskInstanceFields.__table__).values(**fields))
     (wait,) = listed(log_in)
     assert (wait["topics"], wait["kafka_conn_id"]) == (["t"], "prod")
+
+
+def test_a_sensor_that_waits_for_its_ledgers_store_is_listed_too(log_in: As) -> None:
+    later = TimeDeltaTrigger(timedelta(seconds=60)).serialize()
+    add_task("loads", "wait", later, operator="KafkaNewDataSensor")
+    (wait,) = listed(log_in)
+    assert (wait["awaited"], wait["on"]) == ("new records have arrived", "triggerer")
 
 
 def test_each_of_our_sensors_is_known() -> None:

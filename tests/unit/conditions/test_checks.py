@@ -5,36 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.conditions import CONDITIONS
-from airflow_kafka_offsets.conditions.condition import Asking, ClientCall, Condition, Progress, ask, check_all
+from airflow_kafka_offsets.conditions.condition import Condition, Progress, check_all
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.log_ends_found import LogEndsFound
+from airflow_kafka_offsets.conditions.needs import Answers, Need, Needs
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.errors import ClusterUnreachableError, ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
-ASKED: list[tuple[frozenset[int], str]] = []
+ASKED: list[tuple[frozenset[int], IsolationLevel]] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Squares(ClientCall[dict[int, int]]):
-    """The squares of ``wanted``, from a service that answers many at once; ``mood`` is a kind of its own."""
+class Squares(Need[dict[int, int]]):
+    """The squares of numbers, from a service that answers many at once, but not for 13."""
 
-    mood: str = "good"
-
-    def make(self, client: Any) -> dict[int, int]:
-        ASKED.append((self.wanted, self.mood))
-        if self.mood == "bad":
+    def ask(self, client: Any) -> dict[int, int]:
+        ASKED.append((self.wanted, self.isolation_level))
+        if 13 in self.wanted:
             raise KafkaOffsetsError("not today")
         return {each: each * each for each in self.wanted}
 
@@ -44,69 +42,96 @@ class Squares(ClientCall[dict[int, int]]):
 
 @dataclass(frozen=True, slots=True)
 class Sum(Condition):
-    """Asks for squares as often as it has sets of numbers; its result is all of the answers."""
+    """Needs to know the squares of one set of numbers after the other; its result is all of the answers."""
 
     kind: ClassVar[str] = "sum"
 
     numbers: tuple[frozenset[int], ...]
-    mood: str = "good"
+    level: IsolationLevel = IsolationLevel.READ_COMMITTED
 
-    def steps(self) -> Asking[Progress]:
-        answers = []
-        for each in self.numbers:
-            answers.append((yield Squares(each, mood=self.mood)))
-        return Progress(True, "", {"answers": answers})
+    def needs(self) -> Needs:
+        return Answers(0).missing(*self._squares[:1])
+
+    def judge(self, answers: Answers) -> Progress | Needs:
+        missing = (needs for each in self._squares if (needs := answers.missing(each)))
+        return next(missing, None) or Progress(True, "", {"answers": [answers[each] for each in self._squares]})
+
+    @property
+    def _squares(self) -> list[Squares]:
+        return [Squares(each, self.level) for each in self.numbers]
 
 
 @dataclass(frozen=True, slots=True)
 class Broken(Condition):
     kind: ClassVar[str] = "broken"
 
-    def steps(self) -> Asking[Progress]:
-        yield from ask(Squares, [1])
+    def needs(self) -> Needs:
+        return Needs([Squares.of([1])])
+
+    def judge(self, answers: Answers) -> NoReturn:
         raise ZeroDivisionError
 
 
 def check(*conditions: Condition) -> dict[Condition, Any]:
     ASKED.clear()
-    return check_all(None, conditions)  # type: ignore[arg-type]  # these calls need no client
+    return check_all(None, conditions)  # type: ignore[arg-type]  # these needs take no client
 
 
-def sums(*numbers: Iterable[int], mood: str = "good") -> Sum:
-    return Sum(tuple(map(frozenset, numbers)), mood)
+def sums(*numbers: Iterable[int], level: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Sum:
+    return Sum(tuple(map(frozenset, numbers)), level)
 
 
 class TestAskingAsOne:
-    def test_equal_kinds_of_calls_go_out_as_one_each_round(self) -> None:
+    def test_what_many_need_is_asked_once_each_round(self) -> None:
         check(sums([1, 2], [5]), sums([2, 3], [6]), sums([9]))
-        assert [(frozenset({1, 2, 3, 9}), "good"), (frozenset({5, 6}), "good")] == ASKED
+        assert [wanted for wanted, _ in ASKED] == [{1, 2, 3, 9}, {5, 6}]
 
-    def test_calls_that_differ_in_more_than_what_they_are_about_do_not(self) -> None:
-        check(sums([1]), sums([1], mood="fine"))
-        assert sorted(mood for _, mood in ASKED) == ["fine", "good"]
+    def test_what_another_one_has_asked_before_is_known(self) -> None:
+        outcomes = check(sums([1], [2]), sums([2], [1]))
+        assert [wanted for wanted, _ in ASKED] == [{1, 2}]
+        assert outcomes[sums([2], [1])].result == {"answers": [{2: 4}, {1: 1}]}
+
+    def test_each_isolation_level_is_asked_for_itself(self) -> None:
+        check(*(sums([1], level=level) for level in IsolationLevel))
+        assert {level for _, level in ASKED} == set(IsolationLevel)
 
     def test_equal_conditions_are_one(self) -> None:
         assert len(check(sums([1]), sums([1]))) == 1
         assert len(ASKED) == 1
 
-    def test_each_gets_its_own_part_of_the_answer(self) -> None:
-        outcomes = check(sums([1, 2]), sums([2, 3]))
-        assert outcomes[sums([1, 2])].result == {"answers": [{1: 1, 2: 4}]}
+    def test_nothing_is_asked_about_nothing(self) -> None:
+        assert check(sums([]))[sums([])].result == {"answers": [{}]}
+        assert ASKED == []
 
     @given(st.lists(st.lists(st.frozensets(st.integers(0, 9)), max_size=3), max_size=6))
     def test_many_are_told_what_each_would_be_told_alone(self, several: list[list[frozenset[int]]]) -> None:
         conditions = [Sum(tuple(each)) for each in several]
         together = check(*conditions)
-        assert together == {each: check(each)[each] for each in conditions}
-        check(*conditions)
         assert len(ASKED) <= max(map(len, several), default=0)
+        assert together == {each: check(each)[each] for each in conditions}
 
 
 class TestFaults:
-    def test_a_failed_call_is_the_outcome_of_those_that_made_it_alone(self) -> None:
-        outcomes = check(sums([1], mood="bad"), sums([1]))
-        assert isinstance(outcomes[sums([1], mood="bad")], KafkaOffsetsError)
-        assert outcomes[sums([1])].done
+    def test_one_that_names_something_unknown_is_no_other_ones_fault(self) -> None:
+        outcomes = check(sums([13]), sums([1, 2]), sums([2]))
+        assert isinstance(outcomes[sums([13])], KafkaOffsetsError)
+        assert outcomes[sums([1, 2])].done
+        assert outcomes[sums([2])].done
+
+    def test_what_failed_for_another_one_before_is_not_asked_again(self) -> None:
+        outcomes = check(sums([13]), sums([2], [13]))
+        assert isinstance(outcomes[sums([2], [13])], KafkaOffsetsError)
+        assert [wanted for wanted, _ in ASKED] == [{2, 13}, {13}, {2}]
+
+    def test_a_cluster_that_does_not_answer_is_asked_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(need: Squares, client: Any) -> NoReturn:
+            ASKED.append((need.wanted, need.isolation_level))
+            raise ClusterUnreachableError("no broker answered")
+
+        monkeypatch.setattr(Squares, "ask", fail)
+        outcomes = check(sums([1]), sums([2]))
+        assert [type(each) for each in outcomes.values()] == [ClusterUnreachableError] * 2
+        assert len(ASKED) == 1
 
     def test_a_broken_check_is_its_own_outcome(self) -> None:
         outcomes = check(Broken(), sums([1]))

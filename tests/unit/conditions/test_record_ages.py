@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.conditions.client_calls import RecordAges
+from airflow_kafka_offsets.conditions.record_ages import RecordAges
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord
 from airflow_kafka_offsets.offsets.instants import FUTURE_TOLERANCE_MS

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.client.routing.metadata import PartitionMetadata, TopicMetadata, TopicsMetadata
-from airflow_kafka_offsets.conditions.client_calls import EndsOfEpochs, ask_same_logs, note_unknowable
+from airflow_kafka_offsets.conditions.needs import Answers, Needs
+from airflow_kafka_offsets.conditions.same_logs import note_unknowable, unknowable_of
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
@@ -29,16 +30,14 @@ def judged(
     positions: FixedOffsets, answers: dict[LogEpoch, EpochEnd], now: TopicsMetadata | None = None
 ) -> tuple[list[str], frozenset[LogEpoch]]:
     """What it comes to, and what was asked."""
-    steps = ask_same_logs(positions, now or metadata())
-    asked: frozenset[LogEpoch] = frozenset()
-    try:
-        call = next(steps)
-        assert isinstance(call, EndsOfEpochs)
-        asked = call.wanted
-        steps.send({each: answers[each] for each in asked})
-    except StopIteration as ended:
-        return ended.value, asked
-    raise AssertionError("it asks once")
+    found = unknowable_of(positions, now or metadata(), Answers(0))
+    if not isinstance(found, Needs):
+        return found, frozenset()
+    (need,) = found
+    known = Answers(0, {need: {each: answers[each] for each in need.wanted}})
+    found = unknowable_of(positions, now or metadata(), known)
+    assert not isinstance(found, Needs)
+    return found, need.wanted
 
 
 def failed(error: ResponseError) -> dict[LogEpoch, EpochEnd]:

@@ -7,11 +7,20 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.client.routing.metadata import PartitionMetadata, TopicMetadata, TopicsMetadata
-from airflow_kafka_offsets.conditions import window_complete
-from airflow_kafka_offsets.conditions.client_calls import Extents, Facts, Listed, Records, Topics, Writers
-from airflow_kafka_offsets.conditions.condition import ClientCall, Progress
+from airflow_kafka_offsets.conditions.condition import Progress
+from airflow_kafka_offsets.conditions.needs import (
+    Answers,
+    Extents,
+    Facts,
+    Listed,
+    Need,
+    Needs,
+    Records,
+    Topics,
+    Writers,
+)
 from airflow_kafka_offsets.conditions.window_complete import CLOCK_MARGIN_MS, Completeness, WindowComplete
-from airflow_kafka_offsets.errors import OffsetsError, ResponseError
+from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import ActiveProducer, LogExtent, PartitionProducers, Producers
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
@@ -24,77 +33,87 @@ ZERO, ONE, TWO = (TopicPartition("t", number) for number in range(3))
 
 
 def look(
-    monkeypatch: pytest.MonkeyPatch,
     *others: LogExtent,
     outcome: ListOutcome = ListOutcome.ALL_OLDER,
     level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     timestamp_type: str = "CreateTime",
     elapsed_ms: int = 10**9,
+    **policy: Any,
 ) -> Progress:
     """One check of partition 0, which has a record at the moment, and of others, which have none."""
-    monkeypatch.setattr(window_complete, "now_ms", lambda: T0 + elapsed_ms)
     numbers = range(1 + len(others))
     none = (ListedOffset("t", number, OffsetSpec.at(T0), outcome) for number in numbers[1:])
-    answers: dict[type[ClientCall[Any]], Any] = {
+    known: dict[type[Need[Any]], Any] = {
         Topics: TopicsMetadata([TopicMetadata("t", "id-1", tuple(PartitionMetadata(each, 0) for each in numbers))]),
-        Listed: {OffsetSpec.at(T0): listed(found(0, 5, T0), *none)},
-        Records: {None: FirstRecords([FirstRecord("t", 0, 5, 5, T0)])},
+        Listed: {OffsetSpec.at(T0): listed(found(0, 5, T0), *none), OffsetSpec.at(T0 + 1): listed()},
+        Records: FirstRecords([FirstRecord("t", 0, 5, 5, T0)]),
         Extents: extents(*others),
         Facts: {"t": TopicFacts("t", "id-1", len(numbers), timestamp_type=timestamp_type)},
         Writers: Producers(),
     }
-    steps, answer = WindowComplete(("t",), T0, isolation_level=level).steps(), None
-    try:
-        while True:
-            answer = answers[type(steps.send(answer))]
-    except StopIteration as ended:
-        progress: Progress = ended.value
-        return progress
+    condition = WindowComplete(("t",), T0, isolation_level=level, **policy)
+    needs: Needs | Progress = condition.needs()
+    answered: dict[Need[Any], Any] = {}
+    while isinstance(needs, Needs):
+        answered |= {need: known[type(need)] for need in needs}
+        needs = condition.judge(Answers(T0 + elapsed_ms, answered))
+    return needs
 
 
 class TestEvidence:
-    def test_a_record_on_every_partition_completes_the_window(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert look(monkeypatch).done
+    def test_a_record_on_every_partition_completes_the_window(self) -> None:
+        assert look().done
 
-    def test_an_idle_partition_holds_it_open_however_long_ago_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_idle_partition_holds_it_open_however_long_ago_it_is(self) -> None:
         """E8."""
-        progress = look(monkeypatch, extent(1))
+        progress = look(extent(1))
         assert not progress.done
         assert progress.summary.endswith("1 of 2 partitions have passed; no record that late on t-1")
 
-    def test_an_open_transaction_holds_it_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_open_transaction_holds_it_open(self) -> None:
         """E13, E14."""
-        progress = look(monkeypatch, extent(1, stable=90))
+        progress = look(extent(1, stable=90))
         assert not progress.done
         assert progress.summary.endswith("1 of 2 partitions have passed; not decided yet: t-1")
 
-    def test_who_reads_uncommitted_records_does_not_wait_for_transactions(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        progress = look(monkeypatch, extent(1, stable=90), level=IsolationLevel.READ_UNCOMMITTED)
+    def test_who_reads_uncommitted_records_does_not_wait_for_transactions(self) -> None:
+        progress = look(extent(1, stable=90), level=IsolationLevel.READ_UNCOMMITTED)
         assert progress.summary.endswith("no record that late on t-1")
 
-    def test_a_record_that_is_not_visible_yet_is_no_idleness(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_record_that_is_not_visible_yet_is_no_idleness(self) -> None:
         level = IsolationLevel.READ_UNCOMMITTED
-        progress = look(monkeypatch, extent(1), outcome=ListOutcome.NOT_VISIBLE, level=level)
+        progress = look(extent(1), outcome=ListOutcome.NOT_VISIBLE, level=level)
         assert progress.summary.endswith("not decided yet: t-1")
 
     @pytest.mark.parametrize(("elapsed_ms", "passed"), [(CLOCK_MARGIN_MS - 1, False), (CLOCK_MARGIN_MS, True)])
     def test_brokers_time_is_evidence_after_a_minute_where_brokers_stamp_the_records(
-        self, monkeypatch: pytest.MonkeyPatch, elapsed_ms: int, passed: bool
+        self, elapsed_ms: int, passed: bool
     ) -> None:
         """E6."""
-        progress = look(monkeypatch, extent(1), timestamp_type="LogAppendTime", elapsed_ms=elapsed_ms)
+        progress = look(extent(1), timestamp_type="LogAppendTime", elapsed_ms=elapsed_ms)
         assert progress.done is passed
 
-    def test_brokers_time_says_nothing_about_an_open_transaction(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        progress = look(monkeypatch, extent(1, stable=90), timestamp_type="LogAppendTime")
+    def test_brokers_time_says_nothing_about_an_open_transaction(self) -> None:
+        progress = look(extent(1, stable=90), timestamp_type="LogAppendTime")
         assert progress.summary.endswith("not decided yet: t-1")
 
-    def test_a_log_whose_end_is_unknown_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_before_the_moment_only_the_topics_are_looked_up(self) -> None:
+        assert look(extent(1), elapsed_ms=-1).summary.endswith("nothing to look for before 2026-11-21T06:00:00.000Z")
+
+    @pytest.mark.parametrize(("idle", "done"), [("assume_after", True), ("require_heartbeat", False)])
+    def test_an_idle_partition_counts_as_the_user_says(self, idle: str, done: bool) -> None:
+        """E8: with no record on any partition as late as a heartbeat has to be."""
+        assert look(extent(1), idle=idle, idle_after_ms=1).done is done
+        assert not look(extent(1), idle=idle, idle_after_ms=2, elapsed_ms=1).done
+
+    def test_an_idle_partition_fails_the_wait_where_the_user_says_so(self) -> None:
+        with pytest.raises(ConditionFailedError, match="on t-1"):
+            look(extent(1), idle="fail", idle_after_ms=1)
+
+    def test_a_log_whose_end_is_unknown_is_an_error(self) -> None:
         """E26."""
         with pytest.raises(OffsetsError, match="LEADER_NOT_AVAILABLE"):
-            look(monkeypatch, LogExtent("t", 1, error=ResponseError("LEADER_NOT_AVAILABLE", 5, True)))
+            look(LogExtent("t", 1, error=ResponseError("LEADER_NOT_AVAILABLE", 5, True)))
 
 
 class TestWords:

@@ -315,7 +315,7 @@ class TestArguments:
                 KafkaWaitTrigger(kafka_conn_id="kafka_default", condition=condition, poll_interval_s=1)
 
     def test_what_another_version_remembered_is_dropped_and_the_wait_goes_on(self) -> None:
-        condition, memory = GroupsCaughtUp(("g",)).to_json(), {"history": [[1.0, 2]]}
+        condition, memory = GroupsCaughtUp(("g",)).to_json(), {"history": [[1.0]]}
         trigger = KafkaWaitTrigger(kafka_conn_id="kafka_default", condition=condition, poll_interval_s=1, memory=memory)
         assert trigger.serialize()[1]["memory"]["history"] == []
 

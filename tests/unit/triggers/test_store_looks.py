@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from airflow_kafka_offsets.triggers import store_looks
-from airflow_kafka_offsets.triggers.store_looks import StoreLooks, looks_at
+from airflow_kafka_offsets.triggers.store_looks import StoreLooks, ends, looks_at
 from tests.patience import GRACE_S
 
 MANY = (os.cpu_count() or 1) + 5
@@ -52,7 +52,7 @@ class TestAStoreThatHangs:
 
         async def work() -> None:
             under_way = [looks.begin(f"w{number}", hanging.loaded(f"w{number}")) for number in range(MANY + 20)]
-            assert not any(await asyncio.gather(*(look.ends() for look in under_way)))
+            assert not any(await asyncio.gather(*(ends(look) for look in under_way)))
             assert len(hanging.asked) == store_looks.MOST_THREADS
             await asyncio.wait_for(asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80), GRACE_S)
 
@@ -65,7 +65,7 @@ class TestAStoreThatHangs:
             for number in range(MANY):
                 looks_at("s3://hangs/ledgers").begin(f"w{number}", hanging.loaded("w"))
             other = looks_at("s3://answers/ledgers").begin("w", lambda: True)
-            return await other.ends() and other.result()
+            return await ends(other) and other.result()
 
         assert asyncio.run(work())
 
@@ -74,7 +74,7 @@ class TestAStoreThatHangs:
         looks = StoreLooks("s3://hangs")
 
         async def wait() -> bool:
-            return await looks.begin("w", hanging.loaded("w")).ends()
+            return await ends(looks.begin("w", hanging.loaded("w")))
 
         async def work() -> None:
             first = asyncio.ensure_future(wait())
@@ -95,10 +95,10 @@ class TestALook:
 
         async def work() -> None:
             look = looks.begin("w", hanging.loaded("w"))
-            assert not await look.ends()
+            assert not await ends(look)
             hanging.go.set()
             async with asyncio.timeout(5):
-                while not await look.ends():
+                while not await ends(look):
                     await asyncio.sleep(0.01)
             assert look.result()
 
@@ -112,10 +112,10 @@ class TestALook:
 
         async def work() -> None:
             failed = looks.begin("w", fail)
-            assert await failed.ends()
+            assert await ends(failed)
             with pytest.raises(OSError, match="no route"):
                 failed.result()
             again = looks.begin("w", lambda: False)
-            assert (await again.ends(), again.result()) == (True, False)
+            assert (await ends(again), again.result()) == (True, False)
 
         asyncio.run(work())

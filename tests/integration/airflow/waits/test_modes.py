@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,9 +30,10 @@ from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.airflow.conftest import T0_MS, Commit, Context, at, use_connection
-from tests.integration.airflow.test_sensors import event_of
+from tests.integration.airflow.waits.waits import event_of
 from tests.integration.client.cases.workload import new_name
 from tests.integration.conftest import Produce
+from tests.patience import PATIENCE_S
 
 MODES: dict[str, dict[str, Any]] = {
     "poke": {},
@@ -101,15 +103,10 @@ def resume(
     return sensor.resume_execution(method, {**kwargs, "event": event}, context)
 
 
-def outage(monkeypatch: pytest.MonkeyPatch) -> None:
+def outage(monkeypatch: pytest.MonkeyPatch, client_timeout_s: int = 1) -> None:
     """Let nothing answer where the default connection points to."""
     use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": "127.0.0.1:1"})
-    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "1")
-
-
-def without_pace(result: dict[str, Any]) -> dict[str, Any]:
-    """A wait's result, but for how fast it went: what was there at once knows of none."""
-    return {name: value for name, value in result.items() if name != "pace"}
+    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", str(client_timeout_s))
 
 
 class TestDone:
@@ -128,7 +125,7 @@ class TestWaiting:
         later.start()
         result = waited.make().execute(context)
         later.join()
-        assert without_pace(result) == waited.make().execute(context)
+        assert result == waited.make().execute(context)
 
     def test_rescheduling_comes_back_with_another_sensor_each_time(self, waited: Waited, context: Context) -> None:
         for _ in range(2):
@@ -138,7 +135,7 @@ class TestWaiting:
             assert rescheduled.value.reschedule_date >= before + timedelta(seconds=60)
         waited.come_true()
         result = waited.make(mode="reschedule").execute(context)
-        assert without_pace(result) == waited.make().execute(context)
+        assert result == waited.make().execute(context)
 
     def test_deferring_leaves_it_to_a_trigger_that_another_process_makes(
         self, waited: Waited, context: Context
@@ -156,7 +153,7 @@ class TestWaiting:
 
         event = asyncio.run(wait())
         assert deferred.value.method_name == "execute_complete"
-        assert without_pace(resume(waited.make(deferrable=True), context, event)) == waited.make().execute(context)
+        assert resume(waited.make(deferrable=True), context, event) == waited.make().execute(context)
 
 
 class TestPermanentFault:
@@ -245,6 +242,15 @@ class TestOutage:
             waited.make(deferrable=True).execute(context)
         assert deferred.value.method_name == "execute_complete"
 
+    def test_leaves_the_worker_soon_however_long_answers_are_waited_for_elsewhere(
+        self, monkeypatch: pytest.MonkeyPatch, context: Context
+    ) -> None:
+        outage(monkeypatch, client_timeout_s=600)
+        started = time.monotonic()
+        with pytest.raises(TaskDeferred):
+            KafkaOffsetsReachedSensor(task_id="s", group="g", deferrable=True).execute(context)
+        assert time.monotonic() - started < PATIENCE_S
+
     @pytest.mark.parametrize("topics", [True, False])
     def test_leaves_it_too_where_only_kafka_can_tell_what_to_wait_for(
         self,
@@ -279,7 +285,7 @@ class TestOutage:
         assert context["task_state_store"], "another try has the same target"
         commit(group, ten, 10)
         event = event_of(KafkaWaitTrigger(**second.value.trigger.serialize()[1]))
-        assert without_pace(resume(sensor(), context, event, second.value))["partitions"] == 1
+        assert resume(sensor(), context, event, second.value)["partitions"] == 1
 
     def test_that_outlasts_the_timeout_ends_the_task_like_any_other_wait(
         self, monkeypatch: pytest.MonkeyPatch, context: Context

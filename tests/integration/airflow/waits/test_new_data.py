@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as KafkaPartition
 
@@ -27,7 +27,7 @@ from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from airflow_kafka_offsets.triggers.watchers import KafkaNewDataTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, Run, at, cleared, fails_with, recreate
-from tests.integration.airflow.waits.waits import INTERVAL_S, triggering, watch
+from tests.integration.airflow.waits.waits import INTERVAL_S, event_of, triggering, watch
 from tests.integration.airflow.windows.conftest import Increment, increment
 from tests.integration.client.cases.workload import send, transactional_producer
 from tests.integration.conftest import MakeTopic, Produce, Record
@@ -191,35 +191,49 @@ class TestSinceTheLastPublishedWindow:
         cleared(context)
         assert not KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", ten)).poke(context)
 
-    @pytest.mark.parametrize("flags", [{}, {"never_fail": True}])
-    @pytest.mark.parametrize("deferrable", [True, False])
-    def test_a_store_that_fails_is_waited_out(
-        self,
-        ten: str,
-        ledger: Ledger,
-        ledger_root: Path,
-        context: Context,
-        monkeypatch: pytest.MonkeyPatch,
-        deferrable: bool,
-        flags: dict[str, bool],
-    ) -> None:
-        """What to wait for is in the ledger. The store is well again at the second pause."""
+    @pytest.fixture
+    def broken(self, ledger: Ledger, ledger_root: Path) -> Path:
+        """What stands in the place of the ledger's folder, so that its store fails."""
         folder = ledger_root / "loads"
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.write_bytes(b"no folder")
+        return folder
+
+    @pytest.mark.parametrize("flags", [{}, {"never_fail": True}])
+    def test_a_store_that_fails_is_waited_out(
+        self, ten: str, broken: Path, context: Context, monkeypatch: pytest.MonkeyPatch, flags: dict[str, bool]
+    ) -> None:
+        """What to wait for is in the ledger. The store is well again at the second pause."""
         pauses, sleep = iter(range(2)), time.sleep
 
         def pause(seconds: float) -> None:
             if seconds != 7:
                 sleep(seconds)
             elif next(pauses) == 1:
-                folder.unlink()
+                broken.unlink()
 
         monkeypatch.setattr(time, "sleep", pause)
-        sensor = KafkaNewDataSensor(
-            task_id="s", pipeline=KafkaPipeline("loads", ten), deferrable=deferrable, poke_interval=7, **flags
-        )
+        sensor = KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", ten), poke_interval=7, **flags)
         assert sensor.execute(context)["new"] == {ten: 10}
+
+    @pytest.mark.parametrize("flags", [{}, {"never_fail": True}])
+    def test_a_deferrable_sensor_does_not_wait_on_the_worker_while_its_store_fails(
+        self, ten: str, broken: Path, context: Context, flags: dict[str, bool]
+    ) -> None:
+        def sensor() -> KafkaNewDataSensor:
+            return KafkaNewDataSensor(
+                task_id="s", pipeline=KafkaPipeline("loads", ten), deferrable=True, poke_interval=0.1, **flags
+            )
+
+        with pytest.raises(TaskDeferred) as first:
+            sensor().execute(context)
+        event_of(first.value.trigger)
+        with pytest.raises(TaskDeferred) as second:
+            sensor().resume_execution(first.value.method_name, first.value.kwargs, context)
+        assert second.value.timeout < first.value.timeout
+        broken.unlink()
+        method, kwargs = second.value.method_name, second.value.kwargs
+        assert sensor().resume_execution(method, kwargs, context)["new"] == {ten: 10}
 
     @pytest.mark.parametrize("since", [{}, "snapshot 1"])
     def test_a_start_that_is_none_is_refused(self, ten: str, look: Look, since: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import Any
@@ -73,47 +72,6 @@ class TestSharing:
             await asyncio.to_thread(commit, f"a-{ten}", ten, 10)
             for each in waits:
                 assert (await runner.event(each))["status"] == "done"
-
-        drive(work)
-
-    def test_whoever_comes_late_is_polled_too(self, ten: str, commit: Commit) -> None:
-        commit(f"a-{ten}", ten, 4)
-        commit(f"late-{ten}", ten, 10)
-
-        async def work(runner: Runner) -> None:
-            runner.start(wait_for(f"a-{ten}"))
-            await asyncio.sleep(3 * INTERVAL_S)
-            assert (await runner.event(runner.start(wait_for(f"late-{ten}"))))["status"] == "done"
-            assert runner.polls == 1
-
-        drive(work)
-
-    def test_a_short_interval_is_not_held_up_by_a_long_one(self, ten: str, commit: Commit) -> None:
-        commit(f"a-{ten}", ten, 4)
-        commit(f"b-{ten}", ten, 10)
-
-        async def work(runner: Runner) -> None:
-            runner.start(wait_for(f"a-{ten}", poll_interval_s=600))
-            await asyncio.sleep(0.2)
-            assert (await runner.event(runner.start(wait_for(f"b-{ten}"))))["status"] == "done"
-
-        drive(work)
-
-    def test_the_polls_of_another_interval_do_not_count_for_how_long_a_condition_has_held(
-        self, ten: str, commit: Commit
-    ) -> None:
-        commit(f"a-{ten}", ten, 10)
-        condition = GroupsCaughtUp((f"a-{ten}",), stable_polls=3).to_json()
-
-        async def work(runner: Runner) -> None:
-            slow = runner.start(wait_for("-", condition=condition, poll_interval_s=3))
-            quick = runner.start(wait_for("-", condition=condition))
-            started = time.monotonic()
-            await runner.event(quick)
-            await asyncio.sleep(3)
-            assert runner.events(slow) == [], "three polls of its own are two whole intervals apart"
-            await runner.event(slow)
-            assert time.monotonic() - started > 6
 
         drive(work)
 

@@ -144,13 +144,6 @@ class TestIdlePartition:
         with pytest.raises(ConditionFailedError, match=rf"on {half}-1, 10 minutes later \(idle='fail'\)"):
             look(half, end, idle="fail", idle_after=300)
 
-    @pytest.mark.parametrize(
-        "options", [{"idle": "wait", "idle_after": 1}, {"idle": "fail"}, {"idle": "assume"}, {"allowed_lateness": -1}]
-    )
-    def test_has_no_policy_that_makes_no_sense(self, half: str, look: Look, options: dict[str, Any]) -> None:
-        with pytest.raises(ConfigurationError):
-            look(half, 0, **options)
-
 
 class TestLogAppendTime:
     def test_passes_by_the_brokers_clock_a_minute_after_the_end(self, topic: MakeTopic, look: Look) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow.triggers.base import BaseTrigger
+from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
@@ -28,6 +28,13 @@ from tests.patience import PATIENCE_S, wait_until
 
 INTERVAL_S = 0.5
 KINDS = ["caught up", "reached", "complete", "new data"]
+
+
+def event_of(trigger: KafkaWaitTrigger, timeout_s: float = 120) -> dict[str, Any]:
+    async def first() -> TriggerEvent:
+        return await anext(trigger.run())  # type: ignore[call-overload, no-any-return]  # an async generator
+
+    return asyncio.run(asyncio.wait_for(first(), timeout_s)).payload  # type: ignore[no-any-return]
 
 
 class Triggerer:

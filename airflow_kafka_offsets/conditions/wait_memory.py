@@ -1,15 +1,13 @@
-"""A wait: what a task remembers from poll to poll, and what each poll means for it."""
+"""What a wait remembers from poll to poll, and what each poll means for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from airflow_kafka_offsets.conditions.condition import Outcome, Progress
 from airflow_kafka_offsets.errors import ClusterError, ConfigurationError, KafkaOffsetsError, OffsetsError
-from airflow_kafka_offsets.offsets.groups.lag import LagSums
-from airflow_kafka_offsets.offsets.groups.pace import group_paces
 from airflow_kafka_offsets.offsets.instants import duration_text
 
 _MAY_COME_BACK = (OffsetsError, ClusterError, ConfigurationError)
@@ -17,6 +15,7 @@ _PATIENCE = 5
 """For this many polls in a row, a permission, topic or connection that worked before may be missing: somebody may be
 replacing it. Faults that are there from the start fail at once."""
 _HISTORY = 10
+"""How many polls the pace in the log is taken from: the time of each, and how many offsets were still to go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +34,7 @@ class WaitStatus:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What a poll saw: when (Unix seconds), how many offsets were still to go, and what each group's lag was computed
-    from."""
-
-    at_s: float
-    remaining: int
-    sums: Mapping[str, LagSums]
-
-    def to_json(self) -> list[Any]:
-        return [self.at_s, self.remaining, {group: list(sums) for group, sums in self.sums.items()}]
-
-    @classmethod
-    def from_json(cls, fields: Sequence[Any]) -> Self:
-        at_s, remaining, sums = fields
-        found = {group: LagSums(*map(int, values)) for group, values in sums.items()}
-        return cls(float(at_s), int(remaining), found)
-
-
-class Wait:
+class WaitMemory:
     """One wait for a condition.
 
     :param poll_interval_s: seconds between polls, for the log line.
@@ -80,7 +60,7 @@ class Wait:
         self._held = int(memory.get("held", 0))
         self._faults = int(memory.get("faults", 0))
         self._said = str(memory.get("said", ""))
-        self._history = [_Seen.from_json(fields) for fields in memory.get("history", ())]
+        self._history = [(float(at_s), int(remaining)) for at_s, remaining in memory.get("history", ())]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -88,7 +68,7 @@ class Wait:
             "held": self._held,
             "faults": self._faults,
             "said": self._said,
-            "history": [seen.to_json() for seen in self._history],
+            "history": [list(seen) for seen in self._history],
         }
 
     @property
@@ -112,10 +92,9 @@ class Wait:
         self._answered, self._faults = True, 0
         self._held = self._held + 1 if progress.done else 0
         if progress.remaining is not None:
-            self._history = [*self._history[1 - _HISTORY :], _Seen(at_s, progress.remaining, progress.sums or {})]
+            self._history = [*self._history[1 - _HISTORY :], (at_s, progress.remaining)]
         if self._held >= self._stable_polls:
-            result = progress.result if progress.sums is None else progress.result | self._paces(progress.sums)
-            return WaitStatus("done", self._say(progress.summary) or progress.summary, result=result)
+            return WaitStatus("done", self._say(progress.summary) or progress.summary, result=progress.result)
         if progress.done:
             return WaitStatus(
                 "waiting", self._say(f"{progress.summary}; held {self._held} of {self._stable_polls} polls")
@@ -140,20 +119,12 @@ class Wait:
 
     def _pace(self) -> str:
         """How fast the remaining offsets change, and how long the rest will take."""
-        seconds = self._seconds()
-        if not seconds:
+        if not self._history:
             return ""
-        first, last = self._history[0].remaining, self._history[-1].remaining
-        rate = (first - last) / seconds
+        (first_s, first), (last_s, last) = self._history[0], self._history[-1]
+        if last_s <= first_s:  # a single poll, or the clock was set back
+            return ""
+        rate = (first - last) / (last_s - first_s)
         if rate <= 0:
             return f"; growing by {-rate:.3g}/s" if rate else ""
         return f"; falling by {rate:.3g}/s, done in about {duration_text(last / rate)}"
-
-    def _paces(self, sums: Mapping[str, LagSums]) -> dict[str, Any]:
-        """How fast each group was written to and read until now; empty after a single poll."""
-        seconds = self._seconds()
-        return {"pace": group_paces(self._history[0].sums, sums, seconds)} if seconds else {}
-
-    def _seconds(self) -> float:
-        """Time between the first and the last remembered poll; 0 when there is only one, or the clock was set back."""
-        return max(0.0, self._history[-1].at_s - self._history[0].at_s) if self._history else 0.0

@@ -1,0 +1,130 @@
+"""Left to read: whether a group that is behind has records left, or only transaction markers and aborted records.
+
+Offsets alone don't tell (E12, E13): no consumer's commit ever passes those at a log's end. So where it may change the
+result, the log is read from the group's position on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from airflow_kafka_offsets.conditions.needs import Answers, Needs, Records
+from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.groups.lag import LagStatus, PartitionLag
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+
+_CAN_NOT_READ = {
+    "TOPIC_AUTHORIZATION_FAILED": "(the ACL Read is missing)",
+    "MESSAGE_TOO_LARGE": "(a batch unpacks to too much)",
+    "UNSUPPORTED_COMPRESSION_TYPE": "(a codec is missing: pip install 'airflow-kafka-offsets[codecs]')",
+}
+"""Errors after which offsets are still counted, as an upper bound on records."""
+
+
+class Behind(NamedTuple):
+    """A partition that a group is behind on.
+
+    :param position: where it would continue reading.
+    :param lag: offsets between its commit and the end.
+    :param lost: how many of them were deleted before it read them (E9).
+    """
+
+    position: ReadPosition
+    lag: int
+    lost: int = 0
+
+    @property
+    def end_offset(self) -> int:
+        """The end that its lag was measured against."""
+        return self.position.offset + self.lag - self.lost
+
+    def __str__(self) -> str:
+        return f"{self.position.topic}-{self.position.partition}"
+
+
+def worst(partitions: Iterable[Behind]) -> str:
+    """The three partitions that are furthest behind, in words."""
+    furthest = sorted(partitions, key=lambda behind: -behind.lag)[:3]
+    return ", ".join(f"{behind} {behind.lag}" for behind in furthest)
+
+
+def refuse_commits_of_other_logs(group: str, partitions: Iterable[PartitionLag]) -> None:
+    """Refuse to wait on commits that don't say what the group has read of the present logs (E17, S15).
+
+    :raises ConditionFailedError: naming a partition.
+    """
+    for own in partitions:
+        if own.status is LagStatus.AHEAD_OF_LOG:
+            raise ConditionFailedError(
+                f"The commit of group {group} on {own.topic}-{own.partition} is past the log's end "
+                "(OFFSET_OUT_OF_RANGE): the topic was truncated or re-created, or the commit was copied. It doesn't "
+                "say what the group has read. Use kafka-offsets reset to move the group."
+            )
+        if own.status is LagStatus.LOG_TRUNCATED:
+            raise ConditionFailedError(
+                f"The log of {own.topic}-{own.partition} was truncated below the commit of group {group} and has grown "
+                "past it again (unclean leader election): the group hasn't read the records that are now before its "
+                "commit. Use kafka-offsets reset to move the group."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftToRead:
+    """What was found by reading from the positions of groups on.
+
+    :param records: the first records there.
+    """
+
+    records: FirstRecords
+
+    def is_clear(self, behind: Behind) -> bool:
+        """Whether it is known that nothing is left to read and nothing was lost."""
+        return not behind.lost and self.records.nothing_before(behind.position, behind.end_offset)
+
+    def note(self) -> str:
+        """Which topics can't be read, and why, for the end of a summary; empty when all can."""
+        why = {f"{found.topic} {_CAN_NOT_READ[found.error.name]}" for found in self.records if found.error is not None}
+        return f"; transaction markers count as lag on {', '.join(sorted(why))}" if why else ""
+
+
+def left_to_read(
+    groups: Sequence[Sequence[Behind]],
+    isolation_level: IsolationLevel,
+    allowed: Callable[[Sequence[Behind]], bool],
+    answers: Answers,
+) -> LeftToRead | Needs:
+    """What groups have left to read, where that may change the result.
+
+    First the partition of each group that is furthest behind: it usually has a record, and that settles it.
+
+    :param groups: the partitions that each group is behind on.
+    :param allowed: whether it is acceptable to be behind on just these partitions.
+    :raises OffsetsError: when a log can't be read for a reason that may pass.
+    """
+    doubtful = [group for group in groups if group and not allowed(group)]
+    furthest = [max(group, key=lambda behind: behind.lag) for group in doubtful]
+    first = read_from(furthest, isolation_level, answers)
+    if isinstance(first, Needs):
+        return first
+    tops = zip(doubtful, furthest, strict=True)
+    unsettled = [(group, top) for group, top in tops if first.is_clear(top) or allowed([top])]
+    others = (behind for group, top in unsettled for behind in group if behind is not top)
+    rest = read_from(others, isolation_level, answers)
+    if isinstance(rest, Needs):
+        return rest
+    return LeftToRead(FirstRecords([*first.records, *rest.records]))
+
+
+def read_from(partitions: Iterable[Behind], isolation_level: IsolationLevel, answers: Answers) -> LeftToRead | Needs:
+    """What is left to read on all of these partitions; raises as :func:`left_to_read` does."""
+    wanted = Records.of((behind.position for behind in partitions), isolation_level)
+    if missing := answers.missing(wanted):
+        return missing
+    records = answers[wanted]
+    failures = [(what, error) for what, error in records.failures() if error.name not in _CAN_NOT_READ]
+    if failures:
+        raise OffsetsError("Reading from the group's position", failures)
+    return LeftToRead(records)
