@@ -69,10 +69,9 @@ def reload(state: State, windows: Collection[str], by: str | None = None) -> Ent
         also where nothing was attempted before.
     :raises LedgerConflictError: when one isn't there.
     """
-    found = [window_of(state, name) for name in windows]
     return tuple(
         Reloaded(window.name, by)
-        for window in found
+        for window in [window_of(state, name) for name in windows]
         if (window.reloaded_by != by if by is not None else window.attempts or window.publication is not None)
     )
 
@@ -96,10 +95,10 @@ def attempt_of(window: Window, number: int) -> Attempt:
 
     :raises LedgerConflictError: when the window has no such attempt.
     """
-    found = window.attempt(number)
-    if found is None:
+    attempt = window.attempt(number)
+    if attempt is None:
         raise LedgerConflictError(
             f"Window {window.name} has no attempt {number} that may still be published: a later one was published, or "
             "the window was resolved anew since. Clear the load."
         )
-    return found
+    return attempt

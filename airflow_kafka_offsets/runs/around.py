@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_offsets.errors import HoleError, shorten
-from airflow_kafka_offsets.ledger import holes
 from airflow_kafka_offsets.ledger.entries import Restarted
-from airflow_kafka_offsets.ledger.holes import Missing
+from airflow_kafka_offsets.ledger.holes import Hole, between_published, hole_between, skipped_by
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.instants import iso_instant
@@ -23,14 +22,16 @@ from airflow_kafka_offsets.runs.schedule import Schedule
 class Around:
     """What is around a published window.
 
+    :param skipped: the holes that it answers for.
     :param before: what no published window has between it and the nearest earlier one; None if there is nothing.
     :param after: the same for the nearest later one.
     :param restarts: the restarts of its topics within it, or between it and the nearest earlier one.
     :param alone: no other window is published.
     """
 
-    before: Missing | None
-    after: Missing | None
+    skipped: tuple[Hole, ...]
+    before: Hole | None
+    after: Hole | None
     restarts: tuple[Restarted, ...]
     alone: bool
 
@@ -38,20 +39,24 @@ class Around:
     def of(cls, ledger: Ledger, window: Window) -> Around:
         """Look around a window. If a hole is found, look again: a window may have been pinned in it meanwhile."""
         found = cls._as_seen(ledger, window)
-        if found.holes:
+        if found.skipped:
             ledger.read()
             found = cls._as_seen(ledger, window)
         return found
 
     @classmethod
     def _as_seen(cls, ledger: Ledger, window: Window) -> Around:
-        state = ledger.state
-        hole = holes.before(state, window)
-        since_ms = window.start_ms if hole is None else hole.start_ms
-        restarts = tuple(each for _, each in state.restarts if since_ms < each.at_ms <= window.end_ms)
-        after = holes.missing(ledger, holes.after(state, window))
-        alone = all(each.name == window.name for each in state.published)
-        return cls(holes.missing(ledger, hole), after, restarts, alone)
+        state, times = ledger.state, between_published(ledger.state)
+        before = next((each for each in times if each[1] == window.start_ms), None)
+        after = next((each for each in times if each[0] == window.end_ms), None)
+        since_ms = window.start_ms if before is None else before[0]
+        return cls(
+            tuple(skipped_by(ledger, window)),
+            None if before is None else hole_between(ledger, *before),
+            None if after is None else hole_between(ledger, *after),
+            tuple(each for _, each in state.restarts if since_ms < each.at_ms <= window.end_ms),
+            all(each.name == window.name for each in state.published),
+        )
 
     @property
     def holes(self) -> tuple[str, ...]:
@@ -60,20 +65,24 @@ class Around:
 
     def told(self) -> list[str]:
         """What to log, one item per line."""
-        lines = []
-        if self.before is not None:
-            kind = "hole" if self.before.unpinned else "not loaded yet"
-            lines.append(f"{kind} before it: {self.before}")
-        if self.after is not None:
-            kind = "hole" if self.after.unpinned else "not loaded yet"
-            lines.append(f"{kind} after it: {self.after}")
+        beside = (("before", self.before), ("after", self.after))
+        lines = [
+            f"{'hole' if hole.unpinned else 'not loaded yet'} {side} it: {hole}"
+            for side, hole in beside
+            if hole is not None
+        ]
         return [*lines, *map(str, self.restarts)]
 
     def __str__(self) -> str:
         return "; ".join(self.told()) or ("no neighbour yet" if self.alone else "tiles")
 
 
-def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, missing: Sequence[Missing]) -> HoleError:
+def is_backfill(context: Mapping[str, Any]) -> bool:
+    """Whether a task belongs to a run of a backfill."""
+    return getattr(context.get("dag_run"), "run_type", None) == "backfill"
+
+
+def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, missing: Sequence[Hole]) -> HoleError:
     """The error for a window that comes after holes.
 
     :param context: Airflow's task context.
@@ -81,7 +90,7 @@ def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, mis
     """
     schedule = _schedule(context, who)
     ways = [f"load what is missing: {_command(schedule, each)}" for each in missing if each.unpinned]
-    pinned = [window.name for each in missing for window in each.hole.pinned if window.offsets]
+    pinned = [window.name for each in missing for window in each.pinned if window.offsets]
     if pinned:
         ways.append(
             f"load what is pinned: wait for the runs of {shorten(pinned)}, or clear them; a window that no run will "
@@ -101,8 +110,8 @@ def _schedule(context: Mapping[str, Any], who: Mapping[str, Any]) -> Schedule:
     return Schedule.of(dag_id, getattr(context.get("dag"), "timetable", None) if dag_id == own else None)
 
 
-def _command(schedule: Schedule, missing: Missing) -> str:
-    start_ms, end_ms = missing.hole.start_ms, missing.hole.end_ms
+def _command(schedule: Schedule, missing: Hole) -> str:
+    start_ms, end_ms = missing.start_ms, missing.end_ms
     cut = schedule.cuts_at(start_ms) and schedule.cuts_at(end_ms)
     if cut and (schedule.timetable is None or schedule.gives_intervals or schedule.by_partition):
         return schedule.backfill(start_ms, end_ms)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from airflow.sdk import CronDataIntervalTimetable, CronTriggerTimetable
 
-from airflow_kafka_offsets.ledger.holes import Missing
-from airflow_kafka_offsets.ledger.state import Hole, Window
+from airflow_kafka_offsets.ledger.holes import Hole
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.runs.around import refusal
@@ -27,7 +27,7 @@ ITS_OWN = {"dag_id": "loads", "run_id": "r", "task_id": "load"}
 def said(timetable: Any, hole: tuple[datetime, datetime], who: dict[str, Any] | None = None, *pinned: Window) -> str:
     """What verify says about a hole of a hundred offsets."""
     context = {"ti": SimpleNamespace(dag_id="loads"), "dag": SimpleNamespace(timetable=timetable)}
-    missing = Missing(Hole(instant_ms(hole[0]), instant_ms(hole[1]), pinned), (LogRange("t", 0, 0, 100),))
+    missing = Hole(instant_ms(hole[0]), instant_ms(hole[1]), pinned, (LogRange("t", 0, 0, 100),))
     return str(refusal(context, ITS_OWN if who is None else who, "w", [missing]))
 
 
