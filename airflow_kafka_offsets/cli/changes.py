@@ -5,6 +5,7 @@ With ``--dry-run``, the decision is made and shown in the same way, and not comm
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -12,13 +13,15 @@ from typing import Any
 from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
 from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
-from airflow_kafka_offsets.errors import KafkaOffsetsError, number_of, shorten
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, number_of, shorten
 from airflow_kafka_offsets.ledger import decisions, file_lists, load_decisions
+from airflow_kafka_offsets.ledger.attempt_files import RUN
 from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Commit, State, Window, fold
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
+from airflow_kafka_offsets.pipelines.loads import outnumber
 from airflow_kafka_offsets.pipelines.restarts import restart_found
 
 _CHANGED = (
@@ -37,6 +40,7 @@ _LEFT = (
     Column("end_offset", "end", unless=(None,)),
     Column("offsets"),
 )
+_ATTEMPT = re.compile(rf"([0-9]{{1,9}})-({RUN.pattern})")
 Decide = Callable[[State], Entries]
 Then = Callable[[State, State], str]
 """Says what follows from a change, by the state before and after it."""
@@ -47,8 +51,25 @@ def reload_windows(args: Any) -> int:
     """Have windows loaded again, and print one row for each."""
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows)
+    over = None if args.over is None else _over(args)
     then = "Clear their loads: they start Spark again. Readers keep the old rows until the new ones are published."
-    return _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), lambda *_: then)
+    code = _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), lambda *_: then)
+    if over is not None and not args.dry_run:
+        number, run = over
+        outnumber(ledger, args.windows[0], number, run)
+        print_remark(f"The next load's rows replace those of attempt {number} in a table: its number is above it.")
+    return code
+
+
+def _over(args: Any) -> tuple[int, str]:
+    """The attempt and the run of ``--over``."""
+    match = _ATTEMPT.fullmatch(args.over)
+    if match is None or len(args.windows) != 1:
+        raise ConfigurationError(
+            "--over takes one window's attempt and its run, as the error of its load names them: 95-1f2e3d4c; not "
+            f"{args.over!r} for {number_of(len(args.windows), 'window')}."
+        )
+    return int(match[1]), match[2]
 
 
 @command

@@ -71,12 +71,12 @@ def _examine(ledger: Ledger, window: Window) -> Iterator[Claim]:
     """Check a window: its manifest against its snapshots, its publication against its result, and its list of files."""
     try:
         manifest = ledger.pinned(window).manifest
-        problems, found, result = list(_misfits(ledger, window, manifest)), "pinned", None
+        problems, basis, result = list(_misfits(ledger, window, manifest)), "pinned", None
         if window.publication is not None:
             result = ledger.published_result(window.name, window.publication)
-            found, proved = _proof(window, window.publication, manifest, result)
-            problems += [] if proved else [found]
-        yield Claim("window", window.name, not problems, "; ".join(problems) or found)
+            basis, proved = _proof(window, window.publication, manifest, result)
+            problems += [] if proved else [basis]
+        yield Claim("window", window.name, not problems, "; ".join(problems) or basis)
         if not problems and not file_lists.correct(ledger, window.name, result):
             yield _corrected(window.name)
     except LedgerError as error:
@@ -84,8 +84,8 @@ def _examine(ledger: Ledger, window: Window) -> Iterator[Claim]:
 
 
 def _corrected(name: str) -> Claim:
-    found = "its list of files wasn't what is published, because of a crash before it was written; it is correct now"
-    return Claim("files", name, False, found)
+    why = "its list of files wasn't what is published, because of a crash before it was written; it is correct now"
+    return Claim("files", name, False, why)
 
 
 def _lists_of_none(ledger: Ledger) -> Iterator[Claim]:
@@ -121,8 +121,8 @@ def _snapshots(ledger: Ledger) -> list[Claim]:
     times = list(ledger.state.snapshots)
     pairs = zip([None, *times], times, strict=False)
     problems = dict.fromkeys(chain(*in_parallel(lambda pair: list(_disorder(ledger, *pair)), pairs)))
-    found = "; ".join(problems) or f"{number_of(len(times), 'snapshot')} in order"
-    return [Claim("snapshots", None, not problems, found)]
+    words = "; ".join(problems) or f"{number_of(len(times), 'snapshot')} in order"
+    return [Claim("snapshots", None, not problems, words)]
 
 
 def _disorder(ledger: Ledger, earlier_ms: int | None, at_ms: int) -> Iterator[str]:
@@ -133,8 +133,10 @@ def _disorder(ledger: Ledger, earlier_ms: int | None, at_ms: int) -> Iterator[st
     except LedgerError as error:
         yield str(error)
         return
-    known = {} if earlier is None else earlier.boundaries
-    below = [str(key) for key, each in snapshot.boundaries.items() if key in known and each.offset < known[key].offset]
+    before = {} if earlier is None else earlier.boundaries
+    below = [
+        str(key) for key, each in snapshot.boundaries.items() if key in before and each.offset < before[key].offset
+    ]
     if below:
         yield f"the snapshot at {iso_instant(at_ms)} is below the one before it on {shorten(below)}"
 
@@ -161,9 +163,9 @@ def _unpublished(ledger: Ledger) -> Iterator[Claim]:
     """Windows with offsets that aren't published, though a later one is, or that failed."""
     last_ms = max((window.end_ms for window in ledger.state.published), default=0)
     waiting = [window for window in ledger.state.windows.values() if window.publication is None and window.offsets]
-    found = statuses(ledger, waiting)
-    failed = [window for window in waiting if found[window.name] is WindowStatus.FAILED]
+    status = statuses(ledger, waiting)
+    failed = [window for window in waiting if status[window.name] is WindowStatus.FAILED]
     late = [window for window in waiting if window.end_ms <= last_ms and window not in failed]
     if failed or late:
-        named = shorten(f"{window.name} ({found[window.name]})" for window in (*failed, *late))
+        named = shorten(f"{window.name} ({status[window.name]})" for window in (*failed, *late))
         yield Claim("unpublished", None, not failed, f"not published yet: {named}")

@@ -23,6 +23,7 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.ledger import file_lists, load_decisions
+from airflow_kafka_offsets.ledger.attempt_files import note_file
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
@@ -33,6 +34,9 @@ from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, RunResult, T
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.pipelines.log_changes import refuse_changed, refuse_changed_topics
 from airflow_kafka_offsets.pipelines.preflight import lost_of
+
+_MOST_ABOVE = 100_000
+"""How far a ledger is behind its copy at most, in commits."""
 
 ClientFactory: TypeAlias = Callable[[], AbstractContextManager[OffsetsClient]]
 
@@ -122,6 +126,28 @@ def reload(ledger: Ledger, names: Collection[str], by: str | None = None) -> int
     :raises LedgerConflictError: when one isn't there.
     """
     return ledger.change(lambda state: load_decisions.reload(state, names, by))
+
+
+def outnumber(ledger: Ledger, name: str, number: int, run: str) -> None:
+    """Have the ledger know an attempt that another copy of it has begun, and begin later ones with higher numbers: so
+    they may replace its rows in a table. For a ledger that was restored from before that attempt.
+
+    :param name: the window's name.
+    :param number: the attempt's number.
+    :param run: the driver whose rows the table has.
+    :raises LedgerConflictError: when the window isn't there.
+    :raises ConfigurationError: when the number is too high to be one of this ledger's copies.
+    """
+    window, above = ledger.window(name), number - ledger.state.number
+    if above > _MOST_ABOVE:
+        raise ConfigurationError(
+            f"Attempt {number} is {above} numbers above this ledger's log: that is no copy of it. Check the number in "
+            "the error's message."
+        )
+    files = ledger.attempt(window.name, number)
+    ledger.files.create(f"{files.folder}/{note_file(run)}", b"{}")
+    while ledger.change(lambda state: load_decisions.outnumber(state, name, number)):
+        pass
 
 
 def counted(ledger: Ledger, window: Window, number: int) -> list[Counted]:

@@ -314,11 +314,11 @@ class Resolver:
 
     def _open_transactions(self, end: OffsetSnapshot) -> list[str]:
         """The open transactions that hold back the end of a window (S10)."""
-        held = [
+        held_back = [
             key
             for key, boundary in end.boundaries.items()
             if boundary.evidence is Evidence.LOG_END and boundary.last_stable_offset < boundary.high_watermark
         ]
-        if not held or self._isolation_level is IsolationLevel.READ_UNCOMMITTED:
+        if not held_back or self._isolation_level is IsolationLevel.READ_UNCOMMITTED:
             return []
-        return [held_warning(held, self.client.producers(held))]
+        return [held_warning(held_back, self.client.producers(held_back))]

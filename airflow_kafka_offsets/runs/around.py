@@ -38,11 +38,11 @@ class Around:
     @classmethod
     def of(cls, ledger: Ledger, window: Window) -> Around:
         """Look around a window. If a hole is found, look again: a window may have been pinned in it meanwhile."""
-        found = cls._as_seen(ledger, window)
-        if found.skipped:
+        around = cls._as_seen(ledger, window)
+        if around.skipped:
             ledger.read()
-            found = cls._as_seen(ledger, window)
-        return found
+            around = cls._as_seen(ledger, window)
+        return around
 
     @classmethod
     def _as_seen(cls, ledger: Ledger, window: Window) -> Around:
@@ -89,7 +89,8 @@ def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, mis
     :param who: who made the window's published attempt: the Dag that loads the pipeline.
     """
     schedule = _schedule(context, who)
-    ways = [f"load what is missing: {_command(schedule, each)}" for each in missing if each.unpinned]
+    commands = [_command(schedule, each) for each in missing if each.unpinned]
+    ways = [f"load what is missing: {shorten(commands)}"] if commands else []
     pinned = [window.name for each in missing for window in each.pinned if window.offsets]
     if pinned:
         ways.append(

@@ -110,9 +110,12 @@ def resolve(ledger: Ledger, hour: int, hours: int = 1) -> Window:
     return pin(ledger, at_hour(hour), at_hour(hour + hours))
 
 
-def begin(ledger: Ledger, window: Window, who: Any = None, lost: Collection[LogRange] = ()) -> Attempt:
+def begin(
+    ledger: Ledger, window: Window, who: Any = None, lost: Collection[LogRange] = (), begun_ms: int | None = None
+) -> Attempt:
     """Begin an attempt."""
-    wish = Attempted(window.name, who or {"dag_id": "loads", "run_id": "r-1", "task_id": "load"}, tuple(lost))
+    who = who or {"dag_id": "loads", "run_id": "r-1", "task_id": "load"}
+    wish = Attempted(window.name, who, tuple(lost), begun_ms)
     number = ledger.change(lambda state: load_decisions.begin(state, wish, window.manifest))
     found = ledger.window(window.name).attempt(number)
     assert found is not None, "it isn't published"
