@@ -31,6 +31,7 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, RunResult, Tally
+from airflow_kafka_offsets.offsets.windows.manifest import digest
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.pipelines.log_changes import refuse_changed, refuse_changed_topics
 from airflow_kafka_offsets.pipelines.preflight import lost_of
@@ -267,12 +268,8 @@ def count_nothing(ledger: Ledger, begun: Begun) -> Counted:
         written=(),
         seconds=0.0,
     )
-    files = ledger.attempt(begun.window.name, begun.attempt.number)
-    files.record_result(result)
-    stored = files.result(result.run)
-    if stored is None:
-        raise LedgerCorruptError(f"The result of attempt {result.attempt} vanished while it was stored.")
-    return Counted(begun.window, begun.pinned, begun.attempt, *stored)
+    ledger.attempt(begun.window.name, begun.attempt.number).record_result(result)
+    return Counted(begun.window, begun.pinned, begun.attempt, result, digest(result.to_bytes()))
 
 
 def handed_over(fields: Any, argument: str) -> RunResult:

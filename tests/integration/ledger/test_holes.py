@@ -64,11 +64,6 @@ class TestBetweenPublishedWindows:
         (hole,) = holes.holes_of(local)
         assert found(hole) == (20, 0, [each.name for each in filling])
 
-    def test_time_without_offsets_is_none(self, local: Ledger) -> None:
-        published(local, 0, 10)
-        publish(local, pin(local, at(20, 1010), at(30, 1010)))
-        assert holes.holes_of(local) == []
-
     def test_neighbours_that_meet_have_none(self, local: Ledger) -> None:
         published(local, 0, 10)
         published(local, 10, 20)

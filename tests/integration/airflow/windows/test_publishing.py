@@ -208,13 +208,6 @@ class TestTakingOver:
         assert [take(client, ledger, pinned, handed)] == others
         assert publish(client, ledger, others[0]).attempt == handed.attempt
 
-    def test_another_result_of_the_same_run_is_refused(
-        self, client: OffsetsClient, ledger: Ledger, pinned: Window, handed: RunResult
-    ) -> None:
-        take(client, ledger, pinned, handed)
-        with pytest.raises(LedgerConflictError, match="already has a different result in the ledger"):
-            take(client, ledger, pinned, replace(handed, seconds=1.5))
-
     def test_one_of_an_attempt_that_the_window_does_not_know_is_refused(
         self, client: OffsetsClient, ledger: Ledger, pinned: Window, handed: RunResult
     ) -> None:
