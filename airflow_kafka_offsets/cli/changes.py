@@ -5,19 +5,23 @@ With ``--dry-run``, the decision is made and shown in the same way, and not comm
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
 from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
-from airflow_kafka_offsets.errors import KafkaOffsetsError, number_of, shorten
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, number_of, shorten
 from airflow_kafka_offsets.ledger import decisions, file_lists, load_decisions
+from airflow_kafka_offsets.ledger.attempt_files import RUN
 from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Commit, State, StoredSnapshot, Window, fold
+from airflow_kafka_offsets.ledger.state import Commit, State, Window, fold
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
+from airflow_kafka_offsets.pipelines.loads import outnumber
 from airflow_kafka_offsets.pipelines.restarts import restart_found
 
 _CHANGED = (
@@ -36,6 +40,7 @@ _LEFT = (
     Column("end_offset", "end", unless=(None,)),
     Column("offsets"),
 )
+_ATTEMPT = re.compile(rf"([0-9]{{1,9}})-({RUN.pattern})")
 Decide = Callable[[State], Entries]
 Then = Callable[[State, State], str]
 """Says what follows from a change, by the state before and after it."""
@@ -46,8 +51,25 @@ def reload_windows(args: Any) -> int:
     """Have windows loaded again, and print one row for each."""
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows)
+    over = None if args.over is None else _over(args)
     then = "Clear their loads: they start Spark again. Readers keep the old rows until the new ones are published."
-    return _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), lambda *_: then)
+    code = _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), lambda *_: then)
+    if over is not None and not args.dry_run:
+        number, run = over
+        outnumber(ledger, args.windows[0], number, run)
+        print_remark(f"The next load's rows replace those of attempt {number} in a table: its number is above it.")
+    return code
+
+
+def _over(args: Any) -> tuple[int, str]:
+    """The attempt and the run of ``--over``."""
+    match = _ATTEMPT.fullmatch(args.over)
+    if match is None or len(args.windows) != 1:
+        raise ConfigurationError(
+            "--over takes one window's attempt and its run, as the error of its load names them: 95-1f2e3d4c; not "
+            f"{args.over!r} for {number_of(len(args.windows), 'window')}."
+        )
+    return int(match[1]), match[2]
 
 
 @command
@@ -55,28 +77,16 @@ def void_windows(args: Any) -> int:
     """Take windows away, and print one row for each."""
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows)
-
-    def decide(state: State, force: bool) -> Entries:
-        return decisions.void(state, args.windows, force=force)
-
-    return _change(ledger, args, lambda state: decide(state, args.force), _left_over, lambda state: decide(state, True))
+    decide = partial(decisions.void, windows=args.windows)
+    return _change(ledger, args, partial(decide, force=args.force), _left_over, partial(decide, force=True))
 
 
 @command
 def rewind(args: Any) -> int:
     """Take everything away after an instant, and print one row for each window and snapshot."""
-    to_ms = parse_instant(args.to)
-
-    def decide(state: State, force: bool) -> Entries:
-        return decisions.rewind(state, to_ms, force=force)
-
-    return _change(
-        stored_ledger(args),
-        args,
-        lambda state: decide(state, args.force),
-        _left_over,
-        lambda state: decide(state, True),
-    )
+    decide = partial(decisions.rewind, to_ms=parse_instant(args.to))
+    change = partial(decide, force=args.force)
+    return _change(stored_ledger(args), args, change, _left_over, partial(decide, force=True))
 
 
 def _left_over(before: State, after: State) -> str:
@@ -147,7 +157,7 @@ def _rows(before: State, after: State) -> Iterator[Row]:
             yield _window_row(window, "to be loaded again")
     for snapshot in before.snapshots.values():
         if snapshot.at_ms not in after.snapshots:
-            yield _snapshot_row(snapshot)
+            yield _row("snapshot", iso_instant(snapshot.at_ms), "no longer counts")
     kept = {number for number, _ in after.restarts}
     for number, restart in before.restarts:
         if number not in kept:
@@ -166,10 +176,6 @@ def _window_row(window: Window, change: str) -> Row:
     }
 
 
-def _snapshot_row(snapshot: StoredSnapshot) -> Row:
-    return _row("snapshot", iso_instant(snapshot.at_ms), "no longer counts")
-
-
 def _row(what: str, name: str, change: str) -> Row:
     unknown: Row = {"offsets": None, "attempt": None, "rows": None, "output": []}
     return {"what": what, "name": name, "change": change} | unknown
@@ -182,24 +188,21 @@ def restart(args: Any) -> int:
     ledger = stored_ledger(args)
     with kafka_client(args) as client:
         wish = restart_found(client, ledger, args.topics)
-
-    def decide(state: State) -> Entries:
-        return decisions.restart(state, wish, ledger.contents)
-
+    decide = partial(decisions.restart, wish=wish, contents=ledger.contents)
     _, after, number = _changed(ledger, decide, None, dry=args.dry_run)
-    found = after.restarts[-1][1]
-    print_rows([*_left_in_windows(after), *_left_outside(found)], args, _LEFT)
+    begun = after.restarts[-1][1]
+    print_rows([*_left_in_windows(after), *_left_outside(begun)], args, _LEFT)
     done = f"Commit {number}: these topics begin" if number else "Nothing was changed. These topics would begin"
     print_remark(
-        f"{done} anew after {iso_instant(found.at_ms - 1)}: {', '.join(found.topics)}, because {found.why}. "
-        f"{_left_words(after, found)}"
+        f"{done} anew after {iso_instant(begun.at_ms - 1)}: {', '.join(begun.topics)}, because {begun.why}. "
+        f"{_left_words(after, begun)}"
     )
     return 0
 
 
-def _left_words(after: State, found: Restarted) -> str:
+def _left_words(after: State, begun: Restarted) -> str:
     waiting = sum(window.publication is None for window in after.windows.values())
-    offsets = sum(each.span for each in found.left)
+    offsets = begun.offsets_left
     outside = f"at least {number_of(offsets, 'offset')} of the old logs are in no window" if offsets else ""
     inside = f"{number_of(waiting, 'window')} not published: void those whose records are gone" if waiting else ""
     words = "; ".join(filter(None, (outside, inside)))
@@ -212,8 +215,8 @@ def _left_in_windows(state: State) -> Iterator[Row]:
             yield dict.fromkeys(_FIELDS) | {"window": window.name, "offsets": window.offsets}
 
 
-def _left_outside(found: Restarted) -> Iterator[Row]:
-    for each in found.left:
+def _left_outside(begun: Restarted) -> Iterator[Row]:
+    for each in begun.left:
         yield dict.fromkeys(_FIELDS) | each._asdict() | {"offsets": each.span}
 
 

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.errors import ConfigurationError, number_of
 from airflow_kafka_offsets.ledger import file_lists
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import manifest_file
-from airflow_kafka_offsets.ledger.holes import Missing, missing_in
+from airflow_kafka_offsets.ledger.holes import Hole, holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.standing import statuses
 from airflow_kafka_offsets.ledger.state import Window
@@ -37,7 +37,7 @@ def list_windows(args: Any) -> int:
     state = ledger.state
     found = statuses(ledger, state.windows.values())
     rows = [_window_row(ledger, window, str(found[name])) for name, window in state.windows.items()]
-    rows += [_hole_row(missing) for missing in missing_in(ledger)]
+    rows += map(_hole_row, holes_of(ledger))
     rows += [_restart_row(restart) for _, restart in state.restarts]
     rows.sort(key=lambda row: (row["start"], row["end"]))
     print_rows(rows, args, _WINDOWS, drawn="rows")
@@ -47,9 +47,8 @@ def list_windows(args: Any) -> int:
 def _window_row(ledger: Ledger, window: Window, status: str) -> Row:
     published = window.publication
     number = published.attempt if published is not None else window.attempts[-1].number if window.attempts else None
-    attempt = None if number is None else window.attempt(number)
     return _row(window.name, window.start_ms, window.end_ms, status, window.offsets) | {
-        "lost": 0 if attempt is None else sum(each.span for each in attempt.lost),
+        "lost": sum(each.span for each in window.lost),
         "rows": None if published is None else published.rows,
         "attempt": number,
         "attempts": len(window.attempts),
@@ -59,12 +58,12 @@ def _window_row(ledger: Ledger, window: Window, status: str) -> Row:
     }
 
 
-def _hole_row(missing: Missing) -> Row:
-    hole, count = missing.hole, len(missing.hole.pinned)
-    words = [f"{number_of(missing.unpinned, 'offset')} in no window"] if missing.unpinned else []
+def _hole_row(hole: Hole) -> Row:
+    count = len(hole.pinned)
+    words = [f"{number_of(hole.unpinned, 'offset')} in no window"] if hole.unpinned else []
     words += [f"{number_of(count, 'window')} not published"] if count else []
     name = window_id(hole.start_ms, hole.end_ms)
-    return _row(name, hole.start_ms, hole.end_ms, "hole", missing.offsets) | {"remark": ", ".join(words)}
+    return _row(name, hole.start_ms, hole.end_ms, "hole", hole.offsets) | {"remark": ", ".join(words)}
 
 
 def _restart_row(restart: Restarted) -> Row:

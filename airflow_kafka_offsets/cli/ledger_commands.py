@@ -126,6 +126,12 @@ _CHANGING = (
         "changes.reload_windows",
         "Have windows loaded again, from the same offsets; readers keep the old rows until then",
         _WINDOWS,
+        arg(
+            "--over",
+            help="For a restored ledger: the attempt and run that a table has of the window, and that this ledger "
+            "doesn't know, such as 95-1f2e3d4c; the next load replaces its rows",
+            metavar="ATTEMPT-RUN",
+        ),
         _DRY_RUN,
     ),
     _ledger_command(

@@ -14,14 +14,15 @@ from airflow_kafka_offsets.cli.printing import Column, Row, command, print_recor
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.standing import status
+from airflow_kafka_offsets.ledger.standing import WindowStatus, running_ms, status
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
-from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.page.file import page_file
 
 _WINDOW = (
     *(Column("window"), Column("status"), Column("offsets"), Column("manifest"), Column("sha256")),
+    Column("running_for", "running for", unless=(None,)),
     *(Column("increment_of", "increment of", unless=(None,)), Column("reloaded", "reloaded by commit", unless=(None,))),
     *(Column("published", unless=(None,)), Column("verdict", unless=(None,))),
 )
@@ -68,12 +69,13 @@ def show_window(args: Any) -> int:
 
 
 def _record(ledger: Ledger, window: Window) -> Row:
-    pinned, published = ledger.pinned(window), window.publication
+    pinned, published, now = ledger.pinned(window), window.publication, status(ledger, window)
     return {
         "window": window.name,
         "start": iso_instant(window.start_ms),
         "end": iso_instant(window.end_ms),
-        "status": str(status(ledger, window)),
+        "status": str(now),
+        "running_for": _running_for(window) if now is WindowStatus.LOADING else None,
         "offsets": window.offsets,
         "manifest": pinned.uri,
         "sha256": pinned.sha256,
@@ -103,6 +105,7 @@ def _attempt_rows(ledger: Ledger, window: Window, pinned: PinnedManifest, attemp
         result = results.get(run or "")
         yield {
             "attempt": attempt.number,
+            "begun": None if attempt.begun_ms is None else iso_instant(attempt.begun_ms),
             "run": run,
             "published": _is_published(window.publication, attempt, run),
             "lost": sum(each.span for each in attempt.lost),
@@ -111,6 +114,11 @@ def _attempt_rows(ledger: Ledger, window: Window, pinned: PinnedManifest, attemp
             "who": _words(attempt.who),
             "found": failed if result is None else str(judge(pinned.manifest, result, attempt.lost)),
         }
+
+
+def _running_for(window: Window) -> str | None:
+    for_ms = running_ms(window)
+    return None if for_ms is None else duration_text(for_ms / 1000)
 
 
 def _application(files: AttemptFiles, run: str) -> str | None:

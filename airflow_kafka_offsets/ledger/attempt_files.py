@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -66,10 +66,10 @@ class AttemptFiles:
 
     def runs(self) -> dict[str, set[str]]:
         """What each driver has written: ``note``, ``result``, ``failure``, by run. One listing."""
-        found: dict[str, set[str]] = {}
+        runs: dict[str, set[str]] = {}
         for match in filter(None, map(_FILE.fullmatch, sorted(self.files.names(self.folder)))):
-            found.setdefault(match[1], set()).add(match[2])
-        return found
+            runs.setdefault(match[1], set()).add(match[2])
+        return runs
 
     def applications(self, key: str | None = None) -> list[SparkApplication]:
         """The Spark applications of all drivers that have started, in the order of their runs. A note that is being
@@ -77,14 +77,12 @@ class AttemptFiles:
 
         :param key: the key that they sign with; without it, the addresses of their UIs can't be trusted.
         """
-        noted = [run for run, kinds in self.runs().items() if "note" in kinds]
-        return list(self._whole(noted, lambda run: self.application(run, key)))
+        return list(self._whole("note", lambda run: self.application(run, key)))
 
     def results(self) -> list[tuple[RunResult, str]]:
         """What the drivers have read and wrote, each with the hash of its file, in the order of their runs. A result
         that is damaged, or is being written right now, is left out."""
-        counted = [run for run, kinds in self.runs().items() if "result" in kinds]
-        return list(self._whole(counted, self.result))
+        return list(self._whole("result", self.result))
 
     def application(self, run: str, key: str | None = None) -> SparkApplication | None:
         """A driver's Spark application; None before it has started.
@@ -107,24 +105,24 @@ class AttemptFiles:
         if content is None:
             return None
         with self._naming(name):
-            found = RunResult.from_json(json_of(content))
-            if (found.attempt, found.run) != (self.number, run):
-                raise LedgerCorruptError(f"It is the result of run {found.run} of attempt {found.attempt}.")
-        return found, digest(content)
+            result = RunResult.from_json(json_of(content))
+            if (result.attempt, result.run) != (self.number, run):
+                raise LedgerCorruptError(f"It is the result of run {result.run} of attempt {result.attempt}.")
+        return result, digest(content)
 
     def published(self, publication: Publication) -> RunResult:
         """What the published driver of this attempt read and wrote.
 
         :raises LedgerCorruptError: when the file is missing, or was changed since.
         """
-        found = self.result(publication.run)
-        if found is None or found[1] != publication.result:
-            what = "missing" if found is None else f"changed (its sha256 is {found[1]})"
+        result, sha256 = self.result(publication.run) or (None, None)
+        if result is None or sha256 != publication.result:
+            what = "missing" if result is None else f"changed (its sha256 is {sha256})"
             raise LedgerCorruptError(
                 f"{self.folder}/{result_file(publication.run)} is {what}, though it is published (sha256 "
                 f"{publication.result}). Restore the file as it was, from a backup or an earlier version of the object."
             )
-        return found[0]
+        return result
 
     def record_result(self, result: RunResult) -> bool:
         """Store the result of a driver that can't reach the ledger. Returns whether it is the one that is stored."""
@@ -134,10 +132,8 @@ class AttemptFiles:
         """Why it failed: what the driver that failed last says, or else Airflow's side; None when nobody said. A reason
         that can't be read, as its driver died while it wrote it, is one that may pass.
         """
-        found = [note for run, kinds in self.runs().items() if "failure" in kinds and (note := self._failure(run))]
-        if found:
-            return max(found, key=lambda note: note.noted_ms or 0)
-        return self._note(ENDED)
+        notes = list(self._whole("failure", lambda run: self._note(failure_file(run))))
+        return max(notes, key=lambda note: note.noted_ms or 0) if notes else self._note(ENDED)
 
     @property
     def has_ended(self) -> bool:
@@ -148,20 +144,17 @@ class AttemptFiles:
         """Record on Airflow's side why it failed, once."""
         self.files.create(f"{self.folder}/{ENDED}", note.to_bytes())
 
-    @staticmethod
-    def _whole(runs: Iterable[str], read: Callable[[str], T | None]) -> Iterator[T]:
-        """What is in some drivers' files, without those that can't be read: not every store creates files at once."""
-        for run in runs:
+    def _whole(self, kind: str, read: Callable[[str], T | None]) -> Iterator[T]:
+        """What is in the drivers' files of a kind, without those that can't be read: not every store creates files at
+        once."""
+        for run in (run for run, kinds in self.runs().items() if kind in kinds):
             try:
-                found = read(run)
+                content = read(run)
             except LedgerCorruptError as error:
                 log.warning("%s The file is ignored.", error)
             else:
-                if found is not None:
-                    yield found
-
-    def _failure(self, run: str) -> FailureNote | None:
-        return self._note(failure_file(run))
+                if content is not None:
+                    yield content
 
     def _note(self, name: str) -> FailureNote | None:
         content = self._read(name)

@@ -75,7 +75,7 @@ def _from_json(fields: dict[str, Any]) -> State:
 
 def _window(row: list[Any]) -> Window:
     *plain, attempts, published = row
-    made = tuple(Attempt(number, who, tuple(map(LogRange._make, lost))) for number, who, lost in attempts)
+    made = tuple(Attempt(number, who, tuple(map(LogRange._make, lost)), at) for number, who, lost, at in attempts)
     publication = None
     if published is not None:
         *before, outputs, apart, published_ms, verdict = published

@@ -1,7 +1,7 @@
 """Snapshots and manifests as files that are named by the hash of their content, so that nobody needs to trust them.
 
-They are written before the commit that names them. Those of a commit that was never made are left over, and mean
-nothing.
+Decisions make them; they are stored, many at a time, before the commit that names them. Those of a commit that was
+never made are left over, and mean nothing.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import gzip
 import json
 import zlib
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import replace
 from threading import Lock
 from typing import Generic, TypeVar
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.ledger.entries import AnyEntry, Pinned, Snapshotted
 from airflow_kafka_offsets.ledger.files import Files, manifest_file, snapshot_file
+from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
@@ -23,6 +26,8 @@ T = TypeVar("T")
 
 _KEPT = 64
 """Snapshots, and manifests, kept in memory: neighbours, and the ends of windows that are pinned together."""
+_MOST_BYTES = 64 * 1024 * 1024
+"""Most bytes of files that wait for their commit: those of a backfill may be more than memory holds."""
 _RESTORE = "Restore the file as it was, from a backup or an earlier version of the object."
 
 
@@ -30,20 +35,20 @@ class _Recent(Generic[T]):
     """What was read or added last, by hash. Several threads may use it."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, T] = OrderedDict()
+        self._values: OrderedDict[str, T] = OrderedDict()
         self._lock = Lock()
 
     def get(self, key: str) -> T | None:
         with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-            return self._known.get(key)
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
 
     def put(self, key: str, value: T) -> T:
         with self._lock:
-            self._known[key] = value
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+            self._values[key] = value
+            while len(self._values) > _KEPT:
+                self._values.popitem(last=False)
         return value
 
 
@@ -59,6 +64,8 @@ class StoredContents:
         self._where = where
         self._snapshots = _Recent[OffsetSnapshot]()
         self._manifests = _Recent[Manifest]()
+        self._waiting: dict[str, bytes] = {}
+        self._waiting_bytes = 0
 
     def snapshot(self, offsets: str) -> OffsetSnapshot:
         """The snapshot in a file.
@@ -68,13 +75,12 @@ class StoredContents:
         return self._snapshots.get(offsets) or self._snapshots.put(offsets, self._read_snapshot(offsets))
 
     def add_snapshot(self, snapshot: OffsetSnapshot) -> str:
-        """Store a snapshot. Returns the hash that names its file."""
+        """Add a snapshot. Returns the hash that names its file, which :meth:`store` writes."""
         plain = replace(snapshot, number=None)
         content = json.dumps(plain.to_json(), sort_keys=True, separators=(",", ":")).encode()
         offsets = digest(content)
         if self._snapshots.get(offsets) is None:
-            if not self._files.create(snapshot_file(offsets), gzip.compress(content, mtime=0)):
-                self._read_snapshot(offsets)  # another library compresses it in another way
+            self._add(snapshot_file(offsets), gzip.compress(content, mtime=0))
             self._snapshots.put(offsets, plain)
         return offsets
 
@@ -86,39 +92,66 @@ class StoredContents:
         return self._manifests.get(manifest) or self._manifests.put(manifest, self._read_manifest(window, manifest))
 
     def add_manifest(self, manifest: Manifest) -> str:
-        """Store a manifest. Returns the hash that names its file."""
+        """Add a manifest. Returns the hash that names its file, which :meth:`store` writes."""
         content = manifest.to_bytes()
         sha256 = digest(content)
         if self._manifests.get(sha256) is None:
-            if not self._files.create(manifest_file(manifest.window, sha256), content):
-                self._read_manifest(manifest.window, sha256)  # says what is wrong with it
+            self._add(manifest_file(manifest.window, sha256), content)
             self._manifests.put(sha256, manifest)
         return sha256
 
+    def store(self, entries: Iterable[AnyEntry]) -> None:
+        """Write what entries name, if it isn't there yet. What no entry names is never written.
+
+        :raises LedgerCorruptError: when a file of that name was changed.
+        """
+        named = {
+            snapshot_file(each.offsets) if isinstance(each, Snapshotted) else manifest_file(each.window, each.manifest)
+            for each in entries
+            if isinstance(each, Snapshotted | Pinned)
+        }
+        self.store_files(named)
+
+    def store_files(self, names: Iterable[str]) -> None:
+        """Write files that were added, by their names."""
+        waiting = [name for name in names if name in self._waiting]
+        in_parallel(self._create, waiting)
+        for name in waiting:
+            self._waiting_bytes -= len(self._waiting.pop(name))
+
+    def _add(self, name: str, content: bytes) -> None:
+        self._waiting_bytes += len(content) - len(self._waiting.get(name, b""))
+        self._waiting[name] = content
+        if self._waiting_bytes > _MOST_BYTES:
+            self.store_files(list(self._waiting))
+
+    def _create(self, name: str) -> None:
+        if not self._files.create(name, self._waiting[name]):
+            self._checked(name, self._files.read(name))  # another library may compress the same content in another way
+
     def _read_snapshot(self, offsets: str) -> OffsetSnapshot:
-        name = snapshot_file(offsets)
-        stored = self._read(name)  # outside: a store that fails isn't a damaged file
-        try:
-            content = gzip.decompress(stored)
-        except (EOFError, OSError, zlib.error) as error:
-            raise LedgerCorruptError(f"{self._where}/{name} is not compressed JSON: {error}. {_RESTORE}") from error
-        self._check(name, content, offsets)
-        return OffsetSnapshot.from_json(json.loads(content))
+        return OffsetSnapshot.from_json(json.loads(self._read(snapshot_file(offsets))))
 
     def _read_manifest(self, window: str, manifest: str) -> Manifest:
-        name = manifest_file(window, manifest)
-        content = self._read(name)
-        self._check(name, content, manifest)
-        return Manifest.from_bytes(content)
+        return Manifest.from_bytes(self._read(manifest_file(window, manifest)))
 
     def _read(self, name: str) -> bytes:
-        content = self._files.read(name)
-        if content is None:
-            raise LedgerCorruptError(f"{self._where}/{name} is missing, though the ledger refers to it. {_RESTORE}")
-        return content
+        return self._checked(name, self._waiting.get(name) or self._files.read(name))
 
-    def _check(self, name: str, content: bytes, expected: str) -> None:
+    def _checked(self, name: str, stored: bytes | None) -> bytes:
+        """The content of a file, which has the hash in its name.
+
+        :raises LedgerCorruptError: when it hasn't, or there is no file.
+        """
+        if stored is None:
+            raise LedgerCorruptError(f"{self._where}/{name} is missing, though the ledger refers to it. {_RESTORE}")
+        try:
+            content = gzip.decompress(stored) if name.endswith(".gz") else stored
+        except (EOFError, OSError, zlib.error) as error:
+            raise LedgerCorruptError(f"{self._where}/{name} is not compressed JSON: {error}. {_RESTORE}") from error
+        expected = name.rpartition("/")[2].partition(".")[0]
         if digest(content) != expected:
             raise LedgerCorruptError(
                 f"{self._where}/{name} was changed: its sha256 is {digest(content)}, expected {expected}. {_RESTORE}"
             )
+        return content

@@ -7,6 +7,7 @@ manifests lie in files that are named by their hash (:class:`Contents`), so read
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -22,7 +23,6 @@ from airflow_kafka_offsets.errors import (
     number_of,
     shorten,
 )
-from airflow_kafka_offsets.ledger.draft import Draft
 from airflow_kafka_offsets.ledger.entries import (
     AnyEntry,
     Created,
@@ -36,7 +36,7 @@ from airflow_kafka_offsets.ledger.state import State, StoredSnapshot, Window
 from airflow_kafka_offsets.offsets.instants import FUTURE_TOLERANCE_MS, iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import clamp
-from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent, window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
@@ -51,17 +51,17 @@ class Contents(Protocol):
         """The snapshot in a file."""
 
     def add_snapshot(self, snapshot: OffsetSnapshot) -> str:
-        """Store a snapshot. Returns the hash that names its file."""
+        """Add a snapshot. Returns the hash that names its file."""
 
     def add_manifest(self, manifest: Manifest) -> str:
-        """Store a manifest. Returns the hash that names its file."""
+        """Add a manifest. Returns the hash that names its file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Answers:
     """What Kafka has answered, to be stored.
 
-    :param known: number of the newest commit before Kafka was asked: snapshots that were stored later know more.
+    :param commit: number of the newest commit before Kafka was asked: snapshots that were stored later know more.
     :param now_ms: the clock, Unix milliseconds.
     :param instants: for each instant, the hash of the file with its offsets as Kafka said them: those of a backfill may
         be more than memory holds.
@@ -69,7 +69,7 @@ class Asked:
     :param origin: where the pipeline begins, if it has no window yet; None to begin at the first instant.
     """
 
-    known: int
+    commit: int
     now_ms: int
     instants: Mapping[int, str] = field(default_factory=dict)
     latest: OffsetSnapshot | None = None
@@ -98,7 +98,7 @@ def create(state: State, wish: Created) -> Entries:
     return ()
 
 
-def place(state: State, asked: Asked, contents: Contents) -> Entries:
+def place(state: State, answers: Answers, contents: Contents) -> Entries:
     """Store snapshots, each between its neighbours in time. An instant that has one keeps it. One as of latest comes
     after all others, whatever the clock says.
 
@@ -106,12 +106,12 @@ def place(state: State, asked: Asked, contents: Contents) -> Entries:
     :raises InstantError: when an instant is before the pipeline's origin, or the newest snapshot's clock was far ahead.
     :raises: what :func:`.boundaries.clamp` raises, when an answer contradicts a neighbour.
     """
-    draft = Draft(state)
-    _place(draft, asked, contents)
+    draft = _Draft(state, answers, contents)
+    draft.place()
     return tuple(draft.entries)
 
 
-def pin(state: State, windows: Collection[tuple[int, int]], asked: Asked, contents: Contents) -> Entries:
+def pin(state: State, windows: Collection[tuple[int, int]], answers: Answers, contents: Contents) -> Entries:
     """Pin windows between two snapshots, and store those at instants that aren't stored yet. A window that is pinned
     stays as it is.
 
@@ -119,32 +119,30 @@ def pin(state: State, windows: Collection[tuple[int, int]], asked: Asked, conten
     :raises WindowOverlapError: when another window has some of the time of one.
     :raises: as :func:`place`, and what :func:`.ranges.window_between` raises.
     """
-    draft = Draft(state)
-    _place(draft, asked, contents)
+    draft = _Draft(state, answers, contents)
+    draft.place()
     for start_ms, end_ms in sorted(windows):
         if window_id(start_ms, end_ms) not in state.windows:
-            draft.add_window(_pinned(draft, start_ms, end_ms, contents))
+            draft.pin(start_ms, end_ms)
     return tuple(draft.entries)
 
 
-def pin_increment(state: State, by: str, asked: Asked, contents: Contents) -> Entries:
+def pin_increment(state: State, by: str, answers: Answers, contents: Contents) -> Entries:
     """Pin the window from the end of the last one to the visible ends of the logs. A run has one increment.
 
     :param by: the run.
-    :param asked: the ends, and where the pipeline begins if it has no window.
+    :param answers: the ends, and where the pipeline begins if it has no window.
     :raises OutdatedSurveyError: when the pipeline has lost its windows since Kafka was asked. Ask again.
     :raises: as :func:`pin`.
     """
     if state.increment(by) is not None:
         return ()
-    draft = Draft(state)
+    draft = _Draft(state, answers, contents)
     start_ms = _increment_start_ms(state)
     if start_ms is None:
-        origin = _origin(draft, asked, contents)
-        draft.add_snapshot(origin)
-        start_ms = origin.at_ms
-    _place(draft, asked, contents)
-    draft.add_window(_pinned(draft, start_ms, draft.newest_ms, contents, by))
+        start_ms = draft.begin()
+    draft.place()
+    draft.pin(start_ms, draft.newest_ms, by)
     return tuple(draft.entries)
 
 
@@ -156,90 +154,134 @@ def _increment_start_ms(state: State) -> int | None:
     return next((stored.at_ms for stored in state.snapshots.values() if stored.is_origin), None)
 
 
-def _origin(draft: Draft, asked: Asked, contents: Contents) -> Snapshotted:
-    """The pipeline's beginning: below all snapshots that others have stored, in time and in offsets."""
-    if asked.origin is None:
-        raise OutdatedSurveyError(
-            "The pipeline has no window any more, so Kafka has to be asked where it begins. Ask again."
-        )
-    first = next(iter(draft.state.snapshots), None)
-    at_ms = asked.origin.timestamp_ms if first is None else min(asked.origin.timestamp_ms, first - 1)
-    return replace(_placed(draft, at_ms, asked.origin, asked, contents), is_origin=True)
+class _Draft:
+    """A state, and the snapshots and windows that a decision is about to add: as many as a year has, maybe. The state
+    itself stays as it is.
 
+    :param entries: what was added, in order.
+    """
 
-def _place(draft: Draft, asked: Asked, contents: Contents) -> None:
-    if asked.known < draft.state.turned:
-        raise OutdatedSurveyError("The ledger was rewound, or a topic restarted, since Kafka was asked. Ask again.")
-    newest = draft.state.newest_snapshot
-    if newest is not None and newest.at_ms > asked.now_ms + FUTURE_TOLERANCE_MS:
-        raise InstantError(
-            f"The newest snapshot is at {iso_instant(newest.at_ms)}, but the clock says {iso_instant(asked.now_ms)}: "
-            "one of the two clocks is wrong. If it is the snapshot's, take the snapshot away with kafka-offsets ledger "
-            "rewind."
-        )
-    for at_ms, offsets in sorted(asked.instants.items()):
-        if draft.snapshot(at_ms) is None:
-            draft.add_snapshot(_placed(draft, at_ms, contents.snapshot(offsets), asked, contents))
-    if asked.latest is not None:
-        at_ms = max(asked.latest.resolved_at_ms, draft.newest_ms + 1)
-        draft.add_snapshot(_placed(draft, at_ms, asked.latest, asked, contents))
+    def __init__(self, state: State, answers: Answers, contents: Contents) -> None:
+        self.entries: list[AnyEntry] = []
+        self._state = state
+        self._answers = answers
+        self._contents = contents
+        self._times = list(state.snapshots)
+        self._added: dict[int, StoredSnapshot] = {}
+        self._last: Pinned | None = None
 
+    @property
+    def newest_ms(self) -> int:
+        """Time of the newest snapshot; -1 when there is none."""
+        return self._times[-1] if self._times else -1
 
-def _placed(draft: Draft, at_ms: int, snapshot: OffsetSnapshot, asked: Asked, contents: Contents) -> Snapshotted:
-    before, after = draft.neighbours(at_ms)
-    if before is None and after is not None and after.is_origin:
-        raise InstantError(
-            f"{iso_instant(at_ms)} is before the pipeline's origin at {iso_instant(after.at_ms)}: what counts of older "
-            "records is in its first window. Use another pipeline name for a time before that."
-        )
+    def begin(self) -> int:
+        """Store where the pipeline begins: below all snapshots that others have stored, in time and in offsets. Returns
+        its place in time."""
+        origin = self._answers.origin
+        if origin is None:
+            raise OutdatedSurveyError(
+                "The pipeline has no window any more, so Kafka has to be asked where it begins. Ask again."
+            )
+        at_ms = min([origin.timestamp_ms, *(first - 1 for first in self._times[:1])])
+        self._add(replace(self._placed(at_ms, origin), is_origin=True))
+        return at_ms
 
-    _refuse_before_restart(draft.state, at_ms)
+    def place(self) -> None:
+        """Store what Kafka has answered."""
+        state, answers = self._state, self._answers
+        if answers.commit < state.turned:
+            raise OutdatedSurveyError("The ledger was rewound, or a topic restarted, since Kafka was asked. Ask again.")
+        newest = state.newest_snapshot
+        if newest is not None and newest.at_ms > answers.now_ms + FUTURE_TOLERANCE_MS:
+            raise InstantError(
+                f"The newest snapshot is at {iso_instant(newest.at_ms)}, but the clock says "
+                f"{iso_instant(answers.now_ms)}: one of the two clocks is wrong. If it is the snapshot's, take the "
+                "snapshot away with kafka-offsets ledger rewind."
+            )
+        for at_ms, offsets in sorted(answers.instants.items()):
+            if self._snapshot(at_ms) is None:
+                self._add(self._placed(at_ms, self._contents.snapshot(offsets)))
+        if answers.latest is not None:
+            at_ms = max(answers.latest.resolved_at_ms, self.newest_ms + 1)
+            self._add(self._placed(at_ms, answers.latest))
 
-    def offsets_of(neighbour: StoredSnapshot | None) -> OffsetSnapshot | None:
-        if neighbour is None:
-            return None
-        stored = replace(contents.snapshot(neighbour.offsets), number=neighbour.number)
-        return draft.state.anew(stored, neighbour.at_ms, at_ms)
+    def pin(self, start_ms: int, end_ms: int, by: str | None = None) -> None:
+        """Pin a window, after all that were added before."""
+        created, name = created_of(self._state), window_id(start_ms, end_ms)
+        self._refuse_crossing(name, start_ms, end_ms)
+        start = self._state.anew(self._offsets_at(start_ms), start_ms, end_ms)
+        window = window_between(start, self._offsets_at(end_ms))
+        manifest = Manifest.of(created.pipeline, created.ledger_id, window)
+        self._last = Pinned(name, self._contents.add_manifest(manifest), manifest.span, by)
+        self.entries.append(self._last)
 
-    if snapshot.as_of.timestamp_ms is None:
-        snapshot = replace(snapshot, resolved_at_ms=at_ms)  # its place in time, whatever the clock said
-    fitted = clamp(snapshot, offsets_of(before), offsets_of(after), asked.known)
-    return Snapshotted(at_ms, snapshot.as_of, contents.add_snapshot(fitted))
+    def _add(self, entry: Snapshotted) -> None:
+        number = self._state.number + 1
+        self.entries.append(entry)
+        self._added[entry.at_ms] = StoredSnapshot(number, entry.at_ms, entry.as_of.kind, entry.offsets)
+        insort(self._times, entry.at_ms)
 
+    def _snapshot(self, at_ms: int) -> StoredSnapshot | None:
+        return self._state.snapshots.get(at_ms) or self._added.get(at_ms)
 
-def _refuse_before_restart(state: State, at_ms: int) -> None:
-    later = next((restart for _, restart in state.restarts if at_ms < restart.at_ms), None)
-    if later is not None:
-        raise InstantError(
-            f"{iso_instant(at_ms)} has no snapshot, and is before the restart of {shorten(later.topics)} after "
-            f"{iso_instant(later.at_ms - 1)}: Kafka has no longer what was there then. Resolve windows that start and "
-            "end at stored snapshots, or later."
-        )
-
-
-def _pinned(draft: Draft, start_ms: int, end_ms: int, contents: Contents, by: str | None = None) -> Pinned:
-    name = window_id(start_ms, end_ms)
-    created = created_of(draft.state)
-    crossing = draft.crossing(start_ms, end_ms)
-    if crossing is not None:
-        raise WindowOverlapError(
-            f"Window {name} is not pinned: {_state_of(crossing)} window {crossing.name} has some of its time, and "
-            "windows of a pipeline never cross: if both were loaded, records would be there twice. Load the schedule's "
-            "own windows (airflow backfill create, or clear their runs); or, if the other one shouldn't exist, run "
-            f"kafka-offsets ledger void {created.pipeline} {crossing.name}; or use another pipeline name."
-        )
-
-    def offsets_at(at_ms: int) -> OffsetSnapshot:
-        stored = draft.snapshot(at_ms)
+    def _offsets_at(self, at_ms: int) -> OffsetSnapshot:
+        stored = self._snapshot(at_ms)
         if stored is None:
             raise OutdatedSurveyError(
                 f"The snapshot at {iso_instant(at_ms)} has stopped counting since it was looked up. Ask again."
             )
-        return contents.snapshot(stored.offsets)
+        return self._contents.snapshot(stored.offsets)
 
-    window = window_between(draft.state.anew(offsets_at(start_ms), start_ms, end_ms), offsets_at(end_ms))
-    manifest = Manifest.of(created.pipeline, created.ledger_id, window)
-    return Pinned(name, contents.add_manifest(manifest), manifest.span, by)
+    def _placed(self, at_ms: int, snapshot: OffsetSnapshot) -> Snapshotted:
+        """A snapshot that fits between its neighbours in time."""
+        place = bisect_left(self._times, at_ms)
+        earlier = [self._snapshot(each) for each in self._times[max(0, place - 1) : place]]
+        later = [self._snapshot(each) for each in self._times[place : place + 1]]
+        self._refuse_beginning(at_ms, bool(earlier), later[0] if later else None)
+        before, after = (self._as_of(stored[0] if stored else None, at_ms) for stored in (earlier, later))
+        if snapshot.as_of.timestamp_ms is None:
+            snapshot = replace(snapshot, resolved_at_ms=at_ms)  # its place in time, whatever the clock said
+        fitted = clamp(snapshot, before, after, self._answers.commit)
+        return Snapshotted(at_ms, snapshot.as_of, self._contents.add_snapshot(fitted))
+
+    def _as_of(self, stored: StoredSnapshot | None, at_ms: int) -> OffsetSnapshot | None:
+        """A neighbour's offsets, as the logs went on at a time."""
+        if stored is None:
+            return None
+        offsets = replace(self._contents.snapshot(stored.offsets), number=stored.number)
+        return self._state.anew(offsets, stored.at_ms, at_ms)
+
+    def _refuse_beginning(self, at_ms: int, has_earlier: bool, later: StoredSnapshot | None) -> None:
+        """Refuse a time before the pipeline's origin, or before logs began anew."""
+        if not has_earlier and later is not None and later.is_origin:
+            raise InstantError(
+                f"{iso_instant(at_ms)} is before the pipeline's origin at {iso_instant(later.at_ms)}: what counts of "
+                "older records is in its first window. Use another pipeline name for a time before that."
+            )
+        restart = next((restart for _, restart in self._state.restarts if at_ms < restart.at_ms), None)
+        if restart is not None:
+            raise InstantError(
+                f"{iso_instant(at_ms)} has no snapshot, and is before the restart of {shorten(restart.topics)} after "
+                f"{iso_instant(restart.at_ms - 1)}: Kafka has no longer what was there then. Resolve windows that "
+                "start and end at stored snapshots, or later."
+            )
+
+    def _refuse_crossing(self, name: str, start_ms: int, end_ms: int) -> None:
+        """Refuse a window that has some of another one's time: of the state's, or of the last one that was added, as
+        those added before it end where it starts, or earlier."""
+        crossing = next(iter(self._state.crossing(start_ms, end_ms)), None)
+        other = None if crossing is None else crossing.name
+        if self._last is not None and start_ms < window_extent(self._last.window)[1]:
+            other = self._last.window
+        if other is not None:
+            status = "published" if crossing is not None and crossing.publication is not None else "pinned"
+            raise WindowOverlapError(
+                f"Window {name} is not pinned: {status} window {other} has some of its time, and windows of a "
+                "pipeline never cross: if both were loaded, records would be there twice. Load the schedule's own "
+                "windows (airflow backfill create, or clear their runs); or, if the other one shouldn't exist, run "
+                f"kafka-offsets ledger void {created_of(self._state).pipeline} {other}; or use another pipeline name."
+            )
 
 
 def void(state: State, windows: Collection[str], *, force: bool = False) -> Entries:
@@ -248,9 +290,8 @@ def void(state: State, windows: Collection[str], *, force: bool = False) -> Entr
     :param force: also when they are published.
     :raises LedgerConflictError: when one isn't there, or is published and ``force`` isn't set; names its rows.
     """
-    found = [window_of(state, name) for name in windows]
-    _refuse_published(found, force)
-    return tuple(Voided(window.name) for window in found)
+    _refuse_published([window_of(state, name) for name in windows], force)
+    return tuple(map(Voided, dict.fromkeys(windows)))
 
 
 def rewind(state: State, to_ms: int, *, force: bool = False) -> Entries:
@@ -287,29 +328,30 @@ def restart(state: State, wish: Restarted, contents: Contents) -> Entries:
     :param wish: the restart, without its place in time and what was left.
     :raises LedgerConflictError: when the pipeline has no snapshot with such a topic.
     """
-    newest = state.newest_snapshot
-    known = None if newest is None else state.anew(contents.snapshot(newest.offsets), newest.at_ms, newest.at_ms + 1)
-    strange = sorted(set(wish.topics) - set(() if known is None else known.topics))
-    if newest is None or known is None or strange:
+    stored = state.newest_snapshot
+    newest = None if stored is None else state.anew(contents.snapshot(stored.offsets), stored.at_ms)
+    strange = sorted(set(wish.topics) - set(() if newest is None else newest.topics))
+    if stored is None or newest is None or strange:
         raise LedgerConflictError(
             f"{shorten(strange or wish.topics)}: no snapshot of this pipeline has it, or it was restarted since, so "
             "there is nothing to restart."
         )
-    return (replace(wish, at_ms=newest.at_ms + 1, left=tuple(_left(state, wish, known, contents))),)
+    left = _left(state, wish, newest, contents)
+    return (replace(wish, at_ms=stored.at_ms + 1, left=tuple(left)),)
 
 
-def _left(state: State, wish: Restarted, known: OffsetSnapshot, contents: Contents) -> Iterator[LogRange]:
+def _left(state: State, wish: Restarted, newest: OffsetSnapshot, contents: Contents) -> Iterator[LogRange]:
     """What no window has of logs that begin anew, up to where a snapshot last saw them end."""
     last = state.last_window
     if last is None:
         return
-    end = state.anew(contents.snapshot(state.snapshots[last.end_ms].offsets), last.end_ms, wish.at_ms)
+    end = state.anew(contents.snapshot(state.snapshots[last.end_ms].offsets), last.end_ms)
     cut = {TopicPartition(place.topic, place.partition): place.offset for place in wish.truncated}
     goes_on = {key.topic for key in cut}
     for key, boundary in sorted(end.boundaries.items()):
-        if key.topic not in wish.topics or key not in known.boundaries or (key.topic in goes_on and key not in cut):
+        if key.topic not in wish.topics or key not in newest.boundaries or (key.topic in goes_on and key not in cut):
             continue
-        left = LogRange(*key, max(boundary.offset, cut.get(key, 0)), known.boundaries[key].high_watermark)
+        left = LogRange(*key, max(boundary.offset, cut.get(key, 0)), newest.boundaries[key].high_watermark)
         if left.span > 0:
             yield left
 
@@ -329,14 +371,10 @@ def window_of(state: State, name: str) -> Window:
 
     :raises LedgerConflictError: when there is none of that name.
     """
-    found = state.windows.get(name)
-    if found is None:
+    window = state.windows.get(name)
+    if window is None:
         raise LedgerConflictError(
             f"Pipeline {created_of(state).pipeline} has no window {name}: it was never resolved, or was voided since. "
             "Clear the task that resolves it."
         )
-    return found
-
-
-def _state_of(window: Window) -> str:
-    return "published" if window.publication is not None else "pinned"
+    return window

@@ -111,12 +111,14 @@ class Attempted(Entry):
     :param window: the window's name.
     :param who: the Airflow task and its try, or whoever else loads it, as plain JSON.
     :param lost: what Kafka no longer has of the window. The attempt reads the rest.
+    :param begun_ms: when, Unix milliseconds by the writer's clock, for people; None where nobody said.
     """
 
     kind = "attempt"
     window: str
     who: Mapping[str, Any]
     lost: tuple[LogRange, ...] = ()
+    begun_ms: int | None = None
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:

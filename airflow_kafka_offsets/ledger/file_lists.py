@@ -27,7 +27,7 @@ def refresh(ledger: Ledger, window: Window, result: RunResult | None = None) -> 
     :param result: what the published attempt read and wrote, if it is known.
     """
     while True:
-        _write(ledger, window.name, _wanted(ledger, window.name, window.publication, result))
+        _write(ledger, window.name, _files(ledger, window.name, window.publication, result))
         # Another task may have published the window since, and written its list before this one did.
         now = ledger.read().windows.get(window.name)
         if now is None or now.publication is None or now.publication[:2] == (window.publication or ())[:2]:
@@ -41,10 +41,10 @@ def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:
     :param result: what the published attempt read and wrote, if it is known.
     """
     window = ledger.state.windows.get(name)
-    wanted = _wanted(ledger, name, None if window is None else window.publication, result)
-    right = (ledger.files.read(_file(name)) or b"") == _content(wanted)
+    files = _files(ledger, name, None if window is None else window.publication, result)
+    right = (ledger.files.read(_file(name)) or b"") == _content(files)
     if not right:
-        _write(ledger, name, wanted)
+        _write(ledger, name, files)
     return right
 
 
@@ -66,7 +66,7 @@ def between(ledger: Ledger, start_ms: int | None, end_ms: int | None) -> dict[st
     """
     published = {window.name: window.publication for window in ledger.state.published}
     windows = whole_windows(published, start_ms, end_ms)
-    files = in_parallel(lambda name: _wanted(ledger, name, published[name]), windows)
+    files = in_parallel(lambda name: _files(ledger, name, published[name]), windows)
     return {name: paths for name, paths in zip(windows, files, strict=True) if paths}
 
 
@@ -75,7 +75,7 @@ def files_of(result: RunResult) -> list[str]:
     return [f"{_plain(result.output or '')}/{unquote(file)}" for file in result.files]
 
 
-def _wanted(ledger: Ledger, name: str, publication: Publication | None, result: RunResult | None = None) -> list[str]:
+def _files(ledger: Ledger, name: str, publication: Publication | None, result: RunResult | None = None) -> list[str]:
     """What a list has to name. The rows of a table, or of a window without offsets, have no files."""
     if publication is None or not publication.apart or publication.outputs[0].output is None:
         return []

@@ -83,5 +83,5 @@ def newest_commit(files: Files, at_least: int = 0) -> int:
 
 
 def _last_in(files: Files, folder: str) -> int:
-    found = map(_COMMIT.fullmatch, reversed(files.names(folder)))
-    return next((int(match[1]) for match in found if match), 0)
+    matches = map(_COMMIT.fullmatch, reversed(files.names(folder)))
+    return next((int(match[1]) for match in matches if match), 0)

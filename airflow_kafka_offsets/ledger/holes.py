@@ -1,4 +1,4 @@
-"""Holes: offsets between published windows that no published window has. Two snapshots say how many there are.
+"""Holes: offsets that no published window has. Two snapshots say how many there are.
 
 A window in a hole that is pinned but not published is "not loaded yet". Time without offsets is a hole of zero offsets,
 which nobody needs to load.
@@ -6,27 +6,34 @@ which nobody needs to load.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 from airflow_kafka_offsets.errors import number_of, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Hole, State, Window
+from airflow_kafka_offsets.ledger.state import State, Window
+from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.answers.groups import lies_ahead
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+from airflow_kafka_offsets.offsets.windows.snapshots import Boundary
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """A hole with offsets.
+class Hole:
+    """Some time with offsets that no published window has.
 
-    :param hole: its times, and the windows in it that are pinned.
-    :param ranges: the offsets that no published window has, by partition.
+    :param start_ms: where it starts, Unix milliseconds; there is a snapshot.
+    :param end_ms: where it ends; there is one too.
+    :param pinned: the windows in it: they are not loaded yet.
+    :param ranges: its offsets, by partition.
     """
 
-    hole: Hole
+    start_ms: int
+    end_ms: int
+    pinned: tuple[Window, ...]
     ranges: tuple[LogRange, ...]
 
     @property
@@ -37,86 +44,109 @@ class Missing:
     @property
     def unpinned(self) -> int:
         """How many of them no window has: nobody will load these."""
-        return self.offsets - sum(window.offsets for window in self.hole.pinned)
+        return self.offsets - sum(window.offsets for window in self.pinned)
 
     def __str__(self) -> str:
-        between = f"from {iso_instant(self.hole.start_ms)} to {iso_instant(self.hole.end_ms)}"
+        between = f"from {iso_instant(self.start_ms)} to {iso_instant(self.end_ms)}"
         words = []
         if self.unpinned:
             words.append(f"no window has {self.unpinned} of the {number_of(self.offsets, 'offset')} {between}")
-        waiting = [window.name for window in self.hole.pinned if window.offsets]
+        waiting = [window.name for window in self.pinned if window.offsets]
         if waiting:
             words.append(f"not published yet: {shorten(waiting)}")
         return "; ".join(words)
 
 
-def before(state: State, window: Window) -> Hole | None:
-    """The time between a window and the nearest published one before it; None when they meet, or there is none."""
-    earlier = next((each for each in reversed(list(state.published)) if each.end_ms <= window.start_ms), None)
-    return None if earlier is None else _between(state, earlier.end_ms, window.start_ms)
+def between_published(state: State) -> list[tuple[int, int]]:
+    """The time between published windows that don't share a snapshot, in order: starts and ends, Unix milliseconds."""
+    published = pairwise(state.published)
+    return [(earlier.end_ms, later.start_ms) for earlier, later in published if earlier.end_ms < later.start_ms]
 
 
-def after(state: State, window: Window) -> Hole | None:
-    """The time between a window and the nearest published one after it; None when they meet, or there is none."""
-    later = next((each for each in state.published if each.start_ms >= window.end_ms), None)
-    return None if later is None else _between(state, window.end_ms, later.start_ms)
+def hole_between(ledger: Ledger, start_ms: int, end_ms: int) -> Hole | None:
+    """The hole between two snapshots, with windows between them that aren't published; None without offsets."""
+    ranges = ledger.between(start_ms, end_ms)
+    return Hole(start_ms, end_ms, tuple(ledger.state.crossing(start_ms, end_ms)), tuple(ranges)) if ranges else None
 
 
-def _between(state: State, start_ms: int, end_ms: int) -> Hole | None:
-    return Hole(start_ms, end_ms, tuple(state.crossing(start_ms, end_ms))) if start_ms < end_ms else None
+def holes_of(ledger: Ledger) -> list[Hole]:
+    """All holes between published windows, in order of time."""
+    return list(filter(None, in_parallel(lambda time: hole_between(ledger, *time), between_published(ledger.state))))
 
 
-def missing(ledger: Ledger, hole: Hole | None) -> Missing | None:
-    """A hole's offsets, which lie between its two snapshots; None when it has none."""
-    if hole is None:
-        return None
-    ranges = ledger.between(hole.start_ms, hole.end_ms)
-    return Missing(hole, tuple(ranges)) if ranges else None
+def skipped_by(ledger: Ledger, window: Window) -> list[Hole]:
+    """The holes that a window answers for, latest first.
+
+    A window answers for the time that it skipped when it was pinned: from the last window that was there before it.
+    Each hole is so one window's matter, whatever is loaded first. A window that was pinned when a later one was there
+    fills a hole itself, as those of a backfill do, and answers for nothing: what it leaves is the later one's matter.
+    """
+    windows = list(ledger.state.windows.values())
+    if any(each.number < window.number and each.start_ms >= window.end_ms for each in windows):
+        return []
+    times, start_ms = [], window.start_ms
+    for earlier in reversed([each for each in windows if each.end_ms <= window.start_ms]):
+        if earlier.end_ms < start_ms:
+            times.append((earlier.end_ms, start_ms))
+        if earlier.number < window.number:
+            return list(filter(None, (hole_between(ledger, *time) for time in times)))
+        start_ms = earlier.start_ms
+    return []  # it was the first one
 
 
-def missing_in(ledger: Ledger) -> list[Missing]:
-    """All holes with offsets between published windows, in order of time."""
-    return [found for hole in ledger.state.holes() if (found := missing(ledger, hole))]
+class Stretch(NamedTuple):
+    """Some time that no published window has.
+
+    :param start_ms: where it starts, Unix milliseconds; there is a snapshot.
+    :param end_ms: where it ends; there is one too.
+    :param window: the window that is pinned for it, but not published; None when no window has it.
+    """
+
+    start_ms: int
+    end_ms: int
+    window: Window | None
 
 
-def missing_since(ledger: Ledger, commits: Mapping[TopicPartition, int], window: Window) -> Iterator[Missing]:
+def stretches(state: State) -> Iterator[Stretch]:
+    """What isn't loaded, from the start of the first window to the end of the last one, in order. All time after that
+    isn't loaded either."""
+    at_ms = None
+    for window in state.windows.values():
+        if at_ms is not None and at_ms < window.start_ms:
+            yield Stretch(at_ms, window.start_ms, None)
+        if window.publication is None:
+            yield Stretch(window.start_ms, window.end_ms, window)
+        at_ms = window.end_ms
+
+
+def ranges_of(ledger: Ledger, stretch: Stretch) -> list[LogRange]:
+    """The offsets of a stretch, without those of topics that began anew since: Kafka has other records there now."""
+    gone = ledger.state.made_anew(stretch.end_ms)
+    return [each for each in ledger.between(stretch.start_ms, stretch.end_ms) if each.topic not in gone]
+
+
+def missing_since(ledger: Ledger, commits: Mapping[TopicPartition, int], window: Window) -> Iterator[Hole]:
     """What a group would miss if it went on from a window's start: offsets from its commits on that no published window
     has. Latest first.
 
     :param commits: the committed offsets; a partition without a commit is absent, and begins with the first window.
     """
-    state = ledger.state
-    for hole in reversed(list(state.holes())):
-        if hole.end_ms > window.start_ms:
-            continue
-        found = missing(ledger, hole)
-        if found and any(lies_ahead(commits, TopicPartition.of(each), each.end_offset) for each in found.ranges):
-            yield found
-        if not _is_behind(ledger.offsets_at(hole.start_ms), commits):
+    for stretch in reversed([each for each in stretches(ledger.state) if each.end_ms <= window.start_ms]):
+        ranges = ranges_of(ledger, stretch)
+        if any(lies_ahead(commits, TopicPartition.of(each), each.end_offset) for each in ranges):
+            pinned = () if stretch.window is None else (stretch.window,)
+            yield Hole(stretch.start_ms, stretch.end_ms, pinned, tuple(ranges))
+        if all(commits.get(key, -1) >= each.offset for key, each in _offsets_at(ledger, stretch.start_ms)):
             return
-    yield from _before_the_first(ledger, commits)
+    first = next(iter(ledger.state.windows.values()))
+    before = [
+        LogRange(*key, max(commits[key], each.log_start_offset), each.offset)
+        for key, each in sorted(_offsets_at(ledger, first.start_ms))
+        if key in commits and max(commits[key], each.log_start_offset) < each.offset
+    ]
+    if before:
+        yield Hole(first.start_ms, first.start_ms, (), tuple(before))
 
 
-def _before_the_first(ledger: Ledger, commits: Mapping[TopicPartition, int]) -> Iterator[Missing]:
-    """What the group would miss before the first published window."""
-    state = ledger.state
-    published = next(state.published, None)
-    if published is None:
-        return
-    first = next(iter(state.windows.values()))
-    whole = Hole(first.start_ms, published.start_ms, tuple(state.crossing(first.start_ms, published.start_ms)))
-    starts = ledger.offsets_at(published.start_ms).boundaries
-    known = ledger.offsets_at(first.start_ms).boundaries
-    ranges = []
-    for key, boundary in sorted(starts.items()):
-        begins = boundary.log_start_offset if key not in known else known[key].offset
-        start = max(commits.get(key, begins), boundary.log_start_offset)
-        if start < boundary.offset:
-            ranges.append(LogRange(*key, start, boundary.offset))
-    if ranges:
-        yield Missing(whole, tuple(ranges))
-
-
-def _is_behind(start: OffsetSnapshot, commits: Mapping[TopicPartition, int]) -> bool:
-    """Whether a group's commits are before a snapshot on any partition, so that what is before it matters too."""
-    return any(commits.get(key, -1) < boundary.offset for key, boundary in start.boundaries.items())
+def _offsets_at(ledger: Ledger, at_ms: int) -> Iterable[tuple[TopicPartition, Boundary]]:
+    return ledger.offsets_at(at_ms).boundaries.items()

@@ -30,6 +30,7 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.ranges import Window as OffsetWindow
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
@@ -86,7 +87,13 @@ class Ledger:
 
     def change(self, decide: Callable[[State], Sequence[AnyEntry]]) -> int:
         """Commit what a decision says: see :meth:`.log.Log.change`. Returns the commit's number; 0 without one."""
-        self.state, number = self.log.change(decide)
+
+        def stored(state: State) -> Sequence[AnyEntry]:
+            entries = decide(state)
+            self.contents.store(entries)  # before the commit that names it
+            return entries
+
+        self.state, number = self.log.change(stored)
         return number
 
     @property
@@ -128,23 +135,31 @@ class Ledger:
         :raises LedgerCorruptError: when it is missing, or was changed.
         :raises LedgerConflictError: when it was pinned in another ledger.
         """
-        found = self.contents.manifest(window.name, window.manifest)
-        if found.ledger_id != self.id:
+        manifest = self.contents.manifest(window.name, window.manifest)
+        if manifest.ledger_id != self.id:
             raise LedgerConflictError(
-                f"Window {window.name} was pinned in ledger {found.ledger_id}, but {self.uri} is ledger {self.id}. "
+                f"Window {window.name} was pinned in ledger {manifest.ledger_id}, but {self.uri} is ledger {self.id}. "
                 "Move or restore a ledger only as a whole folder."
             )
         uri = uri_for_spark(self.folder / manifest_file(window.name, window.manifest))
-        return PinnedManifest(uri, window.manifest, found)
+        return PinnedManifest(uri, window.manifest, manifest)
 
     def offsets_at(self, at_ms: int) -> OffsetSnapshot:
         """The snapshot at a time that has one."""
         return self.contents.snapshot(self.state.snapshots[at_ms].offsets)
 
+    def offsets_now(self, at_ms: int) -> OffsetSnapshot:
+        """The snapshot at a time that has one, as the logs go on now: without topics that have begun anew since."""
+        return self.state.anew(self.offsets_at(at_ms), at_ms)
+
+    def window_between(self, start_ms: int, end_ms: int) -> OffsetWindow:
+        """What two snapshots say of the time between them."""
+        start = self.state.anew(self.offsets_at(start_ms), start_ms, end_ms)
+        return window_between(start, self.offsets_at(end_ms))
+
     def between(self, start_ms: int, end_ms: int) -> list[LogRange]:
         """The offsets between two snapshots, without partitions that have none."""
-        start = self.state.anew(self.offsets_at(start_ms), start_ms, end_ms)
-        return [each.log_range for each in window_between(start, self.offsets_at(end_ms)).ranges if each.span]
+        return [each.log_range for each in self.window_between(start_ms, end_ms).ranges if each.span]
 
     def attempt(self, window: str, number: int) -> AttemptFiles:
         """The files of an attempt."""

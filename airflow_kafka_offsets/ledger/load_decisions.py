@@ -69,12 +69,21 @@ def reload(state: State, windows: Collection[str], by: str | None = None) -> Ent
         also where nothing was attempted before.
     :raises LedgerConflictError: when one isn't there.
     """
-    found = [window_of(state, name) for name in windows]
     return tuple(
         Reloaded(window.name, by)
-        for window in found
+        for window in [window_of(state, name) for name in windows]
         if (window.reloaded_by != by if by is not None else window.attempts or window.publication is not None)
     )
+
+
+def outnumber(state: State, name: str, number: int) -> Entries:
+    """Raise the log's numbers to that of an attempt which it doesn't have, one by each commit: later attempts are above
+    it then. The window is to be loaded again.
+
+    :raises LedgerConflictError: when the window isn't there.
+    """
+    window = window_of(state, name)
+    return (Reloaded(window.name),) if state.number < number else ()
 
 
 def window_read_from(state: State, name: str, manifest: str) -> Window:
@@ -96,10 +105,10 @@ def attempt_of(window: Window, number: int) -> Attempt:
 
     :raises LedgerConflictError: when the window has no such attempt.
     """
-    found = window.attempt(number)
-    if found is None:
+    attempt = window.attempt(number)
+    if attempt is None:
         raise LedgerConflictError(
             f"Window {window.name} has no attempt {number} that may still be published: a later one was published, or "
             "the window was resolved anew since. Clear the load."
         )
-    return found
+    return attempt

@@ -190,15 +190,13 @@ class Log:
         """Read what was committed up to a number."""
         if number <= self._head.state.number:
             return
-        found = self._file(number)
-        known = self._head.state
-        if known.number >= found.checkpoint and known.number:
-            # What is known already is as good as the checkpoint.
-            commits = [each for each in (*found.since, found.commit) if each.number > known.number]
-            state = fold(known, commits)
+        newest, before = self._file(number), self._head.state
+        commits = (*newest.since, newest.commit)
+        if before.number >= newest.checkpoint and before.number:  # what was read before is as good as the checkpoint
+            state = fold(before, [each for each in commits if each.number > before.number])
         else:
-            state = self._state_at(found)
-        self._head = _Head(state, found.checkpoint, found.checkpoint_sha256, (*found.since, found.commit))
+            state = self._state_at(newest)
+        self._head = _Head(state, newest.checkpoint, newest.checkpoint_sha256, commits)
 
     def _state_at(self, newest: CommitFile) -> State:
         """The state after a commit. If its checkpoint doesn't help, those before it are read."""

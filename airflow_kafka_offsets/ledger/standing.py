@@ -10,6 +10,7 @@ from airflow_kafka_offsets.compat.python_versions import StrEnum
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import judge
 
 
@@ -30,17 +31,16 @@ class WindowStatus(StrEnum):
 
 def statuses(ledger: Ledger, windows: Iterable[Window]) -> dict[str, WindowStatus]:
     """The status of each window. Only those that are being loaded need a look at their attempts' files."""
-    known = [(window, _known(window)) for window in windows]
-    loading = [window for window, found in known if found is None]
-    looked = iter(in_parallel(lambda window: status(ledger, window), loading))
-    return {window.name: found or next(looked) for window, found in known}
+    by_log = [(window, _by_log(window)) for window in windows]
+    by_files = iter(in_parallel(lambda window: status(ledger, window), [each for each, by in by_log if by is None]))
+    return {window.name: by or next(by_files) for window, by in by_log}
 
 
 def status(ledger: Ledger, window: Window) -> WindowStatus:
     """The status of a window."""
-    known, newest = _known(window), window.newest_attempt
-    if known is not None or newest is None:
-        return known or WindowStatus.PINNED
+    by_log, newest = _by_log(window), window.newest_attempt
+    if by_log is not None or newest is None:
+        return by_log or WindowStatus.PINNED
     files = ledger.attempt(window.name, newest.number)
     results = files.results()
     if results:
@@ -50,7 +50,14 @@ def status(ledger: Ledger, window: Window) -> WindowStatus:
     return WindowStatus.LOADING if files.failure() is None else WindowStatus.FAILED
 
 
-def _known(window: Window) -> WindowStatus | None:
+def running_ms(window: Window) -> int | None:
+    """How long ago the newest attempt began, by the clocks of both sides: for people. None if nobody said, or none has
+    begun."""
+    newest = window.newest_attempt
+    return None if newest is None or newest.begun_ms is None else max(0, now_ms() - newest.begun_ms)
+
+
+def _by_log(window: Window) -> WindowStatus | None:
     """The status, if the log alone tells it; None for a window that is being loaded."""
     published = window.loaded
     if published is not None:

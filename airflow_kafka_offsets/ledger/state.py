@@ -7,11 +7,12 @@ others; nobody needs to read its ranges for that.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
@@ -69,11 +70,13 @@ class Attempt(NamedTuple):
     :param number: that of its commit.
     :param who: the Airflow task and its try, or whoever else loads it, as plain JSON.
     :param lost: what Kafka no longer had of the window when it began.
+    :param begun_ms: when it began, Unix milliseconds by the writer's clock, for people; None where nobody said.
     """
 
     number: int
     who: Mapping[str, Any]
     lost: tuple[LogRange, ...] = ()
+    begun_ms: int | None = None
 
 
 class Publication(NamedTuple):
@@ -135,32 +138,26 @@ class Window(NamedTuple):
     @property
     def loaded(self) -> Publication | None:
         """The publication, if it satisfies a load: the window wasn't reloaded since."""
-        found = self.publication
-        return found if found is not None and found.number > self.reloaded else None
+        published = self.publication
+        return published if published is not None and published.number > self.reloaded else None
 
     @property
     def newest_attempt(self) -> Attempt | None:
         """The attempt that began last, if the window wasn't reloaded since; None when there is none."""
-        found = self.attempts[-1] if self.attempts else None
-        return found if found is not None and found.number > self.reloaded else None
+        last = self.attempts[-1] if self.attempts else None
+        return last if last is not None and last.number > self.reloaded else None
+
+    @property
+    def lost(self) -> tuple[LogRange, ...]:
+        """What Kafka no longer had of the window when the attempt began that counts: the published one, or else the
+        newest."""
+        published = self.publication
+        attempt = self.newest_attempt if published is None else self.attempt(published.attempt)
+        return () if attempt is None else attempt.lost
 
     def attempt(self, number: int) -> Attempt | None:
         """One of :attr:`attempts`."""
         return next((each for each in self.attempts if each.number == number), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Hole:
-    """Time between two published windows that no published window has.
-
-    :param start_ms: where the earlier one ends.
-    :param end_ms: where the later one starts.
-    :param pinned: the windows between the two that are pinned: they are not loaded yet.
-    """
-
-    start_ms: int
-    end_ms: int
-    pinned: tuple[Window, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +211,11 @@ class State:
         """The increment of a run; None when it has none."""
         return next((window for window in reversed(self.windows.values()) if window.by == by), None)
 
-    def anew(self, snapshot: OffsetSnapshot, at_ms: int, end_ms: int) -> OffsetSnapshot:
+    def anew(self, snapshot: OffsetSnapshot, at_ms: int, end_ms: int = sys.maxsize) -> OffsetSnapshot:
         """A snapshot's offsets as the logs go on at a later time: without what topics have lost by restarts since.
 
         :param at_ms: the snapshot's place in time.
-        :param end_ms: the later time.
+        :param end_ms: the later time; now by default.
         """
         for _, restart in self.restarts:
             if at_ms < restart.at_ms <= end_ms:
@@ -232,15 +229,6 @@ class State:
         return frozenset(
             topic for each in later for topic in set(each.topics) - {place.topic for place in each.truncated}
         )
-
-    def holes(self) -> list[Hole]:
-        """The time between published windows that don't share a snapshot, in order."""
-        found = []
-        for earlier, later in pairwise(self.published):
-            if earlier.end_ms < later.start_ms:
-                between = tuple(self.crossing(earlier.end_ms, later.start_ms))
-                found.append(Hole(earlier.end_ms, later.start_ms, between))
-        return found
 
 
 def fold(state: State, commits: Iterable[Commit]) -> State:
@@ -310,7 +298,7 @@ class _Fold:
 
     @_add.register
     def _(self, entry: Attempted) -> None:
-        attempts = (*self._windows[entry.window].attempts, Attempt(self._number, entry.who, entry.lost))
+        attempts = (*self._windows[entry.window].attempts, Attempt(self._number, entry.who, entry.lost, entry.begun_ms))
         self._set(entry.window, attempts=attempts)
 
     @_add.register
@@ -341,7 +329,7 @@ class _Fold:
 
     @_add.register
     def _(self, entry: Rewound) -> None:
-        self._snapshots = {at_ms: found for at_ms, found in self._snapshots.items() if at_ms <= entry.to_ms}
+        self._snapshots = {at_ms: each for at_ms, each in self._snapshots.items() if at_ms <= entry.to_ms}
         self._windows = {name: window for name, window in self._windows.items() if window.end_ms <= entry.to_ms}
         self._restarts = [(number, each) for number, each in self._restarts if each.at_ms <= entry.to_ms]
         self._turned = self._number

@@ -260,17 +260,17 @@ def names(folder: StoragePath) -> list[str]:
         paths = folder.fs.ls(folder.path, detail=False)
     except FileNotFoundError:
         return []
-    found = (str(path).rstrip("/").rpartition("/")[2] for path in paths)
-    return sorted(name for name in found if name and not name.startswith(".") and name != folder.name)
+    last_parts = (str(path).rstrip("/").rpartition("/")[2] for path in paths)
+    return sorted(name for name in last_parts if name and not name.startswith(".") and name != folder.name)
 
 
 def in_parallel(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Call a function for each of many files or folders in parallel, and return the results in order."""
-    asked = list(items)
-    if len(asked) < 2:
-        return [ask(item) for item in asked]
+    each = list(items)
+    if len(each) < 2:
+        return [ask(item) for item in each]
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        return list(pool.map(ask, asked))
+        return list(pool.map(ask, each))
 
 
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP)

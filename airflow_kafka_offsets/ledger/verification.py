@@ -7,21 +7,21 @@ each manifest is what its two snapshots say; each publication is proved by its r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerError, number_of, shorten
-from airflow_kafka_offsets.ledger import file_lists, holes
+from airflow_kafka_offsets.ledger import file_lists
+from airflow_kafka_offsets.ledger.holes import between_published, hole_between
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.standing import WindowStatus, statuses
-from airflow_kafka_offsets.ledger.state import Hole, Publication, State, Window
+from airflow_kafka_offsets.ledger.state import Publication, State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     """
     state = ledger.state
     chosen = [window for window in state.windows.values() if full or not _is_verified(window)]
-    claims = [claim for found in in_parallel(lambda window: list(_examine(ledger, window)), chosen) for claim in found]
+    claims = list(chain(*in_parallel(lambda window: list(_examine(ledger, window)), chosen)))
     kept = len(state.windows) - len(chosen)
     if kept:
         claims.append(Claim("window", None, True, f"{number_of(kept, 'window')}, verified when they were loaded"))
@@ -58,7 +58,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     claims.append(Claim("tiling", None, True, _totals(state)))
     # Where topics begin anew, and what was left unloaded there.
     claims += (Claim("restart", None, True, str(restart)) for _, restart in state.restarts)
-    claims += filter(None, (_hole(ledger, hole) for hole in state.holes()))
+    claims += filter(None, (_hole(ledger, *time) for time in between_published(state)))
     claims += _unpublished(ledger)
     return claims
 
@@ -71,12 +71,12 @@ def _examine(ledger: Ledger, window: Window) -> Iterator[Claim]:
     """Check a window: its manifest against its snapshots, its publication against its result, and its list of files."""
     try:
         manifest = ledger.pinned(window).manifest
-        problems, found, result = list(_misfits(ledger, window, manifest)), "pinned", None
+        problems, basis, result = list(_misfits(ledger, window, manifest)), "pinned", None
         if window.publication is not None:
             result = ledger.published_result(window.name, window.publication)
-            found, proved = _proof(window, window.publication, manifest, result)
-            problems += [] if proved else [found]
-        yield Claim("window", window.name, not problems, "; ".join(problems) or found)
+            basis, proved = _proof(window, window.publication, manifest, result)
+            problems += [] if proved else [basis]
+        yield Claim("window", window.name, not problems, "; ".join(problems) or basis)
         if not problems and not file_lists.correct(ledger, window.name, result):
             yield _corrected(window.name)
     except LedgerError as error:
@@ -84,8 +84,8 @@ def _examine(ledger: Ledger, window: Window) -> Iterator[Claim]:
 
 
 def _corrected(name: str) -> Claim:
-    found = "its list of files wasn't what is published, because of a crash before it was written; it is correct now"
-    return Claim("files", name, False, found)
+    why = "its list of files wasn't what is published, because of a crash before it was written; it is correct now"
+    return Claim("files", name, False, why)
 
 
 def _lists_of_none(ledger: Ledger) -> Iterator[Claim]:
@@ -96,10 +96,8 @@ def _lists_of_none(ledger: Ledger) -> Iterator[Claim]:
 
 
 def _misfits(ledger: Ledger, window: Window, manifest: Manifest) -> Iterator[str]:
-    start, end = (ledger.offsets_at(at_ms) for at_ms in (window.start_ms, window.end_ms))
-    start = ledger.state.anew(start, window.start_ms, window.end_ms)
     try:
-        expected = Manifest.of(ledger.pipeline, ledger.id, window_between(start, end))
+        expected = Manifest.of(ledger.pipeline, ledger.id, ledger.window_between(window.start_ms, window.end_ms))
     except KafkaOffsetsError as error:
         yield f"its two snapshots make no window: {error}"
         return
@@ -111,75 +109,63 @@ def _misfits(ledger: Ledger, window: Window, manifest: Manifest) -> Iterator[str
 
 def _proof(window: Window, published: Publication, manifest: Manifest, result: RunResult) -> tuple[str, bool]:
     """What a publication rests on, in words, and whether it is proved."""
-    attempt = window.attempt(published.attempt)
-    verdict = judge(manifest, result, () if attempt is None else attempt.lost)
+    verdict = judge(manifest, result, window.lost)
     if verdict.proved and tuple(map(tuple, result.outputs)) != tuple(map(tuple, published.outputs)):
         return "its publication names other outputs than the result of its attempt", False
     rows = "" if result.derived else f", {number_of(result.rows_written, 'row')}"
     return f"{verdict}{rows}", verdict.proved
 
 
-def _snapshots(ledger: Ledger) -> Iterator[Claim]:
+def _snapshots(ledger: Ledger) -> list[Claim]:
     """Whether the snapshots can be read, and each is above the one before it."""
-    stored = list(ledger.state.snapshots.values())
-    problems = []
-    earlier = None
-    for each in stored:
-        try:
-            snapshot = ledger.contents.snapshot(each.offsets)
-        except LedgerError as error:
-            problems.append(str(error))
-            continue
-        if earlier is not None:
-            known = ledger.state.anew(earlier[1], earlier[0], each.at_ms).boundaries
-            below = [
-                str(key)
-                for key, found in snapshot.boundaries.items()
-                if key in known and found.offset < known[key].offset
-            ]
-            if below:
-                problems.append(
-                    f"the snapshot at {iso_instant(each.at_ms)} is below the one before it on {shorten(below)}"
-                )
-        earlier = each.at_ms, snapshot
-    yield Claim(
-        "snapshots", None, not problems, "; ".join(problems) or f"{number_of(len(stored), 'snapshot')} in order"
-    )
+    times = list(ledger.state.snapshots)
+    pairs = zip([None, *times], times, strict=False)
+    problems = dict.fromkeys(chain(*in_parallel(lambda pair: list(_disorder(ledger, *pair)), pairs)))
+    words = "; ".join(problems) or f"{number_of(len(times), 'snapshot')} in order"
+    return [Claim("snapshots", None, not problems, words)]
+
+
+def _disorder(ledger: Ledger, earlier_ms: int | None, at_ms: int) -> Iterator[str]:
+    """What is wrong with a snapshot after the one before it."""
+    try:
+        snapshot = ledger.offsets_at(at_ms)
+        earlier = None if earlier_ms is None else ledger.state.anew(ledger.offsets_at(earlier_ms), earlier_ms, at_ms)
+    except LedgerError as error:
+        yield str(error)
+        return
+    before = {} if earlier is None else earlier.boundaries
+    below = [
+        str(key) for key, each in snapshot.boundaries.items() if key in before and each.offset < before[key].offset
+    ]
+    if below:
+        yield f"the snapshot at {iso_instant(at_ms)} is below the one before it on {shorten(below)}"
 
 
 def _totals(state: State) -> str:
     """What the log says about all windows: they can't cross, and meet where they share a snapshot."""
     published = list(state.published)
-    lost = sum(each.span for window in published for each in _lost(window))
+    lost = sum(each.span for window in published for each in window.lost)
     offsets = sum(window.offsets for window in published)
     return f"{number_of(len(published), 'published window')}, {number_of(offsets, 'offset')}" + (
         f", {lost} of them lost before they were loaded" if lost else ""
     )
 
 
-def _lost(window: Window) -> Sequence[LogRange]:
-    assert window.publication is not None
-    attempt = window.attempt(window.publication.attempt)
-    return () if attempt is None else attempt.lost
-
-
-def _hole(ledger: Ledger, hole: Hole) -> Claim | None:
+def _hole(ledger: Ledger, start_ms: int, end_ms: int) -> Claim | None:
     try:
-        found = holes.missing(ledger, hole)
+        hole = hole_between(ledger, start_ms, end_ms)
     except LedgerError as error:  # a snapshot can't be read
         return Claim("hole", None, False, str(error))
-    return None if found is None else Claim("hole", None, not found.unpinned, str(found))
+    return None if hole is None else Claim("hole", None, not hole.unpinned, str(hole))
 
 
 def _unpublished(ledger: Ledger) -> Iterator[Claim]:
     """Windows with offsets that aren't published, though a later one is, or that failed."""
-    published = [window.end_ms for window in ledger.state.published]
-    last_ms = max(published, default=0)
+    last_ms = max((window.end_ms for window in ledger.state.published), default=0)
     waiting = [window for window in ledger.state.windows.values() if window.publication is None and window.offsets]
-    found = statuses(ledger, waiting)
-    late = [window for window in waiting if window.end_ms <= last_ms or found[window.name] is WindowStatus.FAILED]
-    if late:
-        failed = [window for window in late if found[window.name] is WindowStatus.FAILED]
-        ordered = sorted(late, key=lambda window: window not in failed)  # those that need attention are named first
-        named = shorten(f"{window.name} ({found[window.name]})" for window in ordered)
+    status = statuses(ledger, waiting)
+    failed = [window for window in waiting if status[window.name] is WindowStatus.FAILED]
+    late = [window for window in waiting if window.end_ms <= last_ms and window not in failed]
+    if failed or late:
+        named = shorten(f"{window.name} ({status[window.name]})" for window in (*failed, *late))
         yield Claim("unpublished", None, not failed, f"not published yet: {named}")

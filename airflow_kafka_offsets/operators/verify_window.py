@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
@@ -15,45 +15,34 @@ from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
 from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.entries import Verified
-from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.state import Publication
 from airflow_kafka_offsets.lineage.links import TellsLineage
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.measures import Measure
-from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, judge, ranges_with_gaps
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, ranges_with_gaps
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.pipelines.loads import handed_over, left_to_publish, publish, take_over
+from airflow_kafka_offsets.pipelines.loads import (
+    Counted,
+    handed_over,
+    left_to_publish,
+    publish,
+    published_counts,
+    take_over,
+)
 from airflow_kafka_offsets.pipelines.log_changes import changed_since
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.runs.around import Around, refusal
+from airflow_kafka_offsets.runs.around import Around, is_backfill, refusal
 from airflow_kafka_offsets.submission.prepared_load import PreparedLoad
 from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger, is_loaded
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A published window, with all that its proof rests on."""
-
-    window: Window
-    pinned: PinnedManifest
-    publication: Publication
-    attempt: Attempt
-    result: RunResult
-
-    @classmethod
-    def of(cls, ledger: Ledger, window: Window, publication: Publication) -> Loaded:
-        attempt = load_decisions.attempt_of(window, publication.attempt)
-        result = ledger.published_result(window.name, publication)
-        return cls(window, ledger.pinned(window), publication, attempt, result)
 
 
 class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
@@ -68,9 +57,10 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     It proves three claims: the rows read fit the manifest; the rows written are the rows read; and the window meets
     the nearest published windows on both sides. The verdict is recorded in the ledger.
 
-    Offsets between the nearest earlier published window and this one that no window has are a hole. If a window that is
-    pinned has them, they are not loaded yet: that is logged, and passes. A hole after this window is only logged; the
-    later window fails on it.
+    Offsets between two windows that no window has are a hole. A window answers for the holes that it skipped when it
+    was pinned: from the last window that was there before it. A window that was pinned when a later one was there fills
+    a hole itself, and answers for none. Neither does one of a backfill, whose runs pin their windows in any order:
+    Airflow shows those that fail. What no window answers for is logged, and so is what is pinned, but not loaded yet.
 
     Offsets without a record pass if the load was given ``allow_gaps``, and on compacted topics. ``explain_gaps``
     explains them: it reads the log again, with all its bytes, where rows are missing. The number of written rows must
@@ -84,8 +74,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         (templated)
     :param explain_gaps: explain offsets without a record from the log, or fail. Needs the ACL Read on the topics, and
         must run before retention reaches the window.
-    :param on_hole: what to do about a hole before this window: ``fail`` (default), naming it and the command that loads
-        it, so that a retry succeeds once it is loaded; or ``warn``.
+    :param on_hole: what to do about a hole that this window answers for: ``fail`` (default), naming it and the command
+        that loads it, so that a retry succeeds once it is pinned; or ``warn``.
     :param deferrable: wait on the triggerer for a window that isn't loaded yet, because its load runs elsewhere;
         default ``[operators] default_deferrable``. Without it, such a window fails the task.
     :param poke_interval: time between checks of the ledger, a timedelta or seconds.
@@ -214,11 +204,11 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         )
 
     def _verify(self, ref: WindowRef, ledger: Ledger, context: Context) -> dict[str, Any]:
-        loaded = self._loaded(ref, ledger)
-        verdict = self._explained(ref, loaded, judge(loaded.pinned.manifest, loaded.result, loaded.attempt.lost))
+        published = self._published(ref, ledger)
+        loaded = published_counts(ledger, ref.window_in(ledger), published)
+        verdict = self._explained(ref, loaded)
         around = Around.of(ledger, loaded.window)
-        outputs = loaded.publication.outputs
-        self.seen = TaskWindow(loaded.pinned, outputs=outputs, verdict=verdict, holes=around.holes)
+        self.seen = TaskWindow(loaded.pinned, outputs=published.outputs, verdict=verdict, holes=around.holes)
         if not verdict.proved:
             raise UnprovenError(
                 f"Window {ref.window} isn't proved: {verdict}. It stays published until it is loaded again: run "
@@ -227,35 +217,25 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         source = self._source_now(ref, loaded.pinned.manifest)
         for line in around.told():
             self.log.warning("Window %s: %s", ref.window, line)
-        if around.holes and self.on_hole == "fail":
-            raise refusal(context, loaded.attempt.who, ref.window, [around.before] if around.before else [])
+        if around.skipped and self.on_hole == "fail" and not is_backfill(context):
+            raise refusal(context, loaded.attempt.who, ref.window, around.skipped)
         wish = Verified(ref.window, loaded.attempt.number, _stored(verdict))
         ledger.change(lambda state: load_decisions.verify(state, wish))
-        report = _report(loaded, verdict) | {"source": source or "unchanged", "tiling": str(around)}
-        rows = "" if loaded.result.derived else f", {loaded.publication.rows} rows"  # for a job, the verdict has them
+        report = _report(loaded, published, verdict) | {"source": source or "unchanged", "tiling": str(around)}
+        rows = "" if loaded.result.derived else f", {published.rows} rows"  # for a job, the verdict has them
         self.log.info("Window %s: %s%s; %s", ref.window, verdict, rows, around)
         tell(_measures(loaded))
         note_outlets(self, context, ref, report)
         return report
 
-    def _loaded(self, ref: WindowRef, ledger: Ledger) -> Loaded:
-        """The published window. If a driver's counts aren't published yet, they are published first.
+    def _published(self, ref: WindowRef, ledger: Ledger) -> Publication:
+        """The publication. If a driver's counts aren't published yet, they are published first.
 
         :raises UnprovenError: when nothing is published, and nothing can be.
         """
         window = ref.window_in(ledger)
-        if window.loaded is None:
-            published = self._publish(ref, ledger, window)
-            self.log.info(
-                "Window %s is published: %s rows of attempt %s", ref.window, published.rows, published.attempt
-            )
-            window = ref.window_in(ledger)
-        standing = window.loaded
-        if standing is None:
-            raise ref.unpublished(window)
-        return Loaded.of(ledger, window, standing)
-
-    def _publish(self, ref: WindowRef, ledger: Ledger, window: Window) -> Publication:
+        if window.loaded is not None:
+            return window.loaded
         result = None if self.result is None else handed_over(self.result, "result=")
         counted = left_to_publish(ledger, window) if result is None else None
         if result is None and counted is None:
@@ -264,7 +244,9 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             if result is not None:
                 counted = take_over(client, ledger, window, result.attempt, result)
             assert counted is not None, "one of the two was found"
-            return publish(client, ledger, counted)
+            published = publish(client, ledger, counted)
+        self.log.info("Window %s is published: %s rows of attempt %s", ref.window, published.rows, published.attempt)
+        return published
 
     def _source_now(self, ref: WindowRef, manifest: Manifest) -> str | None:
         """How the window's topics have changed since it was loaded; None if they haven't. This doesn't affect the
@@ -282,8 +264,9 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             )
         return changed
 
-    def _explained(self, ref: WindowRef, loaded: Loaded, verdict: Verdict) -> Verdict:
+    def _explained(self, ref: WindowRef, loaded: Counted) -> Verdict:
         """The verdict, with its gaps explained from the logs if ``explain_gaps`` is set and the window is proved."""
+        verdict = loaded.verdict
         if not self.explain_gaps or not verdict.proved:
             return verdict
         manifest = loaded.pinned.manifest
@@ -308,14 +291,14 @@ def _stored(verdict: Verdict) -> dict[str, Any]:
     return {"verdict": str(verdict)} | explained
 
 
-def _report(loaded: Loaded, verdict: Verdict) -> dict[str, Any]:
-    publication, result = loaded.publication, loaded.result
+def _report(loaded: Counted, published: Publication, verdict: Verdict) -> dict[str, Any]:
+    result = loaded.result
     return {
         "window": loaded.window.name,
-        "attempt": publication.attempt,
-        "output": publication.outputs[0].output,
-        "outputs": [each._asdict() for each in publication.outputs],
-        "rows": publication.rows,
+        "attempt": published.attempt,
+        "output": published.outputs[0].output,
+        "outputs": [each._asdict() for each in published.outputs],
+        "rows": published.rows,
         "offsets": loaded.window.offsets,
         "lost": verdict.lost,
         "read": result.read.count,
@@ -326,7 +309,7 @@ def _report(loaded: Loaded, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _measures(loaded: Loaded) -> Iterator[Measure]:
+def _measures(loaded: Counted) -> Iterator[Measure]:
     """How large the window is, how long its load took, and how long ago it ended."""
     manifest, result = loaded.pinned.manifest, loaded.result
     tags = {"pipeline": manifest.pipeline}

@@ -9,20 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from airflow_kafka_offsets.ledger.holes import ranges_of, stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.ledger.unloaded import ranges_of, stretches
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 
 
 def lost_of(window: Window) -> Counter[TopicPartition]:
     """What Kafka no longer had of a window when it was loaded, by partition: of the published attempt, or else of the
     newest one."""
-    published = window.publication
-    attempt = window.newest_attempt if published is None else window.attempt(published.attempt)
     lost = Counter[TopicPartition]()
-    for each in () if attempt is None else attempt.lost:
+    for each in window.lost:
         lost[TopicPartition.of(each)] += each.span
     return lost
 
@@ -50,7 +48,7 @@ def unloaded(ledger: Ledger) -> Unloaded | None:
     found = list(stretches(state))
     ranges = in_parallel(lambda each: ranges_of(ledger, each), found)
     since_ms = next((each.start_ms for each, own in zip(found, ranges, strict=True) if own), last.end_ms)
-    end = state.anew(ledger.offsets_at(last.end_ms), last.end_ms, sys.maxsize)
+    end = ledger.offsets_now(last.end_ms)
     after = (LogRange(*key, each.offset, sys.maxsize) for key, each in end.boundaries.items())
     return Unloaded(since_ms, [*chain(*ranges), *after])
 

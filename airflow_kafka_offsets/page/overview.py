@@ -7,10 +7,9 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError, number_of
 from airflow_kafka_offsets.ledger.decisions import created_of
-from airflow_kafka_offsets.ledger.holes import missing as missing_in
+from airflow_kafka_offsets.ledger.holes import holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.standing import statuses
-from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.page.dags import dags_of_pipeline
 from airflow_kafka_offsets.page.losses import Unloaded, gone_of, lost_of, unloaded
@@ -66,10 +65,9 @@ def _of_snapshots(ledger: Ledger) -> Json:
     """What the pipeline's snapshots tell. One that can't be read hides no window."""
     try:
         missing = unloaded(ledger)
-        holes = in_parallel(lambda hole: missing_in(ledger, hole), ledger.state.holes())
         return {
             "topics": topic_names(ledger),
-            "holes": [str(hole) for hole in holes if hole is not None and hole.unpinned],
+            "holes": [str(hole) for hole in holes_of(ledger) if hole.unpinned],
             "gone_offsets": None if missing is None else _gone(ledger, missing),
             "unloaded_from_ms": None if missing is None else missing.since_ms,
             "retention_ms": shortest_retention(topic_facts(ledger)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -17,7 +16,7 @@ def topic_facts(ledger: Ledger) -> Mapping[str, TopicFacts]:
     newest = ledger.state.newest_snapshot
     if newest is None:
         return {}
-    return ledger.state.anew(ledger.offsets_at(newest.at_ms), newest.at_ms, sys.maxsize).topics
+    return ledger.offsets_now(newest.at_ms).topics
 
 
 def topic_names(ledger: Ledger) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, statuses
+from airflow_kafka_offsets.ledger.standing import WindowStatus, running_ms, statuses
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import iso_instant
@@ -63,6 +63,7 @@ def _window(window: Window, status: WindowStatus, ranges: tuple[OffsetRange, ...
         "kind": "window",
         "window": window.name,
         "state": status,
+        "running_ms": running_ms(window) if status is WindowStatus.LOADING else None,
         "start": iso_instant(window.start_ms),
         "end": iso_instant(window.end_ms),
         "offsets": [spans.get(place) for place in range(len(places))],

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.ledger.holes import ranges_of, stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.unloaded import ranges_of, stretches
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
@@ -139,9 +138,8 @@ def last_end(ledger: Ledger) -> FixedOffsets | None:
     stored = state.newest_snapshot if last is None else state.snapshots[last.end_ms]
     if stored is None:
         return None
-    end = state.anew(ledger.contents.snapshot(stored.offsets), stored.at_ms, sys.maxsize)
-    found = FixedOffsets.of_snapshot(end)
-    return found if last is None else replace(found, source=f"the end of window {last.name}")
+    end = FixedOffsets.of_snapshot(ledger.offsets_now(stored.at_ms))
+    return end if last is None else replace(end, source=f"the end of window {last.name}")
 
 
 def _topics(ledger: Ledger) -> Iterable[str]:

@@ -23,6 +23,7 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.ledger import file_lists, load_decisions
+from airflow_kafka_offsets.ledger.attempt_files import note_file
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
@@ -30,9 +31,13 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, RunResult, Tally
+from airflow_kafka_offsets.offsets.windows.manifest import digest
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
-from airflow_kafka_offsets.pipelines.log_changes import refuse_changed, source_now
+from airflow_kafka_offsets.pipelines.log_changes import refuse_changed, refuse_changed_topics
 from airflow_kafka_offsets.pipelines.preflight import lost_of
+
+_MOST_ABOVE = 100_000
+"""How far a ledger is behind its copy at most, in commits."""
 
 ClientFactory: TypeAlias = Callable[[], AbstractContextManager[OffsetsClient]]
 
@@ -108,7 +113,7 @@ def begin(
     if pinned.manifest.span:
         with client_factory() as client:
             lost = lost_of(client, pinned.manifest, on_data_loss)
-    wish = Attempted(name, who, lost)
+    wish = Attempted(name, who, lost, now_ms())
     number = ledger.change(lambda state: load_decisions.begin(state, wish, manifest_sha256))
     now = ledger.window(name)
     return Begun(now, pinned, now.attempt(number), None if number else now.loaded)
@@ -124,14 +129,46 @@ def reload(ledger: Ledger, names: Collection[str], by: str | None = None) -> int
     return ledger.change(lambda state: load_decisions.reload(state, names, by))
 
 
+def outnumber(ledger: Ledger, name: str, number: int, run: str) -> None:
+    """Have the ledger know an attempt that another copy of it has begun, and begin later ones with higher numbers: so
+    they may replace its rows in a table. For a ledger that was restored from before that attempt.
+
+    :param name: the window's name.
+    :param number: the attempt's number.
+    :param run: the driver whose rows the table has.
+    :raises LedgerConflictError: when the window isn't there.
+    :raises ConfigurationError: when the number is too high to be one of this ledger's copies.
+    """
+    window, above = ledger.window(name), number - ledger.state.number
+    if above > _MOST_ABOVE:
+        raise ConfigurationError(
+            f"Attempt {number} is {above} numbers above this ledger's log: that is no copy of it. Check the number in "
+            "the error's message."
+        )
+    files = ledger.attempt(window.name, number)
+    ledger.files.create(f"{files.folder}/{note_file(run)}", b"{}")
+    while ledger.change(lambda state: load_decisions.outnumber(state, name, number)):
+        pass
+
+
 def counted(ledger: Ledger, window: Window, number: int) -> list[Counted]:
     """What the drivers of an attempt have counted so far, in the order of their runs.
 
     :raises LedgerConflictError: when the window has no such attempt any more.
     """
     attempt, pinned = load_decisions.attempt_of(window, number), ledger.pinned(window)
-    found = ledger.attempt(window.name, number).results()
-    return [Counted(window, pinned, attempt, result, sha256) for result, sha256 in found]
+    results = ledger.attempt(window.name, number).results()
+    return [Counted(window, pinned, attempt, result, sha256) for result, sha256 in results]
+
+
+def published_counts(ledger: Ledger, window: Window, publication: Publication) -> Counted:
+    """What the published driver of a window has counted.
+
+    :raises LedgerCorruptError: when its result is missing, or was changed since.
+    """
+    attempt = load_decisions.attempt_of(window, publication.attempt)
+    result = ledger.published_result(window.name, publication)
+    return Counted(window, ledger.pinned(window), attempt, result, publication.result)
 
 
 def left_to_publish(ledger: Ledger, window: Window) -> Counted | None:
@@ -148,9 +185,9 @@ def left_to_publish(ledger: Ledger, window: Window) -> Counted | None:
         if attempt.number <= window.reloaded:
             break
         proved = [each for each in counted(ledger, window, attempt.number) if each.verdict.proved]
-        found = next((each for each in proved if each.result.apart or attempt is newest), None)
-        if found is not None and not ledger.attempt(window.name, attempt.number).has_ended:
-            return found
+        usable = next((each for each in proved if each.result.apart or attempt is newest), None)
+        if usable is not None and not ledger.attempt(window.name, attempt.number).has_ended:
+            return usable
     return None
 
 
@@ -159,8 +196,7 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: Counted) -> Publicat
     read, and a log may have been truncated since.
 
     :returns: the publication that counts: of this result, or the one that stood.
-    :raises UnprovenError: when the result isn't proved, or differs from the published one of the same range; a
-        :class:`CountedTwiceError` if another attempt may prove it.
+    :raises UnprovenError: when the result isn't proved; a :class:`CountedTwiceError` if another attempt may prove it.
     :raises CommitConflictError: when a later attempt may have replaced its rows in a table.
     :raises LedgerConflictError: when the window is gone, or is to be loaded again since the attempt began.
     :raises WindowError: when the topics or their logs have changed.
@@ -183,8 +219,6 @@ def publish_asked(ledger: Ledger, counted: Counted) -> Publication:
         raise LedgerConflictError(f"Window {name} is to be loaded again since it was published. Clear the load.")
     if (stands.attempt, stands.run) == (wish.attempt, wish.run):
         file_lists.refresh(ledger, window, counted.result)
-    else:
-        _refuse_different(ledger, window, stands, counted)
     return stands
 
 
@@ -205,8 +239,8 @@ def take_over(client: OffsetsClient, ledger: Ledger, window: Window, number: int
             "of the same run."
         )
     if files.result(result.run) is None:
-        asked = result.source is None and bool(pinned.manifest.span)
-        source = source_now(client, pinned.manifest) if asked else result.source
+        unasked = result.source is None and bool(pinned.manifest.span)
+        source = refuse_changed_topics(client, pinned.manifest) if unasked else result.source
         files.record_result(replace(result, source=source))
     stored = files.result(result.run)
     # If two tasks store it at the same time, one task's answer from Kafka is kept: so the sources may differ.
@@ -234,12 +268,8 @@ def count_nothing(ledger: Ledger, begun: Begun) -> Counted:
         written=(),
         seconds=0.0,
     )
-    files = ledger.attempt(begun.window.name, begun.attempt.number)
-    files.record_result(result)
-    stored = files.result(result.run)
-    if stored is None:
-        raise LedgerCorruptError(f"The result of attempt {result.attempt} vanished while it was stored.")
-    return Counted(begun.window, begun.pinned, begun.attempt, *stored)
+    ledger.attempt(begun.window.name, begun.attempt.number).record_result(result)
+    return Counted(begun.window, begun.pinned, begun.attempt, result, digest(result.to_bytes()))
 
 
 def handed_over(fields: Any, argument: str) -> RunResult:
@@ -290,18 +320,3 @@ def _ask_again(client: OffsetsClient, counted: Counted) -> None:
             f"{error} Therefore window {counted.window.name}, which attempt {counted.attempt.number} has loaded, is "
             "not published."
         ) from error
-
-
-def _refuse_different(ledger: Ledger, window: Window, stands: Publication, counted: Counted) -> None:
-    """Refuse a result that differs from the published one, though both attempts have read the same offsets."""
-    published = window.attempt(stands.attempt)
-    if published is None or published.lost != counted.attempt.lost:
-        return
-    theirs, ours = ledger.published_result(window.name, stands), counted.result
-    if (theirs.written, theirs.rows_written) != (ours.written, ours.rows_written):
-        raise UnprovenError(
-            f"Attempts {theirs.attempt} (published, {theirs.rows_written} rows) and {ours.attempt} "
-            f"({ours.rows_written} rows) of window {window.name} differ, though both read the same offsets. Compare "
-            f"the rows, which stay at {theirs.output} and {ours.output}. The published ones count."
-            + (" A job that isn't deterministic writes different rows each time." if ours.derived else "")
-        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
@@ -17,10 +17,10 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.errors import ConfigurationError, FutureRecordError, OffsetsError, OutdatedSurveyError
 from airflow_kafka_offsets.ledger import decisions
-from airflow_kafka_offsets.ledger.decisions import Asked, Entries
+from airflow_kafka_offsets.ledger.decisions import Answers, Entries
+from airflow_kafka_offsets.ledger.files import snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import State, StoredSnapshot
-from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import now_ms, to_datetime
@@ -42,8 +42,6 @@ from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evid
 from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_recreated
 from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten
 
-_AT_A_TIME = 48
-"""Instants held in memory at a time."""
 _LOOK_UPS = 50_000
 """Most instants times partitions that one call looks up; each call has one deadline."""
 _MOST_READ = 2_000
@@ -104,7 +102,7 @@ class Resolver:
         instants = sorted({at_ms for window in windows for at_ms in window})
         names = [window_id(*window) for window in sorted(windows)]
 
-        def pin(state: State) -> Asked | None:
+        def pin(state: State) -> Answers | None:
             if all(name in state.windows for name in names):
                 self._check(state)
                 return None
@@ -116,7 +114,7 @@ class Resolver:
                 refuse_future(missing[-1], now_ms())
             return self._instants(missing, state)
 
-        self._change(pin, lambda state, asked: decisions.pin(state, windows, asked, self.ledger.contents))
+        self._change(pin, lambda state, answers: decisions.pin(state, windows, answers, self.ledger.contents))
         return [self._resolved(name) for name in names]
 
     def increment(self, by: str, since: AsOf) -> ResolvedWindow:
@@ -128,16 +126,16 @@ class Resolver:
         :raises: as :meth:`windows`.
         """
 
-        def pin(state: State) -> Asked | None:
+        def pin(state: State) -> Answers | None:
             if state.increment(by) is not None:
                 self._check(state)
                 return None
             survey = self._survey(state)
             latest = self._made(survey, AsOf(AsOfKind.LATEST), at_latest(survey.extents, self._isolation_level))
             origin = None if state.windows else self._origin(since, survey)
-            return Asked(state.number, now_ms(), latest=latest, origin=origin)
+            return Answers(state.number, now_ms(), latest=latest, origin=origin)
 
-        self._change(pin, lambda state, asked: decisions.pin_increment(state, by, asked, self.ledger.contents))
+        self._change(pin, lambda state, answers: decisions.pin_increment(state, by, answers, self.ledger.contents))
         window = self.ledger.state.increment(by)
         assert window is not None, "it was committed"
         return self._resolved(window.name)
@@ -150,21 +148,21 @@ class Resolver:
         if as_of.timestamp_ms is not None:
             refuse_future(as_of.timestamp_ms, now_ms())
 
-        def place(state: State) -> Asked | None:
+        def place(state: State) -> Answers | None:
             if as_of.timestamp_ms in state.snapshots:
                 self._check(state)
                 return None
             if as_of.timestamp_ms is not None:
                 return self._instants([as_of.timestamp_ms], state)
             survey = self._survey(state)
-            found = self._made(survey, as_of, at_latest(survey.extents, self._isolation_level))
-            return Asked(state.number, now_ms(), latest=found)
+            latest = self._made(survey, as_of, at_latest(survey.extents, self._isolation_level))
+            return Answers(state.number, now_ms(), latest=latest)
 
-        self._change(place, lambda state, asked: decisions.place(state, asked, self.ledger.contents))
+        self._change(place, lambda state, answers: decisions.place(state, answers, self.ledger.contents))
         state = self.ledger.state
-        found = state.newest_snapshot if as_of.timestamp_ms is None else state.snapshots[as_of.timestamp_ms]
-        assert found is not None, "it was committed"
-        return found
+        stored = state.newest_snapshot if as_of.timestamp_ms is None else state.snapshots[as_of.timestamp_ms]
+        assert stored is not None, "it was committed"
+        return stored
 
     def target(self, as_of: AsOf) -> str:
         """Store offsets that have no place in time, as of earliest or of a group's commits: no window starts or ends
@@ -172,23 +170,25 @@ class Resolver:
 
         :raises OffsetsError: when a topic is unknown or a partition can't be asked.
         """
-        survey = self._survey(self.ledger.read())
-        return self.ledger.contents.add_snapshot(self._made(survey, as_of, self._boundaries(as_of, survey)))
+        survey, contents = self._survey(self.ledger.read()), self.ledger.contents
+        offsets = contents.add_snapshot(self._made(survey, as_of, self._boundaries(as_of, survey)))
+        contents.store_files([snapshot_file(offsets)])
+        return offsets
 
-    def _change(self, ask: Callable[[State], Asked | None], decide: Callable[[State, Asked], Entries]) -> None:
+    def _change(self, ask: Callable[[State], Answers | None], decide: Callable[[State, Answers], Entries]) -> None:
         """Ask Kafka and commit what it said; ask again if somebody knows more by then. Each time somebody has got
         further, so all do; if nobody has, a broker's own answer is outdated, which may take a while."""
-        tries, alone, known = 0, 0, -1
-        while (asked := ask(self.ledger.read())) is not None:
+        tries, alone, commit = 0, 0, -1
+        while (answers := ask(self.ledger.read())) is not None:
             try:
-                self.ledger.change(lambda state, asked=asked: decide(state, asked))  # type: ignore[misc]
+                self.ledger.change(lambda state, answers=answers: decide(state, answers))  # type: ignore[misc]
                 return
             except OutdatedSurveyError:
                 tries += 1
-                alone += asked.known == known
+                alone += answers.commit == commit
                 if alone > _MOST_ALONE:
                     raise
-                known = asked.known
+                commit = answers.commit
                 time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, 0.01 * tries)))
 
     def _check(self, state: State) -> None:
@@ -213,44 +213,40 @@ class Resolver:
         newest = state.newest_snapshot
         if newest is not None:
             # However new it is: records that have replaced those before it would be in no window.
-            known = state.anew(self.ledger.contents.snapshot(newest.offsets), newest.at_ms, newest.at_ms + 1)
-            refuse_dropped_topics(known, survey.facts)
-            refuse_recreated(known.topics, survey.facts)
-            refuse_rewritten(self.client, known)
+            stored = self.ledger.offsets_now(newest.at_ms)
+            refuse_dropped_topics(stored, survey.facts)
+            refuse_recreated(stored.topics, survey.facts)
+            refuse_rewritten(self.client, stored)
         return survey
 
-    def _instants(self, instants: Sequence[int], state: State) -> Asked:
-        survey, found = self._survey(state), dict[int, str]()
-        for first in range(0, len(instants), _AT_A_TIME):
-            for snapshot in self._look_up(instants[first : first + _AT_A_TIME], survey):
-                found[snapshot.timestamp_ms] = self.ledger.contents.add_snapshot(snapshot)
-        return Asked(state.number, now_ms(), found)
+    def _instants(self, instants: Sequence[int], state: State) -> Answers:
+        survey, add = self._survey(state), self.ledger.contents.add_snapshot
+        offsets = {snapshot.timestamp_ms: add(snapshot) for snapshot in self._look_up(instants, survey)}
+        return Answers(state.number, now_ms(), offsets)
 
-    def _look_up(self, instants: Sequence[int], survey: Survey) -> list[OffsetSnapshot]:
-        listed: dict[int, ListedOffsets] = {}
+    def _look_up(self, instants: Sequence[int], survey: Survey) -> Iterator[OffsetSnapshot]:
+        """The snapshots as of some instants, a few at a time: those of a backfill may be more than memory holds."""
+        few = len(instants) * len(survey.extents) <= _MOST_READ
         together = max(1, _LOOK_UPS // max(1, len(survey.extents)))
         for first in range(0, len(instants), together):
-            part = map(to_datetime, instants[first : first + together])
-            listed |= self.client.look_up(survey, part, isolation_level=self._isolation_level)
-        found = []
-        few = len(instants) * len(survey.extents) <= _MOST_READ
-        for instant in instants:
-            boundaries = at_instant(survey.extents, listed[instant], self._isolation_level)
-            if few:
-                boundaries = self._tell_markers(boundaries, survey.facts)
-            snapshot = self._made(survey, AsOf(AsOfKind.INSTANT, instant), boundaries)
-            self._refuse_future_record(snapshot)
-            found.append(snapshot)
-        return found
+            part = instants[first : first + together]
+            listed = self.client.look_up(survey, map(to_datetime, part), isolation_level=self._isolation_level)
+            for instant in part:
+                boundaries = at_instant(survey.extents, listed[instant], self._isolation_level)
+                if few:
+                    boundaries = self._tell_markers(boundaries, survey.facts)
+                snapshot = self._made(survey, AsOf(AsOfKind.INSTANT, instant), boundaries)
+                self._refuse_future_record(snapshot)
+                yield snapshot
 
     def _topics(self) -> list[str]:
         if not isinstance(self._wanted, re.Pattern):
             return sorted(set(self._wanted))
-        found = [topic for topic in self.client.topics() if not topic.internal]
-        matching = TopicsMetadata(topic for topic in found if self._wanted.fullmatch(topic.topic))
+        topics = [topic for topic in self.client.topics() if not topic.internal]
+        matching = TopicsMetadata(topic for topic in topics if self._wanted.fullmatch(topic.topic))
         if not len(matching):
             raise ConfigurationError(
-                f"Of the topics that this connection may describe ({len(found)}), none matches "
+                f"Of the topics that this connection may describe ({len(topics)}), none matches "
                 f"{self._wanted.pattern!r}."
             )
         # Leaving out a topic that can't be described right now would make a snapshot of fewer topics.
@@ -274,14 +270,14 @@ class Resolver:
 
     def _boundaries(self, as_of: AsOf, survey: Survey) -> Boundaries:
         if as_of.timestamp_ms is not None:
-            (found,) = self._look_up([as_of.timestamp_ms], survey)
-            return found.boundaries
+            (snapshot,) = self._look_up([as_of.timestamp_ms], survey)
+            return snapshot.boundaries
         if as_of.group is not None:
             partitions = survey.extents.partitions()
-            found_commits = self.client.committed_offsets({as_of.group: partitions}).raise_for_errors()
+            committed = self.client.committed_offsets({as_of.group: partitions}).raise_for_errors()
             # Ask for the log ends again: offsets committed since the survey may be past the old ones.
             extents = self.client.log_extents(partitions)
-            commits = self.client.mark_truncated(found_commits, extents).lookup(as_of.group)
+            commits = self.client.mark_truncated(committed, extents).lookup(as_of.group)
             assert commits is not None
             return at_commits(extents, commits.offsets, as_of.group)
         if as_of.kind is AsOfKind.EARLIEST:
@@ -318,11 +314,11 @@ class Resolver:
 
     def _open_transactions(self, end: OffsetSnapshot) -> list[str]:
         """The open transactions that hold back the end of a window (S10)."""
-        held = [
+        held_back = [
             key
             for key, boundary in end.boundaries.items()
             if boundary.evidence is Evidence.LOG_END and boundary.last_stable_offset < boundary.high_watermark
         ]
-        if not held or self._isolation_level is IsolationLevel.READ_UNCOMMITTED:
+        if not held_back or self._isolation_level is IsolationLevel.READ_UNCOMMITTED:
             return []
-        return [held_warning(held, self.client.producers(held))]
+        return [held_warning(held_back, self.client.producers(held_back))]

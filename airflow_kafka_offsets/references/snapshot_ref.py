@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
@@ -107,13 +106,9 @@ def last_published_end(ledger: Ledger) -> FixedOffsets:
     offsets when that isn't known either. Logs that have begun anew since then go on from there."""
     last = next((window for window in reversed(ledger.state.windows.values()) if window.publication is not None), None)
     if last is not None:
-        return replace(_offsets_now(ledger, last.end_ms), source=f"the end of window {last.name}")
+        end = FixedOffsets.of_snapshot(ledger.offsets_now(last.end_ms), ledger.uri)
+        return replace(end, source=f"the end of window {last.name}")
     origin = next((stored for stored in ledger.state.snapshots.values() if stored.is_origin), None)
     if origin is not None:
-        return _offsets_now(ledger, origin.at_ms)
+        return FixedOffsets.of_snapshot(ledger.offsets_now(origin.at_ms), ledger.uri)
     return FixedOffsets("the log starts, as nothing is published", ledger=ledger.uri)
-
-
-def _offsets_now(ledger: Ledger, at_ms: int) -> FixedOffsets:
-    snapshot = ledger.state.anew(ledger.offsets_at(at_ms), at_ms, sys.maxsize)
-    return FixedOffsets.of_snapshot(snapshot, ledger.uri)

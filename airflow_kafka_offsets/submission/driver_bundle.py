@@ -17,8 +17,8 @@ import airflow_kafka_offsets
 
 _PACKAGE = Path(airflow_kafka_offsets.__file__).parent
 _LEDGER = (
-    *("__init__", "entries", "state", "files", "log", "checkpoints", "contents", "attempt_files"),
-    *("decisions", "load_decisions", "draft"),
+    *("__init__", "entries", "state", "files", "log", "checkpoints", "attempt_files"),
+    *("decisions", "load_decisions"),
 )
 _SHIPPED = (
     *("__init__.py", "errors.py", "offsets/**/*.py", "spark/**/*.py"),

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.ledger.load_decisions import attempt_of
 from airflow_kafka_offsets.ledger.state import Attempt
 from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, total_of
-from airflow_kafka_offsets.pipelines.log_changes import source_now
+from airflow_kafka_offsets.pipelines.log_changes import refuse_changed_topics
 from tests.chaos import tables
 from tests.chaos.plan import TABLES
 from tests.chaos.ranges import Key, Offsets, RangeReader
@@ -73,7 +73,7 @@ class RangeLoader:
             seconds=round(time.monotonic() - started, 3),
             allow_gaps=True,  # transactions leave them
             files=(_FILE,) if apart else (),
-            source=source_now(self._client, manifest),
+            source=refuse_changed_topics(self._client, manifest),
             task_starts=_starts(written),
             unread=(),  # the reader goes on up to the end of each range, or of the log
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from airflow_kafka_offsets.ledger.holes import missing_in
+from airflow_kafka_offsets.ledger.holes import holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
@@ -95,9 +95,9 @@ def _misread(ledger: Ledger, log: Replay) -> Iterator[str]:
 
 def _told(ledger: Ledger) -> Iterator[Hole]:
     """The holes that the ledger reports."""
-    for each in missing_in(ledger):
+    for each in holes_of(ledger):
         offsets = {(part.topic, part.partition): range(part.start_offset, part.end_offset) for part in each.ranges}
-        yield Hole(each.hole.start_ms, each.hole.end_ms, offsets)
+        yield Hole(each.start_ms, each.end_ms, offsets)
 
 
 def _held_by(says: Any) -> int | None:

@@ -32,6 +32,21 @@ def is_another(known: str | None, found: str | None) -> bool:
     return None not in (known, found) and known != found
 
 
+def topic_change(known: TopicFacts, now: TopicFacts | None) -> str | None:
+    """What has become of a topic since it was resolved, in words; None if it is the same.
+
+    :param now: what the cluster says about it; None when it isn't there.
+    """
+    if now is None:
+        return f"topic {known.topic} no longer exists"
+    if is_another(known.topic_id, now.topic_id):
+        return f"topic {known.topic} was re-created (its id was {known.topic_id}, and is {now.topic_id} now)"
+    if now.partition_count < known.partition_count:
+        counts = f"it had {known.partition_count} partitions, and has {now.partition_count} now"
+        return f"topic {known.topic} was re-created ({counts})"
+    return None
+
+
 def check_topics(pinned: Resolved, cluster_id: str, topics: Mapping[str, TopicFacts]) -> None:
     """Refuse a window or snapshot whose topics are no longer the ones that were pinned.
 
@@ -46,13 +61,10 @@ def check_topics(pinned: Resolved, cluster_id: str, topics: Mapping[str, TopicFa
             f"{cluster_id}. Nothing was done."
         )
     for topic, facts in sorted(pinned.topics.items()):
-        current = topics.get(topic)
-        if current is None:
-            raise TopicChangedError(f"Topic {topic} of {what} no longer exists. Nothing was done.", topic=topic)
-        if is_another(facts.topic_id, current.topic_id):
+        change = topic_change(facts, topics.get(topic))
+        if change is not None:
             raise TopicChangedError(
-                f"Topic {topic} was re-created since {what} was resolved (id {facts.topic_id}, now "
-                f"{current.topic_id}): the same offsets hold other records. Nothing was done.",
+                f"Since {what} was resolved, {change}: its offsets belong to other records. Nothing was done.",
                 topic=topic,
             )
 
@@ -77,18 +89,12 @@ def refuse_recreated(known: Mapping[str, TopicFacts], fresh: Mapping[str, TopicF
     :raises TopicChangedError: when a topic has another id, or partitions are gone.
     """
     for topic in sorted(known.keys() & fresh.keys()):
-        old, new = known[topic], fresh[topic]
-        if is_another(old.topic_id, new.topic_id):
+        change = topic_change(known[topic], fresh[topic])
+        if change is not None:
             raise TopicChangedError(
-                f"Topic {topic} was re-created: its id was {old.topic_id}, now it is {new.topic_id}. Offsets of the "
-                "old topic mean nothing in the new one. Run kafka-offsets ledger restart for the pipeline: its windows "
-                "stay as they are, and the next one begins the new topic.",
-                topic=topic,
-            )
-        if new.partition_count < old.partition_count:
-            raise TopicChangedError(
-                f"Topic {topic} had {old.partition_count} partitions, now {new.partition_count}: it was re-created. "
-                "Run kafka-offsets ledger restart for the pipeline.",
+                f"{change[0].upper()}{change[1:]}. Offsets of the old topic mean nothing in the new one. Run "
+                "kafka-offsets ledger restart for the pipeline: its windows stay as they are, and the next one begins "
+                "the new topic.",
                 topic=topic,
             )
 

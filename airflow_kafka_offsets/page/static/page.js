@@ -132,7 +132,8 @@ function topicCell(entry, topic, answer, open, pointed) {
 function windowsTableRow(entry, answer, topics, pipeline, opened, pointed) {
   const open = entry.window ? () => { location.hash = hash("p", pipeline, "w", entry.window); } : null;
   const label = between(entry.start, entry.end), isHole = entry.kind === "hole";
-  const states = [badge(entry.state, isHole ? `no window for ${duration(Date.parse(entry.end) - Date.parse(entry.start))}` : entry.state)];
+  const running = Number.isInteger(entry.running_ms) ? `${entry.state} for ${duration(entry.running_ms)}` : entry.state;
+  const states = [badge(entry.state, isHole ? `no window for ${duration(Date.parse(entry.end) - Date.parse(entry.start))}` : running)];
   const lost = entry.kind === "window" ? Object.values(entry.lost).reduce((a, b) => a + b, 0) : 0;
   if (lost) states.push(" ", badge("lost"));
   const missing = isHole ? Object.values(entry.gaps).reduce((a, b) => a + b, 0) : 0;

@@ -14,12 +14,15 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Publish, Resolve, Run, sasl, use_connection
 from tests.integration.client.cases.workload import wait_until_known
 from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.ledger.loads import begin
 from tests.patience import wait_until
 
 T0_MS = 1_795_154_400_000
@@ -308,6 +311,17 @@ class TestLedger:
         table = run("ledger", "show", "loads", windows[0]["window"])[1]
         assert "published" in table
         assert "log_start" in table
+
+    def test_show_says_how_long_a_window_has_been_loading(
+        self, run: Run, windows: list[dict[str, Any]], ledger: Ledger
+    ) -> None:
+        name = windows[0]["window"]
+        begin(ledger, ledger.read().windows[name], begun_ms=now_ms() - 10 * 86_400_000)
+        (shown,) = json.loads(run("ledger", "show", "loads", name, "-o", "json")[1])
+        assert (shown["status"], shown["running_for"]) == ("loading", "10 days")
+        assert shown["attempts"][0]["begun"].startswith("20")
+        assert "running for" in run("ledger", "show", "loads", name)[1]
+        assert "running for" not in run("ledger", "show", "loads", windows[1]["window"])[1]
 
     def test_a_store_that_fails_is_one_line_and_exit_1(self, run: Run, ledger_root: Path) -> None:
         ledger_root.mkdir()

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.offsets.instants import parse_instant
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from tests.integration.airflow.conftest import Publish, Resolve, Run, at, recreate
 from tests.integration.conftest import Produce
+from tests.integration.ledger.loads import begin
 
 Rows = list[dict[str, Any]]
 HOUR = ("--start", "2026-11-20T07:00Z", "--end", "2026-11-20T08:00Z", "--cron", "0 * * * *")
@@ -91,6 +92,26 @@ class TestReload:
         before = ledger.read().number
         code, _, err = run("ledger", "reload", "loads", windows[2])
         assert (code, err, ledger.read().number) == (0, "kafka-offsets: Nothing had to be changed.\n", before)
+
+    def test_a_restored_ledger_outnumbers_an_attempt_that_a_table_has(
+        self, run: Run, ledger: Ledger, windows: list[str]
+    ) -> None:
+        """It was begun by the ledger that was lost, after the copy was made."""
+        code, _, err = run("ledger", "reload", "loads", windows[0], "--over", "95-1f2e3d4c")
+        assert code == 0
+        assert "attempt 95" in err
+        state = ledger.read()
+        assert state.number == 95
+        assert state.windows[windows[0]].loaded is None
+        assert ledger.attempt(windows[0], 95).runs() == {"1f2e3d4c": {"note"}}
+        assert begin(ledger, state.windows[windows[0]]).number > 95
+
+    @pytest.mark.parametrize("over", ["95", "95-xyz", "1f2e3d4c", "999999999-1f2e3d4c"])
+    def test_what_is_no_attempt_of_a_copy_is_refused(
+        self, run: Run, ledger: Ledger, windows: list[str], over: str
+    ) -> None:
+        code, _, err = run("ledger", "reload", "loads", windows[2], "--over", over)
+        assert (code, "attempt" in err.lower()) == (2, True)
 
 
 class TestVoid:

@@ -12,7 +12,7 @@ from typing import Any
 from upath import UPath
 
 from airflow_kafka_offsets.ledger import decisions, load_decisions
-from airflow_kafka_offsets.ledger.decisions import Asked
+from airflow_kafka_offsets.ledger.decisions import Answers
 from airflow_kafka_offsets.ledger.entries import Attempted, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
@@ -80,14 +80,14 @@ def pin(ledger: Ledger, start: OffsetSnapshot, end: OffsetSnapshot) -> Window:
     return ledger.window(window_id(*extent))
 
 
-def _asked(ledger: Ledger, snapshots: Collection[OffsetSnapshot]) -> Asked:
+def _asked(ledger: Ledger, snapshots: Collection[OffsetSnapshot]) -> Answers:
     instants = {each.timestamp_ms: ledger.contents.add_snapshot(each) for each in snapshots}
-    return Asked(ledger.state.number, LATER_MS, instants)
+    return Answers(ledger.state.number, LATER_MS, instants)
 
 
 def increment(ledger: Ledger, by: str, latest: OffsetSnapshot, origin: OffsetSnapshot | None = None) -> Window:
     """Pin a run's increment."""
-    asked = Asked(ledger.read().number, LATER_MS, latest=latest, origin=origin)
+    asked = Answers(ledger.read().number, LATER_MS, latest=latest, origin=origin)
     ledger.change(lambda state: decisions.pin_increment(state, by, asked, ledger.contents))
     found = ledger.state.increment(by)
     assert found is not None
@@ -110,9 +110,12 @@ def resolve(ledger: Ledger, hour: int, hours: int = 1) -> Window:
     return pin(ledger, at_hour(hour), at_hour(hour + hours))
 
 
-def begin(ledger: Ledger, window: Window, who: Any = None, lost: Collection[LogRange] = ()) -> Attempt:
+def begin(
+    ledger: Ledger, window: Window, who: Any = None, lost: Collection[LogRange] = (), begun_ms: int | None = None
+) -> Attempt:
     """Begin an attempt."""
-    wish = Attempted(window.name, who or {"dag_id": "loads", "run_id": "r-1", "task_id": "load"}, tuple(lost))
+    who = who or {"dag_id": "loads", "run_id": "r-1", "task_id": "load"}
+    wish = Attempted(window.name, who, tuple(lost), begun_ms)
     number = ledger.change(lambda state: load_decisions.begin(state, wish, window.manifest))
     found = ledger.window(window.name).attempt(number)
     assert found is not None, "it isn't published"

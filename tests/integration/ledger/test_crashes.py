@@ -199,7 +199,7 @@ def test_a_rewind_and_what_is_resolved_after_it(tmp_path: Path) -> None:
         if not any(window.offsets == 5 for window in ledger.read().windows.values()):
             change(decisions.rewind, ledger, to_ms=windows_of(ledger)[0].end_ms)
         pinned = snapshot({0: AT_T0 + 15}, at_ms=T0 + 2 * 3_600_000)
-        asked = decisions.Asked(
+        asked = decisions.Answers(
             ledger.state.number, 2 * T0, {pinned.timestamp_ms: ledger.contents.add_snapshot(pinned)}
         )
         extent = windows_of(ledger)[0].end_ms, pinned.timestamp_ms
@@ -219,7 +219,9 @@ def test_a_restart_and_the_window_after_it(tmp_path: Path) -> None:
             wish = Restarted(T0, ("t",), "re-created")
             ledger.change(lambda state: decisions.restart(state, wish, ledger.contents))
         later = snapshot({0: 7}, at_ms=T0 + 2 * 3_600_000, topic_id="id-2")
-        asked = decisions.Asked(ledger.state.number, 2 * T0, {later.timestamp_ms: ledger.contents.add_snapshot(later)})
+        asked = decisions.Answers(
+            ledger.state.number, 2 * T0, {later.timestamp_ms: ledger.contents.add_snapshot(later)}
+        )
         extent = windows_of(ledger)[0].end_ms, later.timestamp_ms
         ledger.change(lambda state: decisions.pin(state, [extent], asked, ledger.contents))
 
@@ -252,9 +254,9 @@ def test_a_bulk_resolve_is_one_step(tmp_path: Path) -> None:
 
     def resolve_all(ledger: Ledger) -> None:
         found = {at: ledger.contents.add_snapshot(snapshot({0: place}, at_ms=at)) for place, at in enumerate(instants)}
-        asked = decisions.Asked(ledger.state.number, 2 * T0, found)
+        asked = decisions.Answers(ledger.state.number, 2 * T0, found)
         windows = list(pairwise(instants))
-        ledger.change(partial(decisions.pin, windows=windows, asked=asked, contents=ledger.contents))
+        ledger.change(partial(decisions.pin, windows=windows, answers=asked, contents=ledger.contents))
 
     for moment in MOMENTS:
         for step in range(20):

@@ -8,10 +8,9 @@ import pytest
 
 from airflow_kafka_offsets.ledger import decisions, holes
 from airflow_kafka_offsets.ledger.entries import Restarted
-from airflow_kafka_offsets.ledger.holes import Missing
+from airflow_kafka_offsets.ledger.holes import Hole, ranges_of, stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.unloaded import ranges_of, stretches
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
@@ -35,45 +34,40 @@ def published(ledger: Ledger, start: int, end: int) -> Window:
     return publish(ledger, pinned(ledger, start, end))
 
 
-def found(missing: Missing | None) -> tuple[int, int, list[str]] | None:
+def found(hole: Hole) -> tuple[int, int, list[str]]:
     """Offsets, those of them in no window, and the windows that are pinned."""
-    return missing and (missing.offsets, missing.unpinned, [each.name for each in missing.hole.pinned])
+    return hole.offsets, hole.unpinned, [each.name for each in hole.pinned]
 
 
 class TestBetweenPublishedWindows:
     def test_two_snapshots_say_how_many_offsets_are_missing(self, local: Ledger) -> None:
-        earlier, later = published(local, 0, 10), published(local, 30, 40)
-        (hole,) = holes.missing_in(local)
+        published(local, 0, 10)
+        published(local, 30, 40)
+        (hole,) = holes.holes_of(local)
         assert found(hole) == (20, 20, [])
         assert str(hole) == (
             "no window has 20 of the 20 offsets from 2026-11-21T06:10:00.000Z to 2026-11-21T06:30:00.000Z"
         )
-        assert found(holes.missing(local, holes.before(local.state, later))) == (20, 20, [])
-        assert found(holes.missing(local, holes.after(local.state, earlier))) == (20, 20, [])
 
     def test_what_is_pinned_there_is_not_loaded_yet(self, local: Ledger) -> None:
         published(local, 0, 10)
         some = pinned(local, 10, 25)
         published(local, 30, 40)
-        (hole,) = holes.missing_in(local)
+        (hole,) = holes.holes_of(local)
         assert found(hole) == (20, 5, [some.name])
         assert str(hole).endswith(f"not published yet: {some.name}")
 
     def test_one_that_pinned_windows_fill_has_nothing_that_nobody_loads(self, local: Ledger) -> None:
         published(local, 0, 10)
         filling = [pinned(local, 10, 20), pinned(local, 20, 30)]
-        later = published(local, 30, 40)
-        assert found(holes.missing(local, holes.before(local.state, later))) == (20, 0, [each.name for each in filling])
-
-    def test_time_without_offsets_is_none(self, local: Ledger) -> None:
-        published(local, 0, 10)
-        publish(local, pin(local, at(20, 1010), at(30, 1010)))
-        assert holes.missing_in(local) == []
+        published(local, 30, 40)
+        (hole,) = holes.holes_of(local)
+        assert found(hole) == (20, 0, [each.name for each in filling])
 
     def test_neighbours_that_meet_have_none(self, local: Ledger) -> None:
-        earlier, later = published(local, 0, 10), published(local, 10, 20)
-        assert holes.before(local.state, later) is holes.after(local.state, earlier) is None
-        assert holes.before(local.state, earlier) is holes.after(local.state, later) is None
+        published(local, 0, 10)
+        published(local, 10, 20)
+        assert holes.between_published(local.state) == []
 
     @pytest.mark.parametrize(("log_start", "missing"), [(0, 10), (4, 6), (10, 0)])
     def test_a_topic_that_joined_in_time_without_a_window_has_one_from_its_log_start(
@@ -81,9 +75,8 @@ class TestBetweenPublishedWindows:
     ) -> None:
         published(local, 0, 10)
         pair = [with_another_topic(at(minute, 1010), offset, log_start) for minute, offset in ((20, 10), (30, 15))]
-        later = publish(local, pin(local, *pair))
-        hole = holes.missing(local, holes.before(local.state, later))
-        assert (0 if hole is None else hole.offsets) == missing
+        publish(local, pin(local, *pair))
+        assert sum(hole.offsets for hole in holes.holes_of(local)) == missing
 
     def test_of_a_topic_that_was_made_anew_in_it_there_is_what_the_new_one_has(self, local: Ledger) -> None:
         """What was left of the old one, the restart tells."""
@@ -92,7 +85,7 @@ class TestBetweenPublishedWindows:
         local.change(lambda state: decisions.restart(state, wish, local.contents))
         anew = [snapshot({0: offset}, at_ms=T0 + offset * MINUTE_MS, topic_id="id-2") for offset in (20, 30)]
         publish(local, pin(local, *anew))
-        (hole,) = holes.missing_in(local)
+        (hole,) = holes.holes_of(local)
         assert hole.ranges == (LogRange("t", 0, 0, 20),)
 
 
@@ -100,6 +93,33 @@ def with_another_topic(one: OffsetSnapshot, offset: int, log_start: int = 0) -> 
     facts = TopicFacts("u", "id-2", 1, "delete", -1, -1, "CreateTime")
     other = boundary(0, offset, log_start=log_start, topic="u")
     return replace(one, topics={**one.topics, "u": facts}, boundaries={**one.boundaries, TopicPartition("u", 0): other})
+
+
+class TestWhoAnswers:
+    """Each hole is one window's matter: the one that skipped it when it was pinned."""
+
+    def skipped(self, ledger: Ledger, window: Window) -> list[tuple[LogRange, ...]]:
+        return [each.ranges for each in holes.skipped_by(ledger, window)]
+
+    def test_the_window_that_skipped_it_until_it_is_pinned(self, local: Ledger) -> None:
+        first, later = pinned(local, 0, 10), pinned(local, 30, 40)
+        last = pinned(local, 40, 50)
+        assert self.skipped(local, later) == [(LogRange("t", 0, 1010, 1030),)]
+        assert self.skipped(local, first) == self.skipped(local, last) == []
+        pinned(local, 10, 30)
+        assert self.skipped(local, later) == []
+
+    def test_not_one_that_was_pinned_to_fill_it(self, local: Ledger) -> None:
+        """What it leaves is still the other one's matter."""
+        pinned(local, 0, 10)
+        later, filling = pinned(local, 40, 50), pinned(local, 20, 30)
+        assert self.skipped(local, filling) == []
+        assert self.skipped(local, later) == [(LogRange("t", 0, 1030, 1040),), (LogRange("t", 0, 1010, 1020),)]
+
+    def test_not_the_first_window_for_what_is_pinned_before_it(self, local: Ledger) -> None:
+        """A backfill towards the live schedule."""
+        live, earlier = pinned(local, 40, 50), pinned(local, 0, 10)
+        assert self.skipped(local, live) == self.skipped(local, earlier) == []
 
 
 class TestAGroup:
@@ -138,8 +158,8 @@ class TestAGroup:
         """The newest of several runs that go on side by side is the first to be loaded."""
         earlier = [pinned(local, start, start + 10) for start in (20, 30)]
         window = published(local, 50, 80)
-        (missing,) = holes.missing_since(local, {}, window)
-        assert found(missing) == (30, 10, [each.name for each in earlier])
+        missing = [found(each) for each in holes.missing_since(local, {}, window)]
+        assert missing == [(10, 10, []), *((10, 0, [each.name]) for each in reversed(earlier))]
         assert self.since(local, window, {P0: 1050}) == []
         for each in earlier:
             publish(local, each)

@@ -20,7 +20,6 @@ from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.attempt_files import result_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, Tally
 from airflow_kafka_offsets.pipelines import loads
@@ -143,23 +142,6 @@ class TestPublish:
         window = resolve(local, 0)
         one, other = (begin(local, window) for _ in range(2))
         found = [store_result(local, window, result_of(local, window, each)) for each in (one, other)]
-        assert loads.publish_asked(local, found[1]) == loads.publish_asked(local, found[0])
-
-    def test_but_not_if_its_own_rows_are_others(self, local: Ledger) -> None:
-        """Both have read the same offsets."""
-        window = resolve(local, 0)
-        one, other = (begin(local, window) for _ in range(2))
-        loads.publish_asked(local, store_result(local, window, result_of(local, window, one)))
-        odd = result_of(local, window, other)
-        odd = replace(odd, written=tuple(replace(each, checksum=7) for each in odd.written))
-        with pytest.raises(UnprovenError, match="differ, though both read the same offsets"):
-            loads.publish_asked(local, store_result(local, window, odd))
-
-    def test_an_attempt_that_lost_less_may_have_others(self, local: Ledger) -> None:
-        window = resolve(local, 0)
-        whole, rest = begin(local, window), begin(local, window, lost=[LogRange("t", 0, AT_T0, AT_T0 + 3)])
-        found = [store_result(local, window, result_of(local, window, each)) for each in (rest, whole)]
-        assert [each.result.rows_written for each in found] == [7, 10]
         assert loads.publish_asked(local, found[1]) == loads.publish_asked(local, found[0])
 
     def test_what_is_not_proved_is_refused_before_anybody_is_asked(self, local: Ledger) -> None:

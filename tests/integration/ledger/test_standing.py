@@ -7,11 +7,13 @@ from dataclasses import replace
 from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import failure_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, status, statuses
+from airflow_kafka_offsets.ledger.standing import WindowStatus, running_ms, status, statuses
 from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.pipelines import loads
 from tests.integration.ledger.loads import begin, load, publish, resolve, result_of, store_result, verify, windows_of
+from tests.patience import PATIENCE_S
 
 NOTE = FailureNote("SparkFailedError", "it broke", 1)
 
@@ -63,6 +65,12 @@ class TestStatus:
         assert local.window(window.name).publication is not None, "readers keep the rows"
         publish(local, window)
         assert now(local, window) is WindowStatus.PUBLISHED
+
+    def test_of_a_loading_window_says_for_how_long_by_the_clock_of_who_began(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        assert running_ms(window) is None
+        begin(local, window, begun_ms=now_ms() - 90_000)
+        assert 90_000 <= (running_ms(local.window(window.name)) or 0) < 90_000 + PATIENCE_S * 1000
 
     def test_of_many_is_told_by_window(self, local: Ledger) -> None:
         for hour in range(3):

@@ -92,7 +92,9 @@ class TestVerify:
         (seam,) = claims(local, "restart")
         assert seam.startswith("t began anew after 2026-11-21T07:00:00.000Z: truncated; at least 1000 offsets of the")
         later = snapshot({0: AT_T0 + 9}, at_ms=T0 + 2 * HOUR_MS, resolved_at_ms=LATER_MS)
-        asked = decisions.Asked(local.state.number, LATER_MS, {later.timestamp_ms: local.contents.add_snapshot(later)})
+        asked = decisions.Answers(
+            local.state.number, LATER_MS, {later.timestamp_ms: local.contents.add_snapshot(later)}
+        )
         extent = T0 + HOUR_MS, later.timestamp_ms
         local.change(lambda state: decisions.pin(state, [extent], asked, local.contents))
         assert [each.offsets for each in local.state.windows.values()] == [10, 5]
@@ -181,7 +183,7 @@ class TestDamage:
         wrong = replace(
             manifest, ranges=tuple(replace(each, end_offset=each.end_offset + 1) for each in manifest.ranges)
         )
-        sha256 = local.contents.add_manifest(wrong)
+        sha256 = local.contents.add_manifest(wrong)  # stored with the commit that names it
         other = resolve(local, 5)
         forged = replace_window(local, other, window, sha256)
         assert "its manifest isn't what its two snapshots say" in broken(forged)[0].found

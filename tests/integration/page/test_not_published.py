@@ -15,6 +15,7 @@ from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.page.app import make_app
@@ -64,7 +65,7 @@ def holes(ledger: Ledger) -> list[str]:
 class TestStates:
     def test_are_those_that_a_load_comes_through(self, late: Ledger, ask: Ask) -> None:
         resolve(late, 0)
-        begin(late, resolve(late, 1))
+        begin(late, resolve(late, 1), begun_ms=now_ms() - 3 * HOUR_MS)
         failed = resolve(late, 2)
         late.attempt(failed.name, begin(late, failed).number).record_failure(FailureNote("UnprovenError", "why"))
         proved = resolve(late, 3)
@@ -75,6 +76,9 @@ class TestStates:
         answer = ask()
         assert states(answer) == expected
         assert answer["overview"]["states"] == dict.fromkeys(expected, 1)
+        running = [each["running_ms"] for each in answer["entries"]]
+        assert [each is None for each in running] == [each != "loading" for each in expected]
+        assert running[1] >= 3 * HOUR_MS
 
 
 class TestNotPublished:

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.errors import (
     WindowOverlapError,
 )
 from airflow_kafka_offsets.ledger import decisions, load_decisions
-from airflow_kafka_offsets.ledger.decisions import Asked, Entries
+from airflow_kafka_offsets.ledger.decisions import Answers, Entries
 from airflow_kafka_offsets.ledger.entries import (
     Attempted,
     Output,
@@ -55,8 +55,8 @@ def after(state: State, *entries: Entries) -> State:
 BEGUN = after(State(), (CREATED,))
 
 
-def asked(contents: MemoryContents, *snapshots: OffsetSnapshot, known: int = 99, now_ms: int = NOW) -> Asked:
-    return Asked(known, now_ms, {each.timestamp_ms: contents.add_snapshot(each) for each in snapshots})
+def asked(contents: MemoryContents, *snapshots: OffsetSnapshot, known: int = 99, now_ms: int = NOW) -> Answers:
+    return Answers(known, now_ms, {each.timestamp_ms: contents.add_snapshot(each) for each in snapshots})
 
 
 def pinned(contents: MemoryContents, *offsets: int, state: State = BEGUN) -> State:
@@ -110,7 +110,7 @@ class TestPlace:
     def test_one_as_of_latest_comes_after_all_others_whatever_the_clock_says(self, contents: MemoryContents) -> None:
         state = pinned(contents, 0, 10)
         latest = snapshot({0: 20}, at_ms=AT[0], kind=AsOfKind.LATEST)
-        (placed,) = decisions.place(state, Asked(99, NOW, latest=latest), contents)
+        (placed,) = decisions.place(state, Answers(99, NOW, latest=latest), contents)
         assert isinstance(placed, Snapshotted)
         assert placed.at_ms == AT[1] + 1
 
@@ -167,7 +167,7 @@ class TestPin:
 class TestIncrements:
     def test_one_begins_where_the_last_window_ends(self, contents: MemoryContents) -> None:
         state = pinned(contents, 0, 10)
-        wish = Asked(99, NOW, latest=snapshot({0: 25}, at_ms=NOW, kind=AsOfKind.LATEST))
+        wish = Answers(99, NOW, latest=snapshot({0: 25}, at_ms=NOW, kind=AsOfKind.LATEST))
         entries = decisions.pin_increment(state, "run", wish, contents)
         assert entries[-1] == Pinned(window_id(AT[1], NOW), entries[-1].manifest, 15, "run")  # type: ignore[union-attr]
         assert decisions.pin_increment(after(state, entries), "run", wish, contents) == ()
@@ -175,7 +175,7 @@ class TestIncrements:
     def test_the_first_one_begins_at_the_origin_below_everything(self, contents: MemoryContents) -> None:
         state = after(BEGUN, decisions.place(BEGUN, asked(contents, snapshot({0: 12}, at_ms=AT[2])), contents))
         origin = snapshot({0: 3}, at_ms=NOW - 5, kind=AsOfKind.EARLIEST)
-        wish = Asked(99, NOW, latest=snapshot({0: 25}, at_ms=NOW, kind=AsOfKind.LATEST), origin=origin)
+        wish = Answers(99, NOW, latest=snapshot({0: 25}, at_ms=NOW, kind=AsOfKind.LATEST), origin=origin)
         state = after(state, decisions.pin_increment(state, "run", wish, contents))
         (window,) = state.windows.values()
         assert (window.start_ms, window.offsets) == (AT[2] - 1, 22)
@@ -195,14 +195,6 @@ class TestLoads:
         with pytest.raises(CommitConflictError, match=rf"attempt {state.number} began later"):
             publish(state, first)
         assert after(state, publish(state, state.number)).windows[NAME].loaded is not None
-
-    def test_whose_rows_have_a_place_of_their_own_the_first_to_be_published_counts(
-        self, contents: MemoryContents
-    ) -> None:
-        state = attempted(pinned(contents, 0, 10))
-        first, state = state.number, attempted(state, "b")
-        second, state = state.number, after(state, publish(state, first, apart=True))
-        assert publish(state, second, apart=True) == ()
 
     def test_the_first_publication_stands_also_over_another_driver_of_its_attempt(
         self, contents: MemoryContents
@@ -239,15 +231,6 @@ class TestLoads:
         state = attempted(state, "b")
         state = after(state, publish(state, state.number))
         assert state.windows[NAME].loaded is not None
-
-    def test_a_window_that_was_voided_meanwhile_is_not_published(self, contents: MemoryContents) -> None:
-        state = attempted(pinned(contents, 0, 10))
-        wish = partial(publish, attempt=state.number)
-        gone = after(state, decisions.void(state, [NAME]))
-        outputs = (Output("", "delta", "s3://lake/t", 10),)
-        with pytest.raises(LedgerConflictError, match="was voided since"):
-            load_decisions.publish(gone, Published(NAME, 3, "0" * 8, "r", outputs, False, NOW), "m")
-        assert wish(state)
 
     def test_a_verdict_is_on_what_is_published(self, contents: MemoryContents) -> None:
         state = attempted(pinned(contents, 0, 10))
@@ -315,17 +298,3 @@ class TestRestart:
     def test_of_a_topic_that_no_snapshot_has_is_refused(self, contents: MemoryContents) -> None:
         with pytest.raises(LedgerConflictError, match="nothing to restart"):
             decisions.restart(pinned(contents, 0, 10), Restarted(NOW, ("other",), "re-created"), contents)
-
-
-class TestHoles:
-    def test_lie_between_published_windows_and_know_what_is_pinned_there(self, contents: MemoryContents) -> None:
-        state = pinned(contents, 0, 10, 20, 30)
-        for name in (NAME, window_id(AT[2], AT[3])):
-            state = after(state, (Attempted(name, {}),))
-            state = after(state, (Published(name, state.number, "0" * 8, "r", (Output("", "t", None, 1),), True, NOW),))
-        (hole,) = state.holes()
-        assert (hole.start_ms, hole.end_ms, [each.name for each in hole.pinned]) == (
-            AT[1],
-            AT[2],
-            [window_id(AT[1], AT[2])],
-        )

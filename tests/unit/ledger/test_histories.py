@@ -24,7 +24,7 @@ from airflow_kafka_offsets.errors import (
     WindowOverlapError,
 )
 from airflow_kafka_offsets.ledger import decisions, load_decisions
-from airflow_kafka_offsets.ledger.decisions import Asked
+from airflow_kafka_offsets.ledger.decisions import Answers
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published, Restarted, Verified
 from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import State, Window
@@ -193,8 +193,8 @@ class Histories(RuleBasedStateMachine):
         missing = [at_ms for at_ms in window if at_ms not in self.state.snapshots]
         found = {at_ms: self.topic.snapshot(AsOf(AsOfKind.INSTANT, at_ms), self.now_ms) for at_ms in missing}
         instants = {at_ms: self.contents.add_snapshot(each) for at_ms, each in found.items()}
-        asked = Asked(self.state.number, self.now_ms, instants)
-        return partial(decisions.pin, windows=[window], asked=asked, contents=self.contents)
+        asked = Answers(self.state.number, self.now_ms, instants)
+        return partial(decisions.pin, windows=[window], answers=asked, contents=self.contents)
 
     @rule(target=asked)
     def ask_for_an_increment(self) -> Any:
@@ -203,8 +203,8 @@ class Histories(RuleBasedStateMachine):
         self.runs += 1
         latest = self.topic.snapshot(AsOf(AsOfKind.LATEST), self.now_ms)
         origin = self.topic.snapshot(AsOf(AsOfKind.EARLIEST), self.now_ms)
-        asked = Asked(self.state.number, self.now_ms, latest=latest, origin=origin)
-        return partial(decisions.pin_increment, by=f"run-{self.runs}", asked=asked, contents=self.contents)
+        asked = Answers(self.state.number, self.now_ms, latest=latest, origin=origin)
+        return partial(decisions.pin_increment, by=f"run-{self.runs}", answers=asked, contents=self.contents)
 
     @rule(wish=consumes(asked))
     def commit(self, wish: Any) -> None:

@@ -226,10 +226,11 @@ class TestCheckpoints:
         name = window_id(T0, T0 + HOUR_MS)
         lost = (LogRange("t", 0, 5, 9),)
         commits.append(Commit(len(commits) + 1, (Reloaded(name), Restarted(T0, ("t",), "re-created", "other", lost))))
-        commits.append(Commit(len(commits) + 1, (Attempted(name, {"by": "hand"}, lost),)))
+        commits.append(Commit(len(commits) + 1, (Attempted(name, {"by": "hand"}, lost, T0),)))
         state = fold(State(), commits)
         assert checkpoints.from_bytes(checkpoints.to_bytes(state)) == state
-        assert state.windows[name].attempts[-1].lost == lost
+        last = state.windows[name].attempts[-1]
+        assert (last.lost, last.begun_ms) == (lost, T0)
 
     def test_one_of_a_year_is_small_and_read_in_a_moment(self) -> None:
         state = fold(State(), windows(8_760))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG, CronDataIntervalTimetable, CronPartitionTimetable, CronTriggerTimetable
 
-from airflow_kafka_offsets.ledger.holes import Missing
-from airflow_kafka_offsets.ledger.state import Hole, Window
+from airflow_kafka_offsets.ledger.holes import Hole
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.runs.around import refusal
@@ -29,7 +29,7 @@ def hour(number: int) -> tuple[int, int]:
 
 def said(start_ms: int, end_ms: int, who: dict[str, Any], *pinned: Window) -> str:
     """What verify says about a hole of a hundred offsets."""
-    missing = Missing(Hole(start_ms, end_ms, pinned), (LogRange("t", 0, 0, 100),))
+    missing = Hole(start_ms, end_ms, pinned, (LogRange("t", 0, 0, 100),))
     return str(refusal({"ti": SimpleNamespace(dag_id="loads")}, who, "w", [missing]))
 
 

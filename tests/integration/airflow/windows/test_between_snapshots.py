@@ -10,13 +10,10 @@ from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
-    IntervalError,
     LedgerConflictError,
-    OffsetsError,
-    TopicChangedError,
 )
-from tests.integration.airflow.conftest import Commit, Resolve, Run, at, fails_with, recreate
-from tests.integration.airflow.windows.conftest import DeleteBefore, Snapshot, evidence, ranges, stamped
+from tests.integration.airflow.conftest import Commit, Resolve, Run, at, fails_with
+from tests.integration.airflow.windows.conftest import Snapshot, evidence, ranges, stamped
 from tests.integration.conftest import Produce
 
 
@@ -67,32 +64,6 @@ def test_a_group_and_the_log_start_are_targets_and_no_place_for_a_window(
 
 
 class TestRefused:
-    def test_in_the_wrong_order(self, ten: str, snapshot: Snapshot, resolve: Resolve) -> None:
-        start, end = snapshot(ten, at=at(4)), snapshot(ten)
-        with pytest.raises(AirflowFailException, match="end after its start") as failed:
-            resolve(ten, end, start)
-        assert fails_with(IntervalError, failed)
-
-    def test_commits_on_records_that_are_gone(
-        self, ten: str, commit: Commit, snapshot: Snapshot, delete_before: DeleteBefore
-    ) -> None:
-        """E9: what is between them and the log start isn't in the log."""
-        commit(f"group-of-{ten}", ten, 4)
-        delete_before(ten, 6)
-        with pytest.raises(AirflowFailException, match="committed 4, the log holds 6 to 10") as failed:
-            snapshot(ten, group=f"group-of-{ten}")
-        assert fails_with(OffsetsError, failed)
-
-    def test_a_topic_that_was_made_again_between_them(
-        self, ten: str, admin: KafkaAdminClient, snapshot: Snapshot
-    ) -> None:
-        """S16, E24: the same offsets hold other records."""
-        snapshot(ten)
-        recreate(admin, ten)
-        with pytest.raises(AirflowFailException, match=f"Topic {ten} was re-created") as failed:
-            snapshot(ten)
-        assert fails_with(TopicChangedError, failed)
-
     def test_one_that_no_longer_counts(self, ten: str, snapshot: Snapshot, resolve: Resolve, run: Run) -> None:
         """The ledger was rewound to before it."""
         start = snapshot(ten, at=at(4))

@@ -10,14 +10,12 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import InstantError, OffsetsError
-from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.errors import InstantError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import DeleteBefore, Increment, XCom, ranges, stamped
 from tests.integration.conftest import Produce
-from tests.integration.ledger.loads import windows_of
 
 
 def offsets_of(windows: list[XCom]) -> Counter[int]:
@@ -46,12 +44,6 @@ class TestFirst:
         produce(ten, 0, stamped(60))
         assert ranges(increment(ten, "run-2", since="group connect-a")) == [(0, 10, 11)]
 
-    def test_does_not_begin_at_commits_that_are_missing(self, ten: str, increment: Increment) -> None:
-        """E18: no commit isn't zero."""
-        with pytest.raises(AirflowFailException, match="the group has no committed offset here") as failed:
-            increment(ten, "run-1", since="group of-another-name")
-        assert fails_with(OffsetsError, failed)
-
     def test_begins_where_the_last_window_of_the_ledger_ends(
         self, ten: str, resolve: Resolve, increment: Increment
     ) -> None:
@@ -59,13 +51,6 @@ class TestFirst:
         resolve(ten, at(5), at(8))
         resolve(ten, at(0), at(5))
         assert ranges(increment(ten, "run-1", since="earliest")) == [(0, 8, 10)]
-
-    def test_of_an_instant_in_the_future_is_refused(self, ten: str, increment: Increment, ledger: Ledger) -> None:
-        """E36"""
-        with pytest.raises(AirflowFailException, match="future") as failed:
-            increment(ten, "run-1", since="2999-01-01T00:00:00Z")
-        assert fails_with(InstantError, failed)
-        assert windows_of(ledger) == []
 
 
 class TestRuns:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_kafka_offsets.errors import InstantError, WindowOverlapError
+from airflow_kafka_offsets.errors import WindowOverlapError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from tests.integration.airflow.conftest import T0, Publish, Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.conftest import Increment, Snapshot, ranges, stamped
@@ -32,15 +32,6 @@ class TestByInterval:
         assert f"ledger void loads {standing['window']}" in str(refused.value)
         assert [each.name for each in windows_of(ledger)] == [standing["window"]]
 
-    def test_its_own_rerun_is_not(self, ten: str, resolve: Resolve) -> None:
-        assert resolve(ten, at(2), at(7)) == resolve(ten, at(2), at(7))
-
-    def test_an_idle_topic_makes_no_difference(self, ten: str, resolve: Resolve) -> None:
-        """Names alone decide: nobody reads ranges for that."""
-        resolve(ten, at(0), at(20))
-        with pytest.raises(AirflowFailException, match="has some of its time"):
-            resolve(ten, at(15), at(30))
-
     def test_neighbours_meet(self, ten: str, resolve: Resolve) -> None:
         assert [ranges(resolve(ten, at(a), at(b))) for a, b in ((2, 7), (7, 9), (0, 2))] == [
             *([(0, 2, 7)], [(0, 7, 9)], [(0, 0, 2)])
@@ -63,11 +54,6 @@ class TestBetweenSnapshots:
         with pytest.raises(AirflowFailException, match="has some of its time"):
             resolve(ten, snapshot(ten, at=at(4)), snapshot(ten))
 
-    def test_an_hour_of_the_past_after_a_load_to_now(self, ten: str, resolve: Resolve, snapshot: Snapshot) -> None:
-        resolve(ten, snapshot(ten, at=at(0)), snapshot(ten))
-        with pytest.raises(AirflowFailException, match="has some of its time"):
-            resolve(ten, at(2), at(7))
-
 
 class TestIncrements:
     def test_a_window_of_their_past(self, ten: str, increment: Increment, resolve: Resolve) -> None:
@@ -75,16 +61,6 @@ class TestIncrements:
         with pytest.raises(AirflowFailException, match="has some of its time") as refused:
             resolve(ten, at(2), at(7))
         assert fails_with(WindowOverlapError, refused)
-
-    def test_go_on_after_it_was_refused(
-        self, ten: str, increment: Increment, resolve: Resolve, produce: Produce
-    ) -> None:
-        increment(ten, "run-1", since=at(4))
-        with pytest.raises(AirflowFailException) as refused:
-            resolve(ten, at(0), at(4))
-        assert fails_with(InstantError, refused)
-        produce(ten, 0, stamped(60))
-        assert ranges(increment(ten, "run-2")) == [(0, 10, 11)]
 
 
 class TestInBulk:

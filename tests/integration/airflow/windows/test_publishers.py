@@ -12,17 +12,14 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
-    ConfigurationError,
-    LedgerConflictError,
-    UnprovenError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.pipelines.loads import publish_asked, reload
-from tests.integration.airflow.conftest import Context, Run, fails_with
+from tests.integration.airflow.conftest import Context, Run
 from tests.integration.airflow.windows.conftest import XCom
 from tests.integration.airflow.windows.counted import Count, count, pinned, published, window
 from tests.integration.ledger.loads import begin, result_of
@@ -90,27 +87,6 @@ class TestAnotherSubmitter:
             verified(window, context, result=told(late))
         assert verified(window, context, result=told(newer))["attempt"] == newer.attempt
         assert verified(window, context, result=told(late))["attempt"] == newer.attempt, "what counts is verified"
-
-    def test_verify_refuses_what_is_handed_over_unproved(
-        self, window: XCom, pinned: Window, context: Context, ledger: Ledger
-    ) -> None:
-        result = told(handed_over(ledger, pinned, written=(), read=Tally()))
-        with pytest.raises(AirflowFailException, match="is not published: ") as failed:
-            verified(window, context, result=result)
-        assert fails_with(UnprovenError, failed)
-
-    def test_verify_says_what_its_result_has_to_be(self, window: XCom, context: Context) -> None:
-        with pytest.raises(AirflowFailException, match=r"result= takes what PinnedWindow\.write") as failed:
-            verified(window, context, result={"rows": 5})
-        assert fails_with(ConfigurationError, failed)
-
-    def test_verify_takes_over_nothing_of_another_manifest(
-        self, window: XCom, pinned: Window, context: Context, ledger: Ledger
-    ) -> None:
-        result = replace(handed_over(ledger, pinned), manifest_sha256="0" * 64)
-        with pytest.raises(AirflowFailException, match="Give the result and the attempt of the same run") as failed:
-            verified(window, context, result=told(result))
-        assert fails_with(LedgerConflictError, failed)
 
     def test_what_nobody_has_loaded_is_not_published(self, window: XCom, context: Context) -> None:
         with pytest.raises(AirflowFailException, match="never published"):

@@ -17,28 +17,26 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
     ClusterUnreachableError,
     CommitConflictError,
-    CountedTwiceError,
     LedgerConflictError,
     TopicChangedError,
-    UnprovenError,
 )
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Publication, Window
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.pipelines.loads import Counted, publish, reload, take_over
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import recreate
 from tests.integration.airflow.windows.counted import Count, count, pinned, published, window
 from tests.integration.client.cases.workload import connected_client
 from tests.integration.ledger.loads import begin
-from tests.unit.offsets.proof.results import run_result, tallies, tally_of
+from tests.unit.offsets.proof.results import run_result, tallies
 
 __all__ = ["count", "pinned", "window"]
 TABLE: dict[str, Any] = {"sink": "delta", "apart": False, "output": "lake.flights"}
 KAFKA_IS_ASKED = "airflow_kafka_offsets.pipelines.loads.refuse_changed"
 COMMIT_IS_CREATED = "airflow_kafka_offsets.ledger.storage.create_exclusive"
-SOURCE_IS_ASKED = "airflow_kafka_offsets.pipelines.loads.source_now"
+SOURCE_IS_ASKED = "airflow_kafka_offsets.pipelines.loads.refuse_changed_topics"
 Meanwhile = Callable[[str, Callable[[], object]], None]
 
 
@@ -73,17 +71,6 @@ class TestOneAttempt:
         assert publish(client, ledger, counted) == first == published(ledger, pinned)
         assert (first.attempt, first.rows, first.result) == (counted.attempt.number, 5, counted.sha256)
 
-    def test_what_is_not_proved_is_not_published(
-        self, client: OffsetsClient, ledger: Ledger, pinned: Window, count: Count
-    ) -> None:
-        (only,) = ledger.pinned(pinned).manifest.ranges
-        short = (tally_of(only.topic, 0, range(only.start_offset, only.end_offset - 1)),)
-        counted = count(pinned, written=short, read=Tally(5))
-        with pytest.raises(UnprovenError, match=r"is not published: .*read 5 rows, wrote 4") as refused:
-            publish(client, ledger, counted)
-        assert not isinstance(refused.value, CountedTwiceError)
-        assert published(ledger, pinned) is None
-
     def test_a_topic_that_was_made_again_after_the_read_is_not_published(
         self, admin: KafkaAdminClient, client: OffsetsClient, ledger: Ledger, pinned: Window, count: Count
     ) -> None:
@@ -103,60 +90,8 @@ class TestOneAttempt:
         assert published(ledger, pinned) is None
         assert publish(client, ledger, counted).attempt == counted.attempt.number
 
-    def test_a_window_that_was_voided_is_not_published(
-        self, client: OffsetsClient, ledger: Ledger, pinned: Window, count: Count
-    ) -> None:
-        counted = count(pinned)
-        ledger.change(lambda state: decisions.void(state, [pinned.name]))
-        with pytest.raises(LedgerConflictError, match=f"has no window {pinned.name}"):
-            publish(client, ledger, counted)
-
-    def test_nor_one_that_is_to_be_loaded_again_since(
-        self, client: OffsetsClient, ledger: Ledger, pinned: Window, count: Count
-    ) -> None:
-        counted = count(pinned)
-        reload(ledger, [pinned.name])
-        with pytest.raises(LedgerConflictError, match="is to be loaded again since"):
-            publish(client, ledger, counted)
-        assert published(ledger, pinned) is None
-
 
 class TestTwoAttempts:
-    def test_of_two_apart_the_first_one_to_be_published_counts(
-        self, client: OffsetsClient, ledger: Ledger, pinned: Window, count: Count
-    ) -> None:
-        first, second = count(pinned), count(pinned)
-        for each in (second, first):
-            assert publish(client, ledger, each).attempt == second.attempt.number
-
-    def test_of_two_that_differ_the_second_one_says_so(
-        self, client: OffsetsClient, ledger: Ledger, pinned: Window, count: Count
-    ) -> None:
-        first = count(pinned)
-        (rows,) = first.result.written
-        other = count(pinned, written=(replace(rows, checksum=7),), read=Tally(5, checksum=7), output="file:/other")
-        publish(client, ledger, first)
-        numbers = first.attempt.number, other.attempt.number
-        with pytest.raises(UnprovenError, match=r"{} \(published, 5 rows\) and {} .* differ".format(*numbers)):
-            publish(client, ledger, other)
-
-    def test_in_a_table_the_attempt_that_began_last_is_the_only_one_that_may_be(
-        self, client: OffsetsClient, ledger: Ledger, pinned: Window, count: Count
-    ) -> None:
-        """Its rows may have replaced the others', whoever counted first."""
-        first, second = count(pinned, **TABLE), count(pinned, **TABLE)
-        with pytest.raises(CommitConflictError, match=rf"attempt {second.attempt.number} began later .*lake\.flights"):
-            publish(client, ledger, first)
-        assert publish(client, ledger, second).attempt == second.attempt.number
-
-    def test_in_a_table_one_that_has_only_begun_is_enough(
-        self, client: OffsetsClient, ledger: Ledger, pinned: Window, count: Count
-    ) -> None:
-        counted = count(pinned, **TABLE)
-        begin(ledger, pinned)
-        with pytest.raises(CommitConflictError, match="Run the task again"):
-            publish(client, ledger, counted)
-
     def test_loaded_again_the_later_one_takes_the_place_of_the_earlier_one(
         self, client: OffsetsClient, ledger: Ledger, pinned: Window, count: Count
     ) -> None:
@@ -272,13 +207,6 @@ class TestTakingOver:
         meanwhile(moment, take_beside)
         assert [take(client, ledger, pinned, handed)] == others
         assert publish(client, ledger, others[0]).attempt == handed.attempt
-
-    def test_another_result_of_the_same_run_is_refused(
-        self, client: OffsetsClient, ledger: Ledger, pinned: Window, handed: RunResult
-    ) -> None:
-        take(client, ledger, pinned, handed)
-        with pytest.raises(LedgerConflictError, match="already has a different result in the ledger"):
-            take(client, ledger, pinned, replace(handed, seconds=1.5))
 
     def test_one_of_an_attempt_that_the_window_does_not_know_is_refused(
         self, client: OffsetsClient, ledger: Ledger, pinned: Window, handed: RunResult

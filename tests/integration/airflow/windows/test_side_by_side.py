@@ -6,23 +6,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from airflow.sdk import ObjectStoragePath
 from kafka import KafkaProducer
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.pipelines.resolver import Resolver
 from dev import ROOT
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER
-from tests.integration.client.cases.workload import connected_client
 from tests.integration.conftest import MakeTopic
 from tests.integration.kafka_clients import connect
 from tests.integration.ledger.loads import windows_of
@@ -30,11 +24,8 @@ from tests.unit.offsets.builders import offsets_of
 
 pytestmark = pytest.mark.timeout(900)
 
-THREADS = 16
-INCREMENTS = 500
 PROCESSES = 4
 PARTITIONS = 4
-EARLIEST = AsOf(AsOfKind.EARLIEST)
 
 MIXED = """
 import sys, time
@@ -88,14 +79,6 @@ def written(broker: Broker, topic: MakeTopic) -> Iterator[str]:
         yield name
 
 
-def increments(broker: Broker, root: str, topic: str, numbers: range) -> None:
-    """Increments of one thread, with a client and a ledger of its own, as tasks have."""
-    with connected_client(broker.bootstrap_servers, timeout_s=60) as client:
-        resolver = Resolver(client, Ledger(ObjectStoragePath(root), "loads"), [topic], IsolationLevel.READ_COMMITTED)
-        for number in numbers:
-            resolver.increment(f"r{number}", EARLIEST)
-
-
 def assert_increments_tile(ledger: Ledger, count: int) -> None:
     """Each starts where the one before it ends, on every partition."""
     windows = [ledger.pinned(each).manifest for each in windows_of(ledger)]
@@ -108,16 +91,6 @@ def assert_increments_tile(ledger: Ledger, count: int) -> None:
 
 class TestOnATopicUnderLoad:
     """S2: whoever asked Kafka before another one stored its answer knows less, and asks again. No log was cut."""
-
-    @pytest.mark.nightly("two minutes of 16 threads; the other tests have increments of threads and processes")
-    def test_500_increments_of_16_threads_all_succeed_and_tile(
-        self, broker: Broker, written: str, ledger_root: Path, ledger: Ledger
-    ) -> None:
-        with ThreadPoolExecutor(THREADS) as threads:
-            shares = [range(first, INCREMENTS, THREADS) for first in range(THREADS)]
-            done = [threads.submit(increments, broker, ledger_root.as_uri(), written, each) for each in shares]
-        assert [str(each.exception()) for each in done if each.exception()] == []
-        assert_increments_tile(ledger, INCREMENTS)
 
     def test_increments_of_processes_beside_instants_and_latest_snapshots_all_succeed(
         self, broker: Broker, written: str, ledger_root: Path, ledger: Ledger

@@ -137,17 +137,6 @@ class TestFutureRecord:
         assert [each.name for each in windows_of(ledger)] == [pinned["window"]]
         assert resolve(ahead, at(20), at(40)) == pinned
 
-    def test_is_refused_in_a_stored_snapshot_by_the_command_too(self, ahead: str, resolve: Resolve, run: Run) -> None:
-        """E5: the command pinned such a window without a word."""
-        resolve(ahead, at(60), at(120), on_future_record="warn")
-        words = ("ledger", "resolve", "loads", "--topics", ahead, "--start", at(0), "--end", at(60))
-        words += ("--cron", "* * * * *", "-o", "json")
-        code, out, err = run(*words)
-        assert code == 1
-        assert "records from the future" in out + err
-        code, out, _ = run(*words, "--on-future-record", "warn")
-        assert (code, len(json.loads(out))) == (0, 1)
-
 
 class TestAnyTimestamp:
     @pytest.fixture

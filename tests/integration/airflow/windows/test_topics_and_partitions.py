@@ -282,6 +282,6 @@ class TestMadeAgain:
         window = resolve(ten, at(0), at(4))
         recreate(admin, ten)
         load = KafkaSparkSubmitOperator(task_id="load", window=window, spark_binary="spark-submit")
-        with pytest.raises(AirflowFailException, match="re-created since") as failed:
+        with pytest.raises(AirflowFailException, match="was re-created") as failed:
             load.execute(context)
         assert fails_with(TopicChangedError, failed)

@@ -15,9 +15,7 @@ from airflow.utils.session import create_session
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.pipelines import loads
 from tests.integration.airflow.conftest import (
     COUNT,
@@ -32,7 +30,6 @@ from tests.integration.airflow.conftest import (
 )
 from tests.integration.airflow.windows.conftest import XCom, load
 from tests.integration.airflow.windows.counted import Count, count, pinned, published, window
-from tests.integration.ledger.loads import begin
 
 __all__ = ["count", "pinned", "window"]
 
@@ -85,50 +82,6 @@ class TestNothingToDo:
         assert counts is not None
         assert (report["rows"], report["attempt"]) == (5, counts.attempt)
         assert len(ledger.window(died["window"]).attempts) == 1
-
-    @pytest.mark.parametrize("fields", [{}, IN_A_TABLE], ids=["files", "table"])
-    def test_so_is_what_anybody_has_counted(
-        self,
-        window: XCom,
-        pinned: Window,
-        context: Context,
-        ledger: Ledger,
-        count: Count,
-        in_sparks_place: InSparksPlace,
-        fields: dict[str, Any],
-    ) -> None:
-        in_sparks_place(NEVER)
-        theirs = count(pinned, OTHERS, **fields)
-        assert load(window).execute(context)["attempt"] == theirs.attempt.number
-
-    def test_in_a_table_not_what_a_later_attempt_may_have_replaced(
-        self,
-        window: XCom,
-        pinned: Window,
-        context: Context,
-        ledger: Ledger,
-        count: Count,
-        in_sparks_place: InSparksPlace,
-    ) -> None:
-        first = count(pinned, OTHERS, **IN_A_TABLE)
-        later = begin(ledger, pinned, OTHERS)
-        in_sparks_place(COUNT)
-        report = load(window).execute(context)
-        assert report["attempt"] > later.number > first.attempt.number
-
-    def test_nor_what_is_not_proved(
-        self, window: XCom, pinned: Window, context: Context, count: Count, in_sparks_place: InSparksPlace
-    ) -> None:
-        """It lacks a row."""
-        count(pinned, OTHERS, read=Tally(4))
-        in_sparks_place(COUNT)
-        assert load(window).execute(context)["rows"] == 5
-
-    def test_a_retry_reports_a_window_that_was_verified_meanwhile(self, died: XCom, context: Context) -> None:
-        load(died).execute(context)
-        KafkaVerifyWindowOperator(task_id="v", window=died).execute(context)
-        context["ti"].try_number = 2
-        assert load(died).execute(context)["rows"] == 5
 
     def test_a_result_of_an_application_that_failed_afterwards_is_not_published(
         self, window: XCom, context: Context, in_sparks_place: InSparksPlace, ledger: Ledger

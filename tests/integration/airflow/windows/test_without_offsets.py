@@ -18,7 +18,6 @@ from tests.integration.airflow.conftest import (
     Resolve,
     Run,
     at,
-    cleared,
     use_connection,
 )
 from tests.integration.airflow.windows.conftest import XCom, load
@@ -73,21 +72,6 @@ class TestAWindowThatNeverHadOffsets:
         load(empty).execute(context)
         done = KafkaCommitOffsetsOperator(task_id="c", window=empty, group="readers").execute(context)
         assert done["committed"] == 1
-
-    def test_keeps_its_publication_when_the_task_is_cleared_or_another_run_loads_it(
-        self, empty: XCom, context: Context, ledger: Ledger
-    ) -> None:
-        first = load(empty).execute(context)
-        cleared(context)
-        for run_id in (context["ti"].run_id, "another"):
-            context["ti"].run_id = run_id
-            assert load(empty).execute(context)["attempt"] == first["attempt"]
-        assert len(ledger.window(empty["window"]).attempts) == 1
-
-    def test_may_be_loaded_again_for_nothing(self, empty: XCom, context: Context) -> None:
-        first = load(empty).execute(context)
-        again = load(empty, reload=True).execute(context)
-        assert (again["rows"], again["attempt"] > first["attempt"]) == (0, True)
 
     def test_is_published_by_the_next_try_of_a_worker_that_died(
         self, empty: XCom, context: Context, ledger: Ledger

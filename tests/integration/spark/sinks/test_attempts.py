@@ -20,6 +20,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.pipelines.loads import outnumber
 from airflow_kafka_offsets.spark import Attempt, Sink, read_published
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
@@ -265,6 +266,28 @@ class TestCopiesOfALedger:
         with pytest.raises(LedgerConflictError, match="which this ledger doesn't know: there is a copy of the ledger"):
             ours.write(another(ours.read()), table_sink)
         assert table_sink.rows(spark).where(IS_ANOTHERS).count() == 0
+
+    def test_one_that_outnumbers_the_other_replaces_its_rows(
+        self,
+        spark: SparkSession,
+        open_window: OpenWindow,
+        pin: Pin,
+        nine: Manifest,
+        ledger: Path,
+        copy: Ledger,
+        table_sink: TableSink,
+    ) -> None:
+        """As ``ledger reload --over`` makes it, of a ledger that was restored from before that attempt."""
+        window = copy.window(nine.window)
+        number = [ledgers.begin(copy, window) for _ in range(4)][-1]
+        told = replace(pin(nine), manifest_uri=copy.pinned(window).uri, attempt=number, commit=0)
+        loaded = PinnedWindow.open(spark, told)
+        loaded.write(loaded.read(), table_sink)
+        (run,) = copy.attempt(nine.window, number).runs()
+        outnumber(ledgers.ledger_in(ledger), nine.window, number, run)
+        ours = open_window(nine)
+        ours.write(another(ours.read()), table_sink)
+        assert table_sink.rows(spark).where(IS_ANOTHERS).count() == table_sink.rows(spark).count() > 0
 
     @pytest.mark.nightly("by a client that notes nothing; the test above has drivers")
     def test_rows_of_a_client_that_noted_nothing_go_by_their_number_alone(

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
@@ -250,38 +247,3 @@ def with_topic(known: OffsetSnapshot, topic: str, offset: int) -> OffsetSnapshot
     facts = replace(known.topics["t"], topic=topic, topic_id=f"id-{topic}", partition_count=1)
     added = {TopicPartition(topic, 0): boundary(0, offset, topic=topic)}
     return replace(known, topics={**known.topics, topic: facts}, boundaries={**known.boundaries, **added})
-
-
-class TestTilingLaw:
-    """However instants resolve, and in whatever order, consecutive windows meet: no gap, no overlap."""
-
-    @given(
-        resolved=st.lists(
-            st.tuples(st.integers(0, 9), st.integers(0, 50), st.integers(0, 50)), min_size=2, max_size=12
-        ),
-        grown_after=st.integers(0, 12),
-    )
-    def test_windows_of_a_clamped_chain_tile(self, resolved: list[tuple[int, int, int]], grown_after: int) -> None:
-        """The second partition is added at some point; instants resolve in any order, before and after."""
-        chain: dict[int, OffsetSnapshot] = {}
-        for step, (hour, first, second) in enumerate(resolved):
-            if hour not in chain:
-                offsets = {0: first, 1: second} if step >= grown_after else {0: first}
-                fresh = snapshot(offsets, at_ms=T0 + hour * HOUR_MS, number=len(chain) + 1)
-                chain[hour] = boundaries.clamp(fresh, *neighbours(chain, hour))
-        ordered = [chain[hour] for hour in sorted(chain)]
-        windows = [window_between(start, end) for start, end in pairwise(ordered)]
-        for earlier, later in pairwise(windows):
-            ends = {(each.topic, each.partition): each.end_offset for each in earlier.ranges}
-            assert all(each.start_offset == ends.get((each.topic, each.partition), 0) for each in later.ranges)
-        assert all(each.span >= 0 for window in windows for each in window.ranges)
-        for key, last in ordered[-1].boundaries.items():
-            spans = sum(each.span for window in windows for each in window.ranges if each.partition == key.partition)
-            start = ordered[0].boundaries.get(key)
-            assert spans == last.offset - (start.offset if start else 0)
-
-
-def neighbours(chain: dict[int, OffsetSnapshot], hour: int) -> tuple[OffsetSnapshot | None, OffsetSnapshot | None]:
-    """The nearest stored snapshots before and after."""
-    earlier, later = [each for each in chain if each < hour], [each for each in chain if each > hour]
-    return (chain[max(earlier)] if earlier else None, chain[min(later)] if later else None)
