@@ -51,7 +51,7 @@ def as_server() -> Iterator[None]:
 
 def asks_airflow(args: Any) -> bool:
     """Whether a command needs Airflow, because its arguments and the environment don't tell it everything."""
-    asks_for_ledger = "pipeline" in args or getattr(args, "to_snapshot", None) is not None
+    asks_for_ledger = "pipeline" in args or getattr(args, "to_window", None) is not None
     asks_for_cluster = "conn_id" in args and not (args.bootstrap_servers or args.config or _variable(args))
     return asks_for_ledger or asks_for_cluster
 
@@ -160,15 +160,16 @@ def new_ledger(root: str | None, pipeline: str) -> Ledger:
     return ledger_of(root, pipeline)
 
 
-def stored_ledger(args: Any) -> Ledger:
+def stored_ledger(args: Any, pipeline: str | None = None) -> Ledger:
     """The pipeline's ledger in ``--ledger``, which must exist.
 
+    :param pipeline: its name; None for the command's argument.
     :raises ConfigurationError: when it doesn't, and as :func:`new_ledger`.
     """
     from airflow_kafka_offsets.hooks.ledger import existing_ledger
 
     _require_of_root(args.ledger)
-    return existing_ledger(args.ledger, args.pipeline)
+    return existing_ledger(args.ledger, args.pipeline if pipeline is None else pipeline)
 
 
 def _require_of_root(root: str | None) -> None:

@@ -10,7 +10,7 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from io import StringIO
@@ -140,14 +140,6 @@ def print_record(record: Row, args: Any, columns: Sequence[Column], parts: Mappi
         if record[name]:
             print()
             print_rows(record[name], args, own)
-
-
-def with_progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """Yield the items, with a progress bar if stderr is a terminal."""
-    from rich.console import Console
-    from rich.progress import track
-
-    return iter(track(items, what, total=total, console=Console(stderr=True), disable=not sys.stderr.isatty()))
 
 
 @dataclass(frozen=True, slots=True)

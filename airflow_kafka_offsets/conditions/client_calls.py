@@ -181,12 +181,6 @@ def refuse_commits_of_other_logs(group: str, partitions: Iterable[PartitionLag])
                 "(OFFSET_OUT_OF_RANGE): the topic was truncated or re-created, or the commit was copied. It doesn't "
                 "say what the group has read. Use kafka-offsets reset to move the group."
             )
-        if own.status is LagStatus.LOG_TRUNCATED:
-            raise ConditionFailedError(
-                f"The log of {own.topic}-{own.partition} was truncated below the commit of group {group} and has grown "
-                "past it again (unclean leader election): the group hasn't read the records that are now before its "
-                "commit. Use kafka-offsets reset to move the group."
-            )
 
 
 @dataclass(frozen=True, slots=True)

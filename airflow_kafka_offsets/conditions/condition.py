@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ClusterError
-from airflow_kafka_offsets.offsets.groups.lag import LagSums
 from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -65,7 +64,6 @@ class Progress:
     :param remaining: offsets still to go; None when the condition has no such number, or doesn't know it.
     :param ends: the log ends that it was judged by; None when there are none.
     :param measures: measures that were found on the way.
-    :param sums: what the lag of each group was computed from, if known; None when no lag is measured.
     """
 
     done: bool
@@ -74,7 +72,6 @@ class Progress:
     remaining: int | None = None
     ends: FixedOffsets | None = None
     measures: tuple[Measure, ...] = ()
-    sums: Mapping[str, LagSums] | None = None
 
 
 Outcome: TypeAlias = Progress | Exception

@@ -133,16 +133,12 @@ class GroupsCaughtUp(Condition):
         ages = {group: RecordAges.together(topics.values()) for group, topics in by_topic.items()}
         fits = all(group.total is not None and self._allows(group.behind) for group in groups)
         done = fits and all(self._is_young(age) for age in ages.values())
-        summary = "; ".join(
-            _describe(group, ages.get(group.group)) + (f"; {lag.remark}" if lag.remark else "")
-            for group, lag in zip(groups, lags, strict=True)
-        )
+        summary = "; ".join(_describe(group, ages.get(group.group)) for group in groups)
         summary += "" if done else left.note()
         totals = [group.total for group in groups]
         remaining = None if None in totals else sum(total or 0 for total in totals)
         measures = tuple(_measures(groups, by_topic))
-        sums = {lag.group: found for lag in lags if (found := lag.sums) is not None}
-        return Progress(done, summary, self._result(groups, ages), remaining, measures=measures, sums=sums)
+        return Progress(done, summary, self._result(groups, ages), remaining, measures=measures)
 
     def _lags(self) -> Asking[GroupLags]:
         if self.topics is None:

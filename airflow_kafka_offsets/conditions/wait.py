@@ -8,8 +8,6 @@ from typing import Any, Literal, Self
 
 from airflow_kafka_offsets.conditions.condition import Outcome, Progress
 from airflow_kafka_offsets.errors import ClusterError, ConfigurationError, KafkaOffsetsError, OffsetsError
-from airflow_kafka_offsets.offsets.groups.lag import LagSums
-from airflow_kafka_offsets.offsets.groups.pace import group_paces
 from airflow_kafka_offsets.offsets.instants import duration_text
 
 _MAY_COME_BACK = (OffsetsError, ClusterError, ConfigurationError)
@@ -37,21 +35,18 @@ class WaitStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a poll saw: when (Unix seconds), how many offsets were still to go, and what each group's lag was computed
-    from."""
+    """What a poll saw: when (Unix seconds), and how many offsets were still to go."""
 
     at_s: float
     remaining: int
-    sums: Mapping[str, LagSums]
 
     def to_json(self) -> list[Any]:
-        return [self.at_s, self.remaining, {group: list(sums) for group, sums in self.sums.items()}]
+        return [self.at_s, self.remaining]
 
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> Self:
-        at_s, remaining, sums = fields
-        found = {group: LagSums(*map(int, values)) for group, values in sums.items()}
-        return cls(float(at_s), int(remaining), found)
+        at_s, remaining = fields
+        return cls(float(at_s), int(remaining))
 
 
 class Wait:
@@ -112,10 +107,9 @@ class Wait:
         self._answered, self._faults = True, 0
         self._held = self._held + 1 if progress.done else 0
         if progress.remaining is not None:
-            self._history = [*self._history[1 - _HISTORY :], _Seen(at_s, progress.remaining, progress.sums or {})]
+            self._history = [*self._history[1 - _HISTORY :], _Seen(at_s, progress.remaining)]
         if self._held >= self._stable_polls:
-            result = progress.result if progress.sums is None else progress.result | self._paces(progress.sums)
-            return WaitStatus("done", self._say(progress.summary) or progress.summary, result=result)
+            return WaitStatus("done", self._say(progress.summary) or progress.summary, result=progress.result)
         if progress.done:
             return WaitStatus(
                 "waiting", self._say(f"{progress.summary}; held {self._held} of {self._stable_polls} polls")
@@ -148,11 +142,6 @@ class Wait:
         if rate <= 0:
             return f"; growing by {-rate:.3g}/s" if rate else ""
         return f"; falling by {rate:.3g}/s, done in about {duration_text(last / rate)}"
-
-    def _paces(self, sums: Mapping[str, LagSums]) -> dict[str, Any]:
-        """How fast each group was written to and read until now; empty after a single poll."""
-        seconds = self._seconds()
-        return {"pace": group_paces(self._history[0].sums, sums, seconds)} if seconds else {}
 
     def _seconds(self) -> float:
         """Time between the first and the last remembered poll; 0 when there is only one, or the clock was set back."""

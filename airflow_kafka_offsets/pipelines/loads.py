@@ -31,7 +31,7 @@ from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, RunResult, Tally
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
-from airflow_kafka_offsets.pipelines.log_changes import refuse_changed, source_now
+from airflow_kafka_offsets.pipelines.log_changes import refuse_changed, refuse_changed_topics
 from airflow_kafka_offsets.pipelines.preflight import lost_of
 
 ClientFactory: TypeAlias = Callable[[], AbstractContextManager[OffsetsClient]]
@@ -206,7 +206,7 @@ def take_over(client: OffsetsClient, ledger: Ledger, window: Window, number: int
         )
     if files.result(result.run) is None:
         asked = result.source is None and bool(pinned.manifest.span)
-        source = source_now(client, pinned.manifest) if asked else result.source
+        source = refuse_changed_topics(client, pinned.manifest) if asked else result.source
         files.record_result(replace(result, source=source))
     stored = files.result(result.run)
     # If two tasks store it at the same time, one task's answer from Kafka is kept: so the sources may differ.

@@ -8,12 +8,10 @@ published.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import LogTruncatedError, WindowError, shorten
+from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, ends_seen, starts_seen, topics_read
@@ -34,44 +32,42 @@ log = logging.getLogger(__name__)
 
 
 def changed_since(client: OffsetsClient, manifest: Manifest) -> str | None:
-    """How a window's topics and logs have changed since it was resolved, in words; None if they haven't. A change
-    doesn't invalidate what was read before it.
+    """How a window's topics have changed since it was resolved, in words; None if they haven't. A change doesn't
+    invalidate what was read before it.
 
     :raises KafkaOffsetsError: when Kafka can't be asked.
     """
     try:
-        refuse_changed(client, manifest)
-    except WindowError as error:
+        refuse_changed_topics(client, manifest)
+    except TopicChangedError as error:
         return str(error)
     return None
 
 
-def refuse_changed(client: OffsetsClient, manifest: Manifest) -> Mapping[str, TopicFacts]:
+def refuse_changed_topics(client: OffsetsClient, manifest: Manifest) -> Source:
+    """Refuse a window whose topics have changed since it was resolved.
+
+    :returns: the cluster and topics that it is read from, as Kafka describes them now.
+    :raises TopicChangedError: for another cluster, or a topic that is missing or was re-created.
+    :raises KafkaOffsetsError: when Kafka can't be asked.
+    """
+    cluster_id, facts = client.cluster_id(), client.topic_facts(sorted(manifest.topics))
+    check_topics(manifest, cluster_id, facts)
+    return Source(cluster_id, {topic: facts[topic].topic_id for topic in topics_read(manifest)}, now_ms())
+
+
+def refuse_changed(client: OffsetsClient, manifest: Manifest) -> None:
     """Refuse a window whose topics or logs have changed since it was resolved. Retention is no change.
 
-    :returns: the topics' current facts.
-    :raises TopicChangedError: for another cluster, or a topic that is missing or was re-created.
+    :raises TopicChangedError: as :func:`refuse_changed_topics`.
     :raises LogTruncatedError: when a log was truncated below the window's start or end, even if it has grown again.
     :raises KafkaOffsetsError: when Kafka can't be asked.
     """
-    facts = client.topic_facts(sorted(manifest.topics))
-    check_topics(manifest, client.cluster_id(), facts)
+    refuse_changed_topics(client, manifest)
     # Both are checked: if the log was truncated after the start was resolved but before the end was, only the start
     # shows it.
     for seen in (ends_seen(manifest), starts_seen(manifest)):
         _refuse_truncated(client, seen, manifest.title)
-    return facts
-
-
-def source_now(client: OffsetsClient, manifest: Manifest) -> Source:
-    """The cluster and topics that a window is read from, as Kafka describes them now.
-
-    :raises WindowError: as :func:`refuse_changed`.
-    :raises KafkaOffsetsError: when Kafka can't be asked.
-    """
-    facts = refuse_changed(client, manifest)
-    topic_ids = {topic: facts[topic].topic_id for topic in topics_read(manifest)}
-    return Source(client.cluster_id(), topic_ids, now_ms())
 
 
 def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
@@ -89,8 +85,14 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     _refuse_truncated(client, seen_in(snapshot), snapshot.title)
 
 
+def epoch_ends(client: OffsetsClient, seen: list[SeenOffset]) -> EpochEnds:
+    """Where the leader epochs that offsets were seen under end, as far as they are known."""
+    epochs = [LogEpoch(each.topic, each.partition, each.leader_epoch) for each in seen if each.leader_epoch is not None]
+    return EpochEnds(client.epoch_ends(epochs).values() if epochs else ())
+
+
 def _refuse_truncated(client: OffsetsClient, seen: list[SeenOffset], what: str) -> None:
-    ends = _epoch_ends(client, seen)
+    ends = epoch_ends(client, seen)
     truncated = truncated_below(seen, ends)
     if truncated:
         raise LogTruncatedError(
@@ -108,8 +110,3 @@ def _refuse_truncated(client: OffsetsClient, seen: list[SeenOffset], what: str) 
         log.warning(
             "It is unknown whether a log was truncated below %s and has grown again: %s", what, shorten(unknown)
         )
-
-
-def _epoch_ends(client: OffsetsClient, seen: list[SeenOffset]) -> EpochEnds:
-    epochs = [LogEpoch(each.topic, each.partition, each.leader_epoch) for each in seen if each.leader_epoch is not None]
-    return EpochEnds(client.epoch_ends(epochs).values() if epochs else ())

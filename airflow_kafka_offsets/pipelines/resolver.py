@@ -278,12 +278,9 @@ class Resolver:
             return found.boundaries
         if as_of.group is not None:
             partitions = survey.extents.partitions()
-            found_commits = self.client.committed_offsets({as_of.group: partitions}).raise_for_errors()
+            (commits,) = self.client.committed_offsets({as_of.group: partitions}).raise_for_errors()
             # Ask for the log ends again: offsets committed since the survey may be past the old ones.
-            extents = self.client.log_extents(partitions)
-            commits = self.client.mark_truncated(found_commits, extents).lookup(as_of.group)
-            assert commits is not None
-            return at_commits(extents, commits.offsets, as_of.group)
+            return at_commits(self.client.log_extents(partitions), commits.offsets, as_of.group)
         if as_of.kind is AsOfKind.EARLIEST:
             return at_earliest(survey.extents)
         return at_latest(survey.extents, self._isolation_level)

@@ -13,13 +13,13 @@ from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State
-from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import is_another
 from airflow_kafka_offsets.offsets.windows.truncation import refuse_unanswered, seen_in, truncated_below
+from airflow_kafka_offsets.pipelines.log_changes import epoch_ends
 
 
 def restart_found(client: OffsetsClient, ledger: Ledger, topics: Collection[str] | None = None) -> Restarted:
@@ -102,8 +102,7 @@ def _identity(old: TopicFacts, new: TopicFacts) -> Iterator[str]:
 def _truncated(client: OffsetsClient, known: OffsetSnapshot) -> dict[SeenOffset, str]:
     """Where logs were truncated below a snapshot, by their leader epochs or else by their ends, and that in words."""
     seen = seen_in(known)
-    epochs = [LogEpoch(each.topic, each.partition, each.leader_epoch) for each in seen if each.leader_epoch is not None]
-    ends = EpochEnds(client.epoch_ends(epochs).values() if epochs else ())
+    ends = epoch_ends(client, seen)
     refuse_unanswered(ends)
     extents = client.log_extents(known.boundaries).raise_for_errors()
     found: dict[SeenOffset, str] = {}

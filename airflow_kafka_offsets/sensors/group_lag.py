@@ -36,8 +36,7 @@ class KafkaGroupLagSensor(KafkaGroupSensor):
 
     The other arguments are those of :class:`~airflow_kafka_offsets.sensors.wait_sensor.KafkaGroupSensor`.
 
-    XCom: ``{"groups": {"<group>": <total lag>}, "max_lag": 0}``, with the limits that were given. After more than one
-    poll also ``pace``: ``{"<group>": {"written_per_s", "read_per_s", "trend", "caught_up_in_s"}}``, None when unknown.
+    XCom: ``{"groups": {"<group>": <total lag>}, "max_lag": 0}``, with the limits that were given.
     """
 
     template_fields: Sequence[str] = ("groups", "topics", *KafkaGroupSensor.template_fields)
