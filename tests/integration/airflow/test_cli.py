@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 import pytest
@@ -142,44 +141,6 @@ class TestLag:
         assert {n: ours[n] for n in theirs} == theirs
         assert theirs == {0: (7, 10, 3), 1: (1, 1, 0)}
 
-    def test_pace_tells_where_each_partition_is_going(
-        self, run: Run, broker: Broker, messy: str, group: str, produce: Produce
-    ) -> None:
-        with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
-
-            def go_on() -> None:
-                client.commit_offsets(group, CommittedOffsets([CommittedOffset(messy, 0, 9)])).raise_for_errors()
-                produce(messy, 1, [(1_700_000_000_000, b"k", b"v")])
-
-            timer = Timer(1, go_on)
-            timer.start()
-            code, out, _ = run("lag", group, "--pace", "5", "-o", "json")
-            timer.join()
-        rows = {row["partition"]: row for row in json.loads(out)}
-        assert code == 0
-        assert {number: row["trend"] for number, row in rows.items()} == {
-            0: "catching_up",
-            1: "falling_behind",
-            2: None,
-        }
-        assert 0 < rows[0]["read_per_s"] <= 0.4
-        assert rows[0]["caught_up_in_s"] > 0
-        assert (rows[1]["read_per_s"], rows[1]["caught_up_in_s"], rows[2]["written_per_s"]) == (0, None, None)
-        table = run("lag", group, "--pace", "0.1")[1].splitlines()
-        assert table[0].split() == [
-            "group",
-            "topic",
-            "part",
-            "committed",
-            "end",
-            "lag",
-            "status",
-            "in/s",
-            "out/s",
-            "trend",
-        ]
-        assert run("lag", group, "--pace", "0")[0] == 2
-
     def test_rows_are_left_out_by_their_lag_and_summed_up_and_what_is_unknown_never_hides(
         self, run: Run, messy: str, group: str
     ) -> None:
@@ -198,7 +159,6 @@ class TestLag:
         assert shown("--by", "group") == [known, unknown]
         assert shown("--by", "topic") == [known | {"topic": messy}, unknown]
         assert shown("--by", "group", "--lag", f">{total}") == [unknown]
-        assert run("lag", group, "--by", "group", "--pace", "1")[0] == 2
 
     def test_a_partition_without_a_commit_has_a_row_and_a_status(self, run: Run, group: str) -> None:
         """E18."""

@@ -244,7 +244,6 @@ class TestGroupCaughtUp:
         with meanwhile(commit, broker, None):
             results = run_dag("group_caught_up", datetime.now(UTC))
         state, result = results["caught_up"]
-        result.pop("pace", None)  # of a wait that looked twice before
         assert (state, result) == ("success", CAUGHT_UP)
         assert results["keep"][1]["as_of"] == f"group {GROUP}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from airflow_kafka_offsets.errors import (
     ResponseError,
     TopicChangedError,
 )
-from airflow_kafka_offsets.offsets.groups.lag import LagSums
 
 NOT_ALLOWED = OffsetsError("Asking", [("t-0", ResponseError("TOPIC_AUTHORIZATION_FAILED", 29, False))])
 NO_ANSWER = ClusterUnreachableError("no broker answered")
@@ -40,16 +38,6 @@ class TestEnding:
         wait = Wait(10, stable_polls=2)
         outcomes = [DONE, progress(), DONE, NO_ANSWER, DONE, DONE]
         assert [wait.take(each, n).status for n, each in enumerate(outcomes)] == ["waiting"] * 5 + ["done"]
-
-    def test_it_tells_the_pace_of_its_groups_after_more_than_one_poll_also_in_another_process(self) -> None:
-        first = Wait(10)
-        first.take(replace(progress(40), sums={"g": LagSums(2, 100, 60)}), 0)
-        wait = Wait(10, memory=json.loads(json.dumps(first.to_json())))
-        verdict = wait.take(replace(DONE, sums={"g": LagSums(2, 110, 110), "new": LagSums(1, 0, 0)}), 10)
-        pace = {"written_per_s": 1.0, "read_per_s": 5.0, "trend": "caught_up", "caught_up_in_s": 0}
-        assert verdict.result == {"left": 0, "pace": {"g": pace, "new": None}}
-        alone = Wait(10).take(replace(DONE, sums={"g": LagSums(2, 110, 110)}), 0)
-        assert alone.result == {"left": 0}
 
     @pytest.mark.parametrize(
         "error", [NOT_ALLOWED, AuthenticationError("wrong password"), ConditionFailedError("misspelt")]
@@ -126,11 +114,9 @@ class TestMemory:
     @pytest.mark.parametrize(
         "memory",
         [
-            {"history": [[1.0, 2]]},
-            {"history": [["noon", 2, {}]]},
-            {"history": [[1.0, 2, ["g"]]]},
-            {"history": [[1.0, 2, {"g": [1, 2]}]]},
-            {"history": [[1.0, float("inf"), {}]]},
+            {"history": [[1.0, 2, {}]]},
+            {"history": [["noon", 2]]},
+            {"history": [[1.0, float("inf")]]},
             {"history": 1},
             {"held": "twice"},
             {"faults": None},

@@ -107,11 +107,6 @@ def outage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "1")
 
 
-def without_pace(result: dict[str, Any]) -> dict[str, Any]:
-    """A wait's result, but for how fast it went: what was there at once knows of none."""
-    return {name: value for name, value in result.items() if name != "pace"}
-
-
 class TestDone:
     def test_in_each_mode_it_is_done_at_once_with_the_same_result(self, waited: Waited, context: Context) -> None:
         waited.come_true()
@@ -128,7 +123,7 @@ class TestWaiting:
         later.start()
         result = waited.make().execute(context)
         later.join()
-        assert without_pace(result) == waited.make().execute(context)
+        assert result == waited.make().execute(context)
 
     def test_rescheduling_comes_back_with_another_sensor_each_time(self, waited: Waited, context: Context) -> None:
         for _ in range(2):
@@ -138,7 +133,7 @@ class TestWaiting:
             assert rescheduled.value.reschedule_date >= before + timedelta(seconds=60)
         waited.come_true()
         result = waited.make(mode="reschedule").execute(context)
-        assert without_pace(result) == waited.make().execute(context)
+        assert result == waited.make().execute(context)
 
     def test_deferring_leaves_it_to_a_trigger_that_another_process_makes(
         self, waited: Waited, context: Context
@@ -156,7 +151,7 @@ class TestWaiting:
 
         event = asyncio.run(wait())
         assert deferred.value.method_name == "execute_complete"
-        assert without_pace(resume(waited.make(deferrable=True), context, event)) == waited.make().execute(context)
+        assert resume(waited.make(deferrable=True), context, event) == waited.make().execute(context)
 
 
 class TestPermanentFault:
@@ -279,7 +274,7 @@ class TestOutage:
         assert context["task_state_store"], "another try has the same target"
         commit(group, ten, 10)
         event = event_of(KafkaWaitTrigger(**second.value.trigger.serialize()[1]))
-        assert without_pace(resume(sensor(), context, event, second.value))["partitions"] == 1
+        assert resume(sensor(), context, event, second.value)["partitions"] == 1
 
     def test_that_outlasts_the_timeout_ends_the_task_like_any_other_wait(
         self, monkeypatch: pytest.MonkeyPatch, context: Context
