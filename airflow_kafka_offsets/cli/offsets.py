@@ -84,7 +84,7 @@ def measure_lag(args: Any) -> int:
         rows, columns = _summed(rows, by_topic=args.by == "topic"), _SUM_COLUMNS
     if args.lag is not None:  # an unknown lag may be higher
         rows = [row for row in rows if row["lag"] is None or row["lag"] > args.lag]
-    print_rows(rows, args, columns, drawn="lag")
+    print_rows(rows, args, columns)
     return 1 if any(lag.total is None for lag in lags) else 0
 
 
