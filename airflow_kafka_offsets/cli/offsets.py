@@ -82,8 +82,6 @@ def measure_lag(args: Any) -> int:
     rows, columns = [row for lag in lags for row in _lag_rows(lag)], _lag_columns(level)
     if args.by != "partition":
         rows, columns = _summed(rows, by_topic=args.by == "topic"), _SUM_COLUMNS
-    if args.lag is not None:  # an unknown lag may be higher
-        rows = [row for row in rows if row["lag"] is None or row["lag"] > args.lag]
     print_rows(rows, args, columns)
     return 1 if any(lag.total is None for lag in lags) else 0
 
