@@ -54,7 +54,7 @@ class ResponseError:
     """Kafka's error for one partition or one group.
 
     :param name: Kafka's own name, for example ``UNKNOWN_TOPIC_OR_PARTITION``; or this package's, for what Kafka has no
-        error for: ``NO_COMMIT``, ``LOG_TRUNCATED``.
+        error for: ``NO_COMMIT``.
     :param code: Kafka's error code. Client-side failures use them too: 7 for a timeout, 13 for a lost connection.
     :param retriable: Kafka's own flag: whether asking again may help, with fresh metadata.
     :param message: details from the broker or the client; may be empty.

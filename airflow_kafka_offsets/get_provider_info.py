@@ -35,6 +35,7 @@ def get_provider_info() -> dict[str, Any]:
                 "operators.prepare_load",
                 "operators.verify_window",
                 "operators.commit_offsets",
+                "operators.reset_offsets",
                 "operators.retention_watch",
             )
         ],

@@ -60,11 +60,11 @@ SHOWN = (
     arg(
         "-o",
         "--output",
-        help="Output format: table (default), json, yaml, or plain: a table as wide as it needs",
-        choices=("table", "json", "yaml", "plain"),
+        help="Output format: table (default), or json",
+        choices=("table", "json"),
         default="table",
     ),
-    arg("--wide", help="Show all fields in the table; JSON and YAML always have them", action="store_true"),
+    arg("--wide", help="Show all fields in the table; JSON always has them", action="store_true"),
     arg("-v", "--verbose", help="Show the log messages of libraries", action="store_true"),
 )
 CONN_ID = (

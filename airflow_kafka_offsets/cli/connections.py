@@ -3,23 +3,20 @@
 Airflow's SDK looks into the database only in server processes, and treats a place that can't be asked as one without
 the connection. Airflow's own ``connections`` commands declare themselves a server, and so do these.
 
-Airflow takes seconds to import. It is used only for ledgers, and for connections that are neither in the arguments nor
-in the environment.
+Airflow takes seconds to import. It is used only for ledgers, and for connections that aren't in the arguments.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from argparse import ArgumentTypeError
 from collections.abc import Iterator, Sequence
-from configparser import ConfigParser
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.cli import values
-from airflow_kafka_offsets.client.connection.airflow_connection import connection_in, variable_of
+from airflow_kafka_offsets.client.connection.airflow_connection import variable_of
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -50,9 +47,9 @@ def as_server() -> Iterator[None]:
 
 
 def asks_airflow(args: Any) -> bool:
-    """Whether a command needs Airflow, because its arguments and the environment don't tell it everything."""
-    asks_for_ledger = "pipeline" in args or getattr(args, "to_snapshot", None) is not None
-    asks_for_cluster = "conn_id" in args and not (args.bootstrap_servers or args.config or _variable(args))
+    """Whether a command needs Airflow, because its arguments don't tell it everything."""
+    asks_for_ledger = "pipeline" in args or getattr(args, "to_window", None) is not None
+    asks_for_cluster = "conn_id" in args and not (args.bootstrap_servers or args.config)
     return asks_for_ledger or asks_for_cluster
 
 
@@ -75,20 +72,17 @@ def java_settings(args: Any) -> JavaSettings:
 
 
 def _given(args: Any) -> dict[str, Any] | None:
-    """The connection's keys, if arguments or the environment have them; None if Airflow has to be asked."""
-    if args.bootstrap_servers or args.config:
-        config: dict[str, Any] = dict(_config(args.config or ()))
-        config |= {"bootstrap.servers": args.bootstrap_servers} if args.bootstrap_servers else {}
-        if "bootstrap.servers" not in config:
-            raise ConfigurationError(
-                "--config replaces the connection, and has no bootstrap.servers: add them to its file, or give "
-                "--bootstrap-servers too."
-            )
-        return config
-    variable = _variable(args)
-    keys = {} if variable is None else connection_in(variable, os.environ[variable]).keys()
-    # Airflow's settings allow callbacks.
-    return None if variable is None or isinstance(keys.get("oauth_cb"), str) else dict(keys)
+    """The connection's keys, if arguments have them; None if Airflow has to be asked."""
+    if not args.bootstrap_servers and not args.config:
+        return None
+    config: dict[str, Any] = dict(_config(args.config or ()))
+    config |= {"bootstrap.servers": args.bootstrap_servers} if args.bootstrap_servers else {}
+    if "bootstrap.servers" not in config:
+        raise ConfigurationError(
+            "--config replaces the connection, and has no bootstrap.servers: add them to its file, or give "
+            "--bootstrap-servers too."
+        )
+    return config
 
 
 def _hook(args: Any) -> KafkaOffsetsHook:
@@ -96,24 +90,6 @@ def _hook(args: Any) -> KafkaOffsetsHook:
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
     return KafkaOffsetsHook(args.conn_id)
-
-
-def _variable(args: Any) -> str | None:
-    """The environment variable that defines ``--conn-id``, if Airflow would use it too. None when there is none, when a
-    secrets backend comes before it, or when Airflow is loaded anyway and can be asked."""
-    variable = variable_of(args.conn_id)
-    asks = "airflow.configuration" in sys.modules or variable not in os.environ or _has_secrets_backend()
-    return None if asks else variable
-
-
-def _has_secrets_backend() -> bool:
-    if any(name.startswith("AIRFLOW__SECRETS__BACKEND") for name in os.environ):
-        return True
-    home = os.environ.get("AIRFLOW_HOME", "~/airflow")
-    settings = ConfigParser(interpolation=None, strict=False)
-    settings.read(Path(os.environ.get("AIRFLOW_CONFIG", f"{home}/airflow.cfg")).expanduser())
-    names = ("backend", "backend_cmd", "backend_secret")
-    return any(settings.get("secrets", name, fallback="").strip() for name in names)
 
 
 def _client(config: dict[str, Any]) -> OffsetsClient:
@@ -160,15 +136,16 @@ def new_ledger(root: str | None, pipeline: str) -> Ledger:
     return ledger_of(root, pipeline)
 
 
-def stored_ledger(args: Any) -> Ledger:
+def stored_ledger(args: Any, pipeline: str | None = None) -> Ledger:
     """The pipeline's ledger in ``--ledger``, which must exist.
 
+    :param pipeline: its name; None for the command's argument.
     :raises ConfigurationError: when it doesn't, and as :func:`new_ledger`.
     """
     from airflow_kafka_offsets.hooks.ledger import existing_ledger
 
     _require_of_root(args.ledger)
-    return existing_ledger(args.ledger, args.pipeline)
+    return existing_ledger(args.ledger, args.pipeline if pipeline is None else pipeline)
 
 
 def _require_of_root(root: str | None) -> None:

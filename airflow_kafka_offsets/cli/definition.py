@@ -36,12 +36,6 @@ _LAG = command(
     arg("--all-groups", help="Every group of the cluster", action="store_true"),
     arg("--topics", help="Only these topics; give them after the groups", nargs="+", metavar="TOPIC", type=values.name),
     arg(
-        "--lag",
-        help="Only rows with a higher lag, for example '>0'; rows with an unknown lag are always shown",
-        type=values.above,
-        metavar="'>COUNT'",
-    ),
-    arg(
         "--by",
         help="One row per partition (default), or the sums: one row per group, or per group and topic",
         choices=("partition", "topic", "group"),
@@ -53,13 +47,6 @@ _LAG = command(
         "brokers before Kafka 4.0)",
         action="store_true",
     ),
-    arg(
-        "--pace",
-        help="Measure again after this many seconds, and show how fast partitions are written and read; must be longer "
-        "than the groups take between two commits",
-        type=values.seconds(3_600),
-        metavar="SECONDS",
-    ),
     ISOLATION,
     *CONN_ID,
 )
@@ -70,21 +57,18 @@ _RESET = command(
     arg("group", help="Group id", type=values.name),
     arg(
         "--topics",
-        help="These topics, all partitions; default: the topics that the group has commits on",
+        help="These topics, all partitions; default: those of the window, else those that the group has commits on",
         nargs="+",
         metavar="TOPIC",
         type=values.name,
     ),
-    _PARTITIONS,
     arg("--to", help="earliest, latest, or an instant in ISO-8601 with a zone: the first record at or after it"),
-    arg("--to-offset", help="This offset on every partition", type=values.number, metavar="OFFSET"),
-    arg("--shift-by", help="Move by this many offsets; negative goes back", type=values.shift, metavar="COUNT"),
     arg(
-        "--to-snapshot",
-        help="A snapshot of a pipeline's ledger, by its instant, such as the start or end of a window; see --ledger",
-        metavar="PIPELINE:INSTANT",
+        "--to-window",
+        help="The end of a window in a pipeline's ledger; see --ledger",
+        metavar="PIPELINE:WINDOW",
     ),
-    arg("--delete-offsets", help="Delete the commits", action="store_true"),
+    arg("--backwards", help="Move back too; without it, commits that are further already stay", action="store_true"),
     arg("--execute", help="Write the commits; without it, nothing is changed", action="store_true"),
     arg("--new-group", help="Create the group if it doesn't exist", action="store_true"),
     LEDGER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
-from airflow_kafka_offsets.cli.printing import Column, Row, command, every_column, print_rows
+from airflow_kafka_offsets.cli.printing import Column, Row, command, every_column, print_record, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.find import Found, Whereabouts, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -37,8 +37,10 @@ def find_record(args: Any) -> int:
         )
     asked: Row = {"topic": args.topic, "partition": args.partition, "offset": args.offset}
     rows = [asked | _row(ledger, place) for place in found]
-    single = len(rows) == 1
-    print_rows(rows, args, every_column(rows) if single else _PLACES, single=single)
+    if len(rows) == 1:
+        print_record(rows[0], args, every_column(rows))
+    else:
+        print_rows(rows, args, _PLACES)
     return 0 if any(place.window is not None for place in found) else 1
 
 

@@ -40,7 +40,7 @@ def list_windows(args: Any) -> int:
     rows += map(_hole_row, holes_of(ledger))
     rows += [_restart_row(restart) for _, restart in state.restarts]
     rows.sort(key=lambda row: (row["start"], row["end"]))
-    print_rows(rows, args, _WINDOWS, drawn="rows")
+    print_rows(rows, args, _WINDOWS)
     return 0
 
 

@@ -74,7 +74,7 @@ _READING = (
 _ASKING_KAFKA = (
     _ledger_command(
         "resolve",
-        "windows.resolve_windows",
+        "loads.resolve_windows",
         "Pin all windows of a schedule between two instants, before a backfill, as one step; asks Kafka",
         arg("--topics", help="The pipeline's topics", nargs="+", metavar="TOPIC", type=values.name),
         arg("--topic-pattern", help="Instead of --topics: a regular expression that whole topic names must match"),

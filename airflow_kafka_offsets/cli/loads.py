@@ -1,4 +1,4 @@
-"""``kafka-offsets ledger begin`` and ``publish``: the two ends of a load whose driver no task of Airflow starts."""
+"""``kafka-offsets ledger resolve``, ``begin`` and ``publish``: the steps of a load that a person takes."""
 
 from __future__ import annotations
 
@@ -6,24 +6,60 @@ import getpass
 import json
 import shlex
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_offsets.cli.connections import java_settings, kafka_client, stored_ledger
+from airflow_kafka_offsets.arguments import as_topics
+from airflow_kafka_offsets.cli.connections import java_settings, kafka_client, new_ledger, stored_ledger
 from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Publication, Window
+from airflow_kafka_offsets.offsets.instants import now_ms, parse_instant
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
 from airflow_kafka_offsets.pipelines import loads
 from airflow_kafka_offsets.pipelines.loads import Begun, Counted
+from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
+from airflow_kafka_offsets.runs.interval import RunInterval
+from airflow_kafka_offsets.runs.schedule import ticks
 from airflow_kafka_offsets.spark.session import conf as driver_conf
 
+_RESOLVED = (Column("window"), Column("offsets"), Column("remark", folds=True, unless=(None,)))
 _BEGUN = (Column("window"), Column("attempt"), Column("offsets"), Column("lost"), Column("published", unless=(None,)))
 _PUBLISHED = (
     *(Column("window"), Column("published"), Column("run"), Column("rows"), Column("output"), Column("verdict")),
 )
+
+
+@command
+def resolve_windows(args: Any) -> int:
+    """Pin the windows of a schedule from a start to an end, and print one row per window. Either all are pinned, or
+    none."""
+    interval = RunInterval(parse_instant(args.start), parse_instant(args.end))
+    refuse_future(interval.end_ms, now_ms(), "Give a past tick as --end.")
+    instants = ticks(args.cron, args.timezone, interval.start_ms, interval.end_ms)
+    topics = as_topics(args.topics, args.topic_pattern)
+    ledger = new_ledger(args.ledger, args.pipeline)
+    with kafka_client(args) as client:
+        resolver = Resolver(client, ledger, topics, IsolationLevel.of(args.isolation), args.on_future_record)
+        resolved = resolver.windows(list(pairwise(instants)))
+    print_rows([_resolved_row(each) for each in resolved], args, _RESOLVED)
+    return 0
+
+
+def _resolved_row(resolved: ResolvedWindow) -> Row:
+    manifest = resolved.pinned.manifest
+    return {
+        "window": manifest.window,
+        "offsets": manifest.span,
+        "manifest": resolved.pinned.uri,
+        "sha256": resolved.pinned.sha256,
+        "remark": " ".join(resolved.warnings) or None,
+    }
 
 
 @command
@@ -40,8 +76,8 @@ def begin_attempt(args: Any) -> int:
         with kafka_client(args) as client:
             published = loads.publish(client, ledger, loads.count_nothing(ledger, begun))
     conf = {} if published is not None else _confs(ledger, begun, settings.plain)
-    print_record(_begun_row(begun, published, conf), args, _BEGUN, {})
-    if conf and args.output in ("table", "plain"):
+    print_record(_begun_row(begun, published, conf), args, _BEGUN)
+    if conf and args.output == "table":
         print(*("", *(f"--conf {shlex.quote(f'{name}={value}')}" for name, value in conf.items())), sep="\n")
     _tell(args, published, sorted(settings.secret))
     return 0
@@ -94,7 +130,7 @@ def publish_window(args: Any) -> int:
     require_windows(ledger, [args.window])
     window = ledger.window(args.window)
     if window.loaded is not None and args.attempt is None and args.result is None:
-        print_rows([_published_row(window, window.loaded, None)], args, _PUBLISHED, single=True)
+        print_record(_published_row(window, window.loaded, None), args, _PUBLISHED)
         return 0
     with kafka_client(args) as client:
         if args.result is not None:
@@ -103,7 +139,7 @@ def publish_window(args: Any) -> int:
         else:
             counted = _counted(ledger, window, args.attempt)
         found = loads.publish(client, ledger, counted)
-    print_rows([_published_row(window, found, counted)], args, _PUBLISHED, single=True)
+    print_record(_published_row(window, found, counted), args, _PUBLISHED)
     return 0
 
 

@@ -1,7 +1,6 @@
 """The script ``kafka-offsets``: the commands of ``airflow kafka-offsets`` without Airflow's slow start.
 
-Airflow is used only for ledgers, and for connections and settings that are neither in the arguments nor in the
-environment.
+Airflow is used only for ledgers, and for connections that aren't in the arguments.
 """
 
 from __future__ import annotations

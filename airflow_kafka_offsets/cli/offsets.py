@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client
-from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows, row_of, with_progress
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, row_of
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
-from airflow_kafka_offsets.offsets.groups.pace import Pace, pace_between
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 
@@ -26,14 +24,6 @@ _MEASURED = (
     *("log_start_offset", "high_watermark", "last_stable_offset", "lag", "status", "error"),
 )
 """A row's fields for a partition's lag."""
-_PACE = ("written_per_s", "read_per_s", "trend", "caught_up_in_s")
-"""A row's fields for a partition's pace."""
-_PACE_COLUMNS = (
-    Column("written_per_s", "in/s"),
-    Column("read_per_s", "out/s"),
-    Column("trend"),
-    Column("caught_up_in_s", "done in s", unless=(None,)),
-)
 _SUM_COLUMNS = (
     Column("group", folds=True),
     Column("topic", folds=True, unless=(None,)),
@@ -41,9 +31,6 @@ _SUM_COLUMNS = (
     Column("lag"),
     Column("unknown", unless=(0,)),
 )
-_STEPS = 20
-Paces = dict[tuple[str, str, int], Pace | None]
-"""By group, topic and partition."""
 
 
 @command
@@ -89,26 +76,13 @@ def measure_lag(args: Any) -> int:
         raise ConfigurationError("Either name groups or pass --all-groups. Give --topics after the groups.")
     if args.zookeeper and (args.all_groups or not args.topics):
         raise ConfigurationError("--zookeeper needs groups and --topics by name: ZooKeeper's commits can't be listed.")
-    if args.by != "partition" and args.pace is not None:
-        raise ConfigurationError("--pace is about single partitions: leave out --by.")
-    level, paces = IsolationLevel.of(args.isolation), None
+    level = IsolationLevel.of(args.isolation)
     with kafka_client(args) as client:
-        lags, seen_at_s = _lags(client, args, level), time.monotonic()
-        if args.pace is not None:
-            for _ in with_progress(range(_STEPS), "Measuring the pace", _STEPS):
-                time.sleep(args.pace / _STEPS)
-            earlier, lags = lags, _lags(client, args, level)
-            paces = _paces(earlier, lags, time.monotonic() - seen_at_s, level)
-    for lag in lags:
-        if lag.remark:
-            print_remark(f"group {lag.group}: {lag.remark}")
-    rows = [row for lag in lags for row in _lag_rows(lag, paces)]
-    columns = (*_lag_columns(level), *(_PACE_COLUMNS if paces is not None else ()), _ERROR)
+        lags = _lags(client, args, level)
+    rows, columns = [row for lag in lags for row in _lag_rows(lag)], _lag_columns(level)
     if args.by != "partition":
         rows, columns = _summed(rows, by_topic=args.by == "topic"), _SUM_COLUMNS
-    if args.lag is not None:  # an unknown lag may be higher
-        rows = [row for row in rows if row["lag"] is None or row["lag"] > args.lag]
-    print_rows(rows, args, columns, drawn="lag")
+    print_rows(rows, args, columns)
     return 1 if any(lag.total is None for lag in lags) else 0
 
 
@@ -137,12 +111,6 @@ def _lags(client: OffsetsClient, args: Any, level: IsolationLevel) -> list[Group
     return list(client.group_lags(groups, topics=args.topics, isolation_level=level, both_ends=True))
 
 
-def _paces(earlier: Iterable[GroupLag], later: Iterable[GroupLag], seconds: float, level: IsolationLevel) -> Paces:
-    before = {(lag.group, *own[:2]): own for lag in earlier for own in lag.partitions}
-    pairs = (((lag.group, *own[:2]), own) for lag in later for own in lag.partitions)
-    return {key: pace_between(before[key], own, seconds, level) for key, own in pairs if key in before}
-
-
 def _zookeeper_lags(client: OffsetsClient, args: Any, level: IsolationLevel) -> list[GroupLag]:
     partitions = client.partitions_of(args.topics)
     commits = [client.zookeeper_offsets(group, partitions) for group in args.groups]
@@ -161,22 +129,17 @@ def _lag_columns(level: IsolationLevel) -> tuple[Column, ...]:
         Column(end, "end", unless=(None,)),
         Column("lag"),
         Column("status"),
+        _ERROR,
     )
 
 
-def _lag_rows(lag: GroupLag, paces: Paces | None) -> Iterator[Row]:
+def _lag_rows(lag: GroupLag) -> Iterator[Row]:
     group, errors = {"group": lag.group}, [own.error for own in lag.partitions]
     if not errors or (lag.error is not None and lag.error not in errors):
         error = None if lag.error is None else str(lag.error)
-        more = {} if paces is None else _pace_fields(None)
-        yield group | dict.fromkeys(_MEASURED) | {"status": str(_status(lag)), "error": error} | more
+        yield group | dict.fromkeys(_MEASURED) | {"status": str(_status(lag)), "error": error}
     for own in lag.partitions:
-        more = {} if paces is None else _pace_fields(paces.get((lag.group, own.topic, own.partition)))
-        yield group | row_of(own, *_MEASURED) | more
-
-
-def _pace_fields(pace: Pace | None) -> Row:
-    return dict.fromkeys(_PACE) if pace is None else pace.to_json()
+        yield group | row_of(own, *_MEASURED)
 
 
 def _status(lag: GroupLag) -> LagStatus:

@@ -10,29 +10,23 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from io import StringIO
 from shutil import get_terminal_size
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from airflow_kafka_offsets.cli.connections import as_server, asks_airflow, store_failure
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 
 Command = Callable[[Any], int]
-T = TypeVar("T")
 Row = dict[str, Any]
 
 _GAP = 2
 """Spaces between two columns."""
 _NARROWEST = 12
 """Least width of a folded column."""
-_WIDEST = 100
-"""Bars end at this column, even on wider terminals."""
-_BLOCKS = " ▏▎▍▌▋▊▉█"
-"""Bars of zero to eight eighths of a character."""
 _LONG = 40
 """With ``--wide``, columns with texts longer than this may be folded."""
 
@@ -90,64 +84,38 @@ def print_remark(text: str) -> None:
     print(f"kafka-offsets: {printable(text)}", file=sys.stderr)
 
 
-def print_rows(
-    rows: Sequence[Row], args: Any, columns: Sequence[Column], *, single: bool = False, drawn: str | None = None
-) -> None:
-    """Print rows in the format of ``--output``. JSON and YAML have all fields; numbers are numbers, and unknown values
-    are null. Tables have the given columns, or all fields with ``--wide``.
+def print_rows(rows: Sequence[Row], args: Any, columns: Sequence[Column]) -> None:
+    """Print rows in the format of ``--output``. JSON has all fields; numbers are numbers, and unknown values are null.
+    Tables have the given columns, or all fields with ``--wide``.
 
     :param columns: the table's columns, which fit 80 characters.
-    :param single: there is one record, which a terminal shows with one field per line.
-    :param drawn: the field that a terminal shows as a bar beside the table, if there is room.
     """
     if args.output == "json":
         print(json.dumps(rows, indent=2))
-    elif args.output == "yaml":
-        import yaml  # type: ignore[import-untyped]
-
-        print(yaml.safe_dump(list(rows), sort_keys=False), end="")
     elif not rows:
         print("No data found")
     else:
-        shown = every_column(rows) if args.wide else telling(columns, rows)
-        _print_table(rows, shown, args.output, single, None if args.wide else drawn)
+        width = get_terminal_size().columns if sys.stdout.isatty() else None
+        print(table(rows, every_column(rows) if args.wide else telling(columns, rows), width), end="")
 
 
-def _print_table(rows: Sequence[Row], columns: Sequence[Column], output: str, single: bool, drawn: str | None) -> None:
-    if output == "plain" or not sys.stdout.isatty():
-        print(table(rows, columns, None), end="")
-    elif single:
-        print(upright(rows[0], columns), end="")
-    else:
-        width = get_terminal_size().columns
-        text = table(rows, columns, width)
-        if drawn is not None and _has_blocks():
-            text = with_bars(text, [row[drawn] for row in rows], width)
-        print(text, end="")
-
-
-def print_record(record: Row, args: Any, columns: Sequence[Column], parts: Mapping[str, Sequence[Column]]) -> None:
-    """Print one record whose fields may be lists of records. Tables show each such list below the record.
+def print_record(
+    record: Row, args: Any, columns: Sequence[Column], parts: Mapping[str, Sequence[Column]] | None = None
+) -> None:
+    """Print one record, in a table with one field per line. Its fields may be lists of records, each of which is shown
+    as a table of its own below.
 
     :param columns: the record's own columns.
     :param parts: the columns of its lists, by field.
     """
-    if args.output in ("json", "yaml"):
+    if args.output == "json":
         print_rows([record], args, columns)
         return
     print(upright(record, telling(columns, [record])), end="")
-    for name, own in parts.items():
+    for name, part in (parts or {}).items():
         if record[name]:
             print()
-            print_rows(record[name], args, own)
-
-
-def with_progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """Yield the items, with a progress bar if stderr is a terminal."""
-    from rich.console import Console
-    from rich.progress import track
-
-    return iter(track(items, what, total=total, console=Console(stderr=True), disable=not sys.stderr.isatty()))
+            print_rows(record[name], args, part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +143,6 @@ class Column:
 def row_of(element: Any, *names: str) -> Row:
     """Fields of an object as JSON values: errors and outcomes become strings."""
     return {name: _plain(getattr(element, name)) for name in names}
-
-
-def range_row(offset_range: OffsetRange) -> Row:
-    """A row's fields for a range."""
-    return (
-        row_of(offset_range, "topic", "partition", "start_offset", "end_offset")
-        | {"offsets": offset_range.span}
-        | row_of(offset_range, "start_evidence", "end_evidence")
-    )
 
 
 def _plain(value: Any) -> Any:
@@ -220,38 +179,6 @@ def table(rows: Sequence[Row], columns: Sequence[Column], width: int | None) -> 
         return _folded(rows, columns, least, width)
     kept = [column for column in columns if not column.spare]
     return table(rows, kept, width) if len(kept) < len(columns) else "\n".join(upright(row, columns) for row in rows)
-
-
-def with_bars(text: str, values: Sequence[int | None], width: int) -> str:
-    """A table with a bar at the end of each line, in proportion to the greatest value; the table alone if there is no
-    room, or nothing to compare.
-
-    :param values: the value of each row; None for no bar.
-    """
-    title, *lines = text.splitlines()
-    start = max(map(len, (title, *lines))) + _GAP
-    room, most = min(width, _WIDEST) - start, max((value or 0 for value in values), default=0)
-    if len(lines) != len(values) or room < _NARROWEST or len(values) < 2 or most <= 0:
-        return text
-    drawn = (f"{line:<{start}}{_bar(value, most, room)}".rstrip() for line, value in zip(lines, values, strict=True))
-    return "".join(f"{line}\n" for line in (title, *drawn))
-
-
-def _has_blocks() -> bool:
-    """Whether the terminal's encoding has the block characters of bars."""
-    try:
-        _BLOCKS.encode(sys.stdout.encoding or "ascii")
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True
-
-
-def _bar(value: int | None, most: int, room: int) -> str:
-    """Whole blocks, and a partial one for the rest: any value above 0 is visible."""
-    if not value or value < 0:
-        return ""
-    whole, rest = divmod(max(1, round(value / most * room * 8)), 8)
-    return _BLOCKS[8] * whole + _BLOCKS[rest].strip()
 
 
 def upright(row: Row, columns: Sequence[Column]) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from airflow_kafka_offsets.cli.connections import kafka_client, new_ledger
-from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, printable, row_of
+from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
+from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows, row_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.groups.resets import ResetPlan, ResetStep
-from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
-from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.pipelines.resetter import Resetter, Target, members_of
 
 _COLUMNS = (
     Column("topic", folds=True),
@@ -28,65 +27,41 @@ _COLUMNS = (
 @command
 def reset(args: Any) -> int:
     """Print one row per partition, and a line on stderr that says what was done."""
-    destination = Destination(
-        spec=None if args.to is None else OffsetSpec.parse(args.to),
-        shift_by=args.shift_by,
-        offset=args.to_offset,
-        snapshot=None if args.to_snapshot is None else _snapshot(args.ledger, args.to_snapshot),
-        nothing=args.delete_offsets,
-    )
+    target = _target(args)
     with kafka_client(args) as client:
-        resetter = Resetter(
-            client,
-            args.group,
-            topics=args.topics,
-            numbers=args.partitions,
-            isolation_level=IsolationLevel.of(args.isolation),
-        )
-        plan = resetter.plan(destination)
+        resetter = Resetter(client, args.group, args.topics, IsolationLevel.of(args.isolation), args.backwards)
+        plan = resetter.plan(target)
         print_rows([_row(step) for step in plan], args, _COLUMNS)
         if args.execute:
             resetter.execute(plan, new_group=args.new_group)
-            done = "deleted" if args.delete_offsets else "written"
-            _say(f"Group {args.group}: commits on {len(plan)} partitions {done}.")
+            print_remark(f"group {args.group}: commits on {len(plan.commits())} of {len(plan)} partitions written.")
         else:
-            _say(_dry_run(resetter, plan))
+            print_remark(f"nothing was changed: {_what_next(resetter, plan)}.")
     return 1 if len(plan.errors()) else 0
 
 
-def _dry_run(resetter: Resetter, plan: ResetPlan) -> str:
+def _target(args: Any) -> Target:
+    if (args.to is None) == (args.to_window is None):
+        raise ConfigurationError("Say where the group goes with --to or --to-window: exactly one of them.")
+    if args.to is not None:
+        return OffsetSpec.parse(args.to)
+    pipeline, colon, window = args.to_window.partition(":")
+    if not colon:
+        raise ConfigurationError(f"--to-window takes PIPELINE:WINDOW, not {args.to_window!r}.")
+    ledger = stored_ledger(args, pipeline)
+    require_windows(ledger, [window])
+    return FixedOffsets.of_window_end(ledger.pinned(ledger.window(window)).manifest)
+
+
+def _what_next(resetter: Resetter, plan: ResetPlan) -> str:
     described = resetter.describe()
-    if described.members:
-        return f"Nothing was changed. The group has {len(described.members)} active members now: stop them first."
-    if described.may_have_members:
-        return f"Nothing was changed. The {described.kind} group is {described.state}: stop its members first."
+    if why := members_of(described):
+        return f"the group {why}, which have to be stopped first"
     if len(plan.errors()):
-        return "Nothing was changed, and --execute would change nothing: some partitions are in error."
+        return "nor would --execute change anything, because some partitions are in error"
     if described.no_such_group:
-        return "Nothing was changed. There is no such group; --execute with --new-group would create it."
-    return "Nothing was changed: add --execute to write this."
-
-
-def _snapshot(ledger_root: str | None, name: str) -> OffsetSnapshot:
-    """The snapshot of a pipeline at an instant."""
-    pipeline, _, instant = name.partition(":")
-    if not instant:
-        raise ConfigurationError(f"--to-snapshot takes PIPELINE:INSTANT, not {name!r}.")
-    at_ms = parse_instant(instant)
-    ledger = new_ledger(ledger_root, pipeline)
-    if not ledger.exists:
-        raise ConfigurationError(f"There is no ledger at {ledger.uri}.")
-    stored = ledger.state.snapshots.get(at_ms)
-    if stored is None:
-        raise ConfigurationError(
-            f"{ledger.uri} has no snapshot at {iso_instant(at_ms)}. Windows start and end at snapshots: kafka-offsets "
-            f"ledger list {pipeline} shows them."
-        )
-    return ledger.contents.snapshot(stored.offsets)
-
-
-def _say(text: str) -> None:
-    print(printable(text), file=sys.stderr)
+        return "there is no such group, and --execute with --new-group would create it"
+    return "add --execute to write this"
 
 
 def _row(step: ResetStep) -> Row:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.ledger import require_windows
-from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, range_row
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, row_of
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
@@ -18,6 +17,7 @@ from airflow_kafka_offsets.ledger.standing import WindowStatus, running_ms, stat
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.page.file import page_file
 
 _WINDOW = (
@@ -91,8 +91,16 @@ def _record(ledger: Ledger, window: Window) -> Row:
             for lost in attempt.lost
         ],
         "outputs": [] if published is None else [each._asdict() for each in published.outputs],
-        "ranges": [range_row(each) for each in pinned.manifest.ranges],
+        "ranges": [_range_row(each) for each in pinned.manifest.ranges],
     }
+
+
+def _range_row(offset_range: OffsetRange) -> Row:
+    return (
+        row_of(offset_range, "topic", "partition", "start_offset", "end_offset")
+        | {"offsets": offset_range.span}
+        | row_of(offset_range, "start_evidence", "end_evidence")
+    )
 
 
 def _attempt_rows(ledger: Ledger, window: Window, pinned: PinnedManifest, attempt: Attempt) -> Iterator[Row]:
@@ -143,4 +151,4 @@ def _write_page(ledger: Ledger, window: str, file: Path) -> None:
         file.write_text(page_file(ledger, window), encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"{file} can't be written: {error.strerror or error}.") from error
-    print(f"Wrote the newest windows of {ledger.pipeline} to {file}: open it in a browser.", file=sys.stderr)
+    print_remark(f"wrote the newest windows of {ledger.pipeline} to {file}: open it in a browser.")

@@ -1,14 +1,12 @@
 """What the commands' arguments accept: each reads a text, and refuses one that means nothing with what it should be.
 
-Python's own readers accept too much: ``int`` takes ``1_000`` and the digits of all scripts, ``float`` takes ``nan``.
+Python's own readers accept too much: ``int`` takes ``1_000`` and the digits of all scripts.
 """
 
 from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable
-from contextlib import suppress
 
 from airflow_kafka_offsets.arguments import LONGEST_NAME, can_be_sent
 
@@ -17,8 +15,7 @@ MOST_PARTITIONS = 100_000
 _MOST = 2**63 - 1
 """The highest offset."""
 _SHOWN = 100
-_NUMBER = re.compile(r"-?[0-9]{1,19}")
-_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_NUMBER = re.compile(r"[0-9]{1,19}")
 
 
 def number(text: str, least: int = 0, most: int = _MOST) -> int:
@@ -26,17 +23,12 @@ def number(text: str, least: int = 0, most: int = _MOST) -> int:
     if _NUMBER.fullmatch(text) and least <= int(text) <= most:
         return int(text)
     bounds = {_MOST: f", {least} or more"}.get(most, f" from {least} to {most}")
-    raise ArgumentTypeError(f"give a whole number{'' if least == -_MOST else bounds}, not {text!r}")
+    raise ArgumentTypeError(f"give a whole number{bounds}, not {text!r}")
 
 
 def positive(text: str) -> int:
     """A whole number, 1 or more."""
     return number(text, 1)
-
-
-def shift(text: str) -> int:
-    """A whole number, which may be negative."""
-    return number(text, -_MOST)
 
 
 def partition(text: str) -> int:
@@ -57,25 +49,6 @@ def partitions(text: str) -> list[int]:
             raise ArgumentTypeError(f"{part.strip()} is no range of partitions: it ends before it starts")
         numbers.update(range(start, end + 1))
     return sorted(numbers)
-
-
-def seconds(most: int) -> Callable[[str], float]:
-    """Reads a number of seconds above 0, up to so many."""
-
-    def read(text: str) -> float:
-        if _SECONDS.fullmatch(text) and 0 < float(text) <= most:
-            return float(text)
-        raise ArgumentTypeError(f"give seconds above 0, up to {most}, not {text!r}")
-
-    return read
-
-
-def above(text: str) -> int:
-    """A limit such as ``>0``: the number that has to be exceeded."""
-    if text.startswith(">"):
-        with suppress(ArgumentTypeError):
-            return number(text[1:].strip())
-    raise ArgumentTypeError(f"give a limit like '>0', in quotes, not {text!r}")
 
 
 def name(text: str) -> str:

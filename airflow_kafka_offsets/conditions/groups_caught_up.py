@@ -158,16 +158,12 @@ class GroupsCaughtUp(Condition):
         ages = {group: RecordAges.together(topics.values()) for group, topics in by_topic.items()}
         fits = all(group.total is not None and self._allows(group.behind) for group in groups)
         done = fits and all(self._is_young(age) for age in ages.values())
-        summary = "; ".join(
-            _describe(group, ages.get(group.group)) + (f"; {remark}" if remark else "")
-            for group, remark in zip(groups, remarks, strict=True)
-        )
+        summary = "; ".join(_describe(group, ages.get(group.group)) for group in groups)
+        summary += "" if done else left.note()
         totals = [group.total for group in groups]
         remaining = None if None in totals else sum(total or 0 for total in totals)
         measures = tuple(_measures(groups, by_topic))
-        return Progress(
-            done, summary + ("" if done else left.note()), self._result(groups, ages), remaining, measures=measures
-        )
+        return Progress(done, summary, self._result(groups, ages), remaining, measures=measures)
 
     def standing(self, lag: GroupLag) -> GroupStanding:
         """How far behind a group is, by the policies, going by offsets alone.

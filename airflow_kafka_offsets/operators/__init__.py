@@ -1,1 +1,1 @@
-"""Operators: snapshot, resolve, load, verify, commit, watch retention."""
+"""Operators: snapshot, resolve, load, verify, commit, reset, watch retention."""

@@ -24,9 +24,8 @@ from airflow_kafka_offsets.offsets.answers.groups import (
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
-from airflow_kafka_offsets.offsets.windows.truncation import refuse_truncated_commits
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.pipelines.log_changes import refuse_changed
+from airflow_kafka_offsets.pipelines.log_changes import refuse_changed_topics
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.runs.around import refusal
 
@@ -90,7 +89,7 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         window, _ = ref.published_in(ledger)
         manifest = ledger.pinned(window).manifest
         with ref.hook().get_conn() as client:
-            refuse_changed(client, manifest)
+            refuse_changed_topics(client, manifest)
             commits = self._commits(client, manifest)
             ahead = _behind(_ends(manifest), commits)
             if len(ahead):
@@ -136,16 +135,9 @@ class KafkaCommitOffsetsOperator(BaseOperator):
     def _commits(self, client: OffsetsClient, manifest: Manifest) -> dict[TopicPartition, int]:
         """The group's committed offsets; partitions without a commit are left out."""
         partitions = [TopicPartition(records.topic, records.partition) for records in manifest.ranges]
-        commits = client.committed_offsets({self.group: partitions}).raise_for_errors()
+        (found,) = client.committed_offsets({self.group: partitions}).raise_for_errors()
         # A commit made in a log that has been replaced says nothing about the group's position in this one.
-        extents = client.log_extents(partitions).raise_for_errors()
-        marked = client.mark_truncated(commits, extents).raise_for_errors()
-        found = marked.lookup(self.group)
-        assert found is not None
-        if found.untold:
-            self.log.warning("Group %s: %s", self.group, found.remark())
-        refuse_truncated_commits(found.offsets, self.group)
-        refuse_commits_past_end(found.offsets, extents, self.group)
+        refuse_commits_past_end(found.offsets, client.log_extents(partitions).raise_for_errors(), self.group)
         return _offsets(found.offsets)
 
     def _look_for_holes(

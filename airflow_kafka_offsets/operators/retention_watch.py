@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 class KafkaRetentionWatchOperator(OfPipeline, BaseOperator):
     """
-    Forecasts which records Kafka's retention will delete before they are loaded.
+    Forecasts which records Kafka's retention by time will delete before they are loaded. Of topics that limit the size
+    of their logs too (``retention.bytes``), it only warns that they do.
 
     Covers the windows that are pinned but not published, the holes between windows, from the first one that is known
     on, and the backlog from the last window's end (without windows: from the first increment's start, or the newest
@@ -41,10 +42,10 @@ class KafkaRetentionWatchOperator(OfPipeline, BaseOperator):
     :param on_unknown: with ``fail_within``, what to do when nobody can tell when some records are deleted, and somebody
         has to do something about that, such as grant an ACL or install a codec: ``fail`` (default), or ``warn``.
 
-    XCom: ``{"windows": [{"window", "loses_at", "by", "topic", "partition", "offsets", "lost", "unknown"}, ...]}``,
-    windows that have lost records first, then by next loss. ``loses_at`` (ISO-8601, None when no limit is known to
-    apply), ``by`` (``time`` or ``size``), ``topic`` and ``partition`` describe the next loss; ``offsets`` and ``lost``
-    are totals of the window, and ``unknown`` counts its partitions that may lose records at an unknown time.
+    XCom: ``{"windows": [{"window", "loses_at", "topic", "partition", "offsets", "lost", "unknown"}, ...]}``, windows
+    that have lost records first, then by next loss. ``loses_at`` (ISO-8601, None when no limit is known to apply),
+    ``topic`` and ``partition`` describe the next loss; ``offsets`` and ``lost`` are totals of the window, and
+    ``unknown`` counts its partitions that may lose records at an unknown time.
     """
 
     template_fields: Sequence[str] = ("pipeline",)
@@ -85,7 +86,15 @@ class KafkaRetentionWatchOperator(OfPipeline, BaseOperator):
             self.log.warning("%s has no window, and no snapshot to start one at: nothing to watch", ledger.uri)
             return []
         with KafkaOffsetsHook(self.pipeline.kafka_conn_id).get_conn() as client:
-            return Backlog(client, ledger, end).forecasts()
+            backlog = Backlog(client, ledger, end)
+            for topic, size_bytes in sorted(backlog.size_limits().items()):
+                self.log.warning(
+                    "Topic %s keeps at most %s bytes per partition (retention.bytes): Kafka may delete records earlier "
+                    "than is told here",
+                    topic,
+                    size_bytes,
+                )
+            return backlog.forecasts()
 
 
 def _measures(pipeline: str, forecasts: Sequence[WindowForecast]) -> Iterator[Measure]:
@@ -106,8 +115,8 @@ def _refuse_loss(forecasts: Sequence[WindowForecast], within_ms: int) -> None:
         first = shorten(f"{forecast.window} on {forecast.ranges[0]}" for forecast in losing)
         raise AirflowFailException(
             f"{len(losing)} of {len(forecasts)} windows that aren't loaded have lost records, or may lose "
-            f"some within {duration_text(within_ms / 1000)}: {first}. Load them now, or raise retention.ms "
-            "or retention.bytes of the topic until they are loaded."
+            f"some within {duration_text(within_ms / 1000)}: {first}. Load them now, or raise retention.ms of the "
+            "topic until they are loaded."
         )
 
 

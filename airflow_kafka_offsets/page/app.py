@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial, wraps
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, Any
 
+from anyio import CapacityLimiter, WouldBlock
+from anyio.to_thread import run_sync
 from fastapi import FastAPI, Header, HTTPException, Query, Request, Response, status
 
 from airflow_kafka_offsets.errors import ConfigurationError
@@ -14,10 +17,9 @@ from airflow_kafka_offsets.page import failures
 from airflow_kafka_offsets.page.cache import Answer, Cache, encoded
 from airflow_kafka_offsets.page.file import MODULES, UPLOT, UPLOT_CSS
 from airflow_kafka_offsets.page.kafka_now import kafka_now, page_kafka_conn_id
-from airflow_kafka_offsets.page.ledger_routes import as_json, dates, permitted, serve_ledgers
+from airflow_kafka_offsets.page.ledger_routes import OwnThreads, as_json, dates, permitted, serve_ledgers
 from airflow_kafka_offsets.page.ledgers import Ledgers, as_seen
 from airflow_kafka_offsets.page.permissions import ASKS, AnyReader
-from airflow_kafka_offsets.page.threads import OwnThreads, in_own_thread, in_own_thread_or_refused
 from airflow_kafka_offsets.page.waits import waits
 
 _MOST_WAITS = 1_000
@@ -28,6 +30,7 @@ _WAITS_READERS = 2
 them."""
 _ASKING_KAFKA = 2
 """How many requests ask Kafka at a time; others are refused at once. A broker that hangs can't block other threads."""
+_BUSY = "Other users are asking Kafka right now. Try again in a few seconds."
 _NOT_ASKED = "The page can't ask Kafka: [kafka_offsets] page_kafka_conn_id names no connection."
 _KAFKA_VALID_MS = 5_000
 """How long an answer from Kafka is valid, for all users."""
@@ -54,9 +57,37 @@ def make_app() -> FastAPI:
     _serve_files(app)
     ledgers = Ledgers()
     serve_ledgers(app, in_own_thread(_READERS), ledgers)
-    _serve_kafka(app, in_own_thread_or_refused(_ASKING_KAFKA), ledgers)
+    _serve_kafka(app, in_own_thread(_ASKING_KAFKA, _BUSY), ledgers)
     _serve_waits(app, in_own_thread(_WAITS_READERS))
     return app
+
+
+def in_own_thread(most: int, busy: str | None = None) -> OwnThreads:
+    """Run a route in this many threads of the page's own. The api-server's also answer the heartbeats of running tasks,
+    and a store or a broker that hangs mustn't block those.
+
+    :param busy: why requests are refused while no thread is free; None if they wait.
+    """
+    places, threads = CapacityLimiter(most), CapacityLimiter(most)
+
+    def decorate(route: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
+        @wraps(route)
+        async def answer(**arguments: Any) -> Response:
+            if busy is None:
+                return await run_sync(partial(route, **arguments), limiter=threads)
+            place = object()
+            try:
+                places.acquire_on_behalf_of_nowait(place)
+            except WouldBlock as error:
+                raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, busy) from error
+            try:
+                return await run_sync(partial(route, **arguments), limiter=threads)
+            finally:
+                places.release_on_behalf_of(place)
+
+        return answer
+
+    return decorate
 
 
 async def _with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:

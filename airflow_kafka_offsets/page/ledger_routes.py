@@ -4,7 +4,8 @@ be allowed to read."""
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeAlias
 
 from fastapi import FastAPI, HTTPException, Query, Response, status
 
@@ -14,14 +15,12 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME, is_window
 from airflow_kafka_offsets.page import failures
 from airflow_kafka_offsets.page.cache import Dated, encoded
-from airflow_kafka_offsets.page.dags import dags_of_pipeline, dags_of_window
 from airflow_kafka_offsets.page.kafka_now import page_kafka_conn_id
 from airflow_kafka_offsets.page.ledgers import Json, Ledgers
+from airflow_kafka_offsets.page.overview import dags_of_pipeline, dags_of_window
 from airflow_kafka_offsets.page.permissions import AnyReader, Reader, absent
-from airflow_kafka_offsets.page.record import record
-from airflow_kafka_offsets.page.threads import OwnThreads
 from airflow_kafka_offsets.page.timeline import timeline
-from airflow_kafka_offsets.page.window_panel import window_panel
+from airflow_kafka_offsets.page.window_panel import record, window_panel
 from airflow_kafka_offsets.page.windows_table import windows_table
 
 _MOST_WINDOWS = 200
@@ -30,6 +29,8 @@ _LONGEST_TOPIC = 249
 """Kafka's limit."""
 _ANOTHER_DAGS = "Another Dag has loaded a window in this answer, and you may not read that Dag."
 
+OwnThreads: TypeAlias = Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]
+"""Makes a route run in the page's own threads."""
 _Topic = Annotated[str, Query(max_length=_LONGEST_TOPIC)]
 _Partition = Annotated[int, Query(ge=0, lt=2**31)]
 

@@ -1,21 +1,13 @@
-"""The ledgers that the page shows: those of ``[kafka_offsets] ledger_root``, read through a cache.
-
-A pipeline's log is read once. After that it is advanced: two requests tell whether there is anything new, and bring it.
-"""
+"""The ledgers that the page shows: those of ``[kafka_offsets] ledger_root``, read through a cache."""
 
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from threading import Lock
 from typing import Any
 
 from airflow_kafka_offsets.hooks.ledger import ledger_of, pipelines
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.log import Log
-from airflow_kafka_offsets.ledger.state import State
-from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.page.cache import Answer, Cache, Dated, encoded
 from airflow_kafka_offsets.page.overview import overview
 
@@ -25,10 +17,6 @@ _ROOT = "/"
 _ANEW_MS = 2_000
 """What isn't known yet is looked for at most this often, no matter how many users ask: a task links to a new window
 immediately, and to a new pipeline's first one."""
-_MOST_WINDOWS = 40_000
-"""Windows whose state is kept between two reads, over all pipelines. Each takes about 2 KB."""
-_LONGEST_MS = 600_000
-"""How long a log is advanced before it is read anew, so that a ledger that was restored from a backup is seen."""
 
 
 class Ledgers:
@@ -36,7 +24,6 @@ class Ledgers:
 
     def __init__(self) -> None:
         self._cache = Cache()
-        self._logs = _Logs()
 
     def pipelines(self) -> list[str]:
         """The names of the folders that contain a pipeline.
@@ -67,7 +54,7 @@ class Ledgers:
 
     def _read(self, pipeline: str) -> Answer:
         ledger = ledger_of(None, pipeline)
-        state = self._logs.advanced(pipeline, ledger)
+        state = ledger.read()
         return Answer(encoded(overview(ledger)), state)
 
     def ask(self, pipeline: str, question: Hashable, overview: Dated, read: Callable[[Ledger], Json]) -> bytes:
@@ -85,26 +72,3 @@ def as_seen(pipeline: str, overview: Dated) -> Ledger:
     ledger = ledger_of(None, pipeline)
     ledger.state = overview.answer.state
     return ledger
-
-
-class _Logs:
-    """The logs that were read last. One that is dropped costs three requests when it is needed again."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[Log, int, int]] = OrderedDict()
-        self._lock = Lock()
-
-    def advanced(self, pipeline: str, ledger: Ledger) -> State:
-        """The state of a pipeline now, read by the log that was kept, if there is one."""
-        with self._lock:
-            log, since_ms, _ = self._kept.pop(pipeline, (ledger.log, now_ms(), 0))
-        if now_ms() - since_ms < _LONGEST_MS:
-            ledger.log = log
-        else:
-            since_ms = now_ms()
-        state = ledger.read()
-        with self._lock:
-            self._kept[pipeline] = ledger.log, since_ms, len(state.windows)
-            while len(self._kept) > 1 and sum(windows for *_, windows in self._kept.values()) > _MOST_WINDOWS:
-                self._kept.popitem(last=False)
-        return state

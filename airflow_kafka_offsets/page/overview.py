@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError, number_of
@@ -10,14 +11,16 @@ from airflow_kafka_offsets.ledger.decisions import created_of
 from airflow_kafka_offsets.ledger.holes import holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.standing import statuses
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.page.dags import dags_of_pipeline
 from airflow_kafka_offsets.page.losses import Unloaded, gone_of, lost_of, unloaded
 from airflow_kafka_offsets.page.topics import shortest_retention, topic_facts, topic_names
 
 Json = dict[str, Any]
 _DRAWN = 48
 """How many windows the drawing of rows per window shows."""
+_LATEST = 10
+"""How many of the last windows that have an attempt are looked at for their Dags."""
 
 
 def overview(ledger: Ledger) -> Json:
@@ -83,3 +86,15 @@ def _gone(ledger: Ledger, missing: Unloaded) -> int:
     assert newest is not None, "there are windows"
     starts = {key: each.log_start_offset for key, each in ledger.offsets_at(newest.at_ms).boundaries.items()}
     return sum(gone_of(each, starts.get(TopicPartition.of(each), 0)) for each in missing.ranges)
+
+
+def dags_of_pipeline(state: State) -> frozenset[str]:
+    """The Dags that load a pipeline: those that made the attempts at the last windows; empty if no attempt names a Dag.
+    Users who may not read them can't see the pipeline."""
+    tried = (window for window in reversed(state.windows.values()) if window.attempts)
+    return frozenset().union(*map(dags_of_window, islice(tried, _LATEST)))
+
+
+def dags_of_window(window: Window) -> frozenset[str]:
+    """The Dags that made a window's attempts, the published one among them."""
+    return frozenset(str(attempt.who["dag_id"]) for attempt in window.attempts if attempt.who.get("dag_id"))

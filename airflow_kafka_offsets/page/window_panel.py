@@ -1,5 +1,5 @@
-"""The panel of one window: its ranges with their evidence, its attempts, its publication and its proof. It shows no
-records, and no driver's error message, because that may quote a record.
+"""One window: its ranges with their evidence, its attempts, its publication and its proof; and which one a record is
+in. It shows no records, and no driver's error message, because that may quote a record.
 
 In all of the page, rows are those that the output holds; in the first one, if a job has several. Which partition they
 are from is known only if each record is a row, not if a job makes other rows of the records.
@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
+from airflow_kafka_offsets.ledger.find import Found, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.standing import statuses
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
@@ -140,4 +141,36 @@ def _driver(files: AttemptFiles, run: str) -> Json:
         "read": None if result is None else result.read.count,
         "written": None if result is None else result.rows_written,
         "seconds": None if result is None else result.seconds,
+    }
+
+
+def record(ledger: Ledger, topic: str, partition: int, offset: int) -> list[Json]:
+    """Where a record is, as ``ledger find`` says it. Several places if the topic's log has begun anew, the oldest
+    first; none if no window has the partition.
+
+    :raises LedgerError: when a file can't be read or is damaged.
+    """
+    return [_place(ledger, found) for found in find(ledger, TopicPartition(topic, partition), offset)]
+
+
+def _place(ledger: Ledger, found: Found) -> Json:
+    place = {
+        "where": found.where,
+        "earlier": None if found.earlier is None else found.earlier.name,
+        "later": None if found.later is None else found.later.name,
+    }
+    return place | (_of_window(ledger, found.window) if found.window is not None else {"window": None})
+
+
+def _of_window(ledger: Ledger, window: Window) -> Json:
+    """The window, and the attempt whose rows count; if none is published, the newest."""
+    published = window.publication
+    attempt = window.newest_attempt if published is None else window.attempt(published.attempt)
+    return {
+        "window": window.name,
+        "state": statuses(ledger, [window])[window.name],
+        "attempt": None if attempt is None else attempt.number,
+        "run": None if published is None else published.run,
+        "output": None if published is None else published.outputs[0].output,
+        **who_of(attempt),
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger.holes import ranges_of, stretches
@@ -12,29 +11,22 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
-from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.retention import (
-    Limit,
-    LogPace,
     RangeForecast,
     WindowForecast,
-    applies,
+    deletes_by_time,
     forecast,
-    log_pace,
+    limits_size,
     rest_of,
 )
-from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 
 REST = "backlog"
 """Stands for a window's name: the offsets after the last window."""
-_APART_MS = 600_000
-"""Shortest time over which a log's growth is measured: over less, bursts of its producers distort it."""
-_MOST_READ = 10
-"""Most snapshots that are read to find one of a while ago."""
 
 
 class Backlog:
@@ -59,12 +51,10 @@ class Backlog:
         :raises LogTruncatedError: when a log ends before the end of such a window, or the start of the backlog.
         """
         pending = self._pending()
-        ranges = [unloaded for several in pending.values() for unloaded in several]
-        records, paces, at_ms = self._first_records(ranges), self._paces(ranges), now_ms()
+        records = self._first_records(unloaded for several in pending.values() for unloaded in several)
 
         def one(unloaded: LogRange) -> RangeForecast:
-            pace = paces.get(TopicPartition.of(unloaded), LogPace())
-            return forecast(unloaded, self._extent(unloaded), self._survey.facts[unloaded.topic], records, pace, at_ms)
+            return forecast(unloaded, self._extent(unloaded), self._survey.facts[unloaded.topic], records)
 
         return [WindowForecast.of(window, map(one, several)) for window, several in pending.items() if several]
 
@@ -112,23 +102,14 @@ class Backlog:
         rests = [
             rest_of(unloaded, self._extent(unloaded))
             for unloaded in ranges
-            if any(applies(limit, self._survey.facts[unloaded.topic]) for limit in Limit)
+            if deletes_by_time(self._survey.facts[unloaded.topic])
         ]
         return self._client.first_records(rests, isolation_level=IsolationLevel.READ_UNCOMMITTED)
 
-    def _paces(self, ranges: Iterable[LogRange]) -> dict[TopicPartition, LogPace]:
-        """How fast the partitions grow whose size is limited."""
-        sized = [unloaded for unloaded in ranges if applies(Limit.SIZE, self._survey.facts[unloaded.topic])]
-        if not sized:
-            return {}
-        pieces = {TopicPartition.of(unloaded): self._extent(unloaded) for unloaded in sized}
-        sizes, local = self._client.log_sizes(pieces), self._client.list_offsets(pieces, OffsetSpec.EARLIEST_LOCAL)
-        at_ms = now_ms()
-        earlier = _snapshot_before(self._ledger, at_ms - _APART_MS)
-        return {
-            piece: log_pace(extent, sizes.lookup(*piece), local.lookup(*piece), earlier, at_ms)
-            for piece, extent in pieces.items()
-        }
+    def size_limits(self) -> dict[str, int]:
+        """The topics that limit the size of their logs (``retention.bytes``), each with its limit. What that will
+        delete isn't foretold."""
+        return {topic: facts.retention_bytes or 0 for topic, facts in self._survey.facts.items() if limits_size(facts)}
 
 
 def last_end(ledger: Ledger) -> FixedOffsets | None:
@@ -146,12 +127,3 @@ def _topics(ledger: Ledger) -> Iterable[str]:
     """The pipeline's topics, also those that have begun anew since they were seen: all that they have isn't loaded."""
     newest = ledger.state.newest_snapshot
     return () if newest is None else ledger.contents.snapshot(newest.offsets).topics
-
-
-def _snapshot_before(ledger: Ledger, moment_ms: int) -> OffsetSnapshot | None:
-    """The newest snapshot, by its place in time, that was resolved by a moment: a backfill's are of old instants, but
-    were resolved late."""
-    stored = reversed(ledger.state.snapshots.values())
-    near = islice((each for each in stored if each.at_ms <= moment_ms), _MOST_READ)
-    read = (ledger.contents.snapshot(each.offsets) for each in near)
-    return next((snapshot for snapshot in read if snapshot.resolved_at_ms <= moment_ms), None)

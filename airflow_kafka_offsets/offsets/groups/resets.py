@@ -1,29 +1,28 @@
 """Resets: where a group's commits should go, partition by partition, before anything is written.
 
 A plan is a dry run: for each partition, it says where the group is, where it would go, and anything unexpected. An
-offset outside the log is never replaced by the log's opposite end: a shift that underflows stops at the log start.
+offset outside the log is never replaced by the log's opposite end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
-from airflow_kafka_offsets.offsets.answers.listed_offsets import OLDER_THAN_ASKED, ListedOffsets, ListOutcome
+from airflow_kafka_offsets.offsets.answers.listed_offsets import OLDER_THAN_ASKED, ListedOffset, ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
-from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
+from airflow_kafka_offsets.offsets.partitions import PartitionMap, SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.snapshots import Boundary
 
 
 class ResetStep(NamedTuple):
     """What a reset does to one partition.
 
     :param committed_offset: the group's committed offset; None without a commit.
-    :param new_offset: the committed offset after the reset; None when the commit would be deleted, or when in error.
+    :param new_offset: the committed offset after the reset; None when the commit stays as it is, or when in error.
     :param leader_epoch: the leader epoch that the new offset was seen under; once leaders were asked, its own, which is
         committed with it. None if unknown, and never that of the old commit (E34).
     :param remark: anything unexpected; may be empty.
@@ -42,14 +41,64 @@ class ResetStep(NamedTuple):
         """The step to an offset, with the leader epoch that it was seen under."""
         return self._replace(new_offset=offset, leader_epoch=leader_epoch, remark=remark)
 
-    def refused(self, name: str, code: int, why: str) -> ResetStep:
-        return self._replace(error=ResponseError(name, code, False, why))
+    def to_listed(self, listed: ListedOffset, extent: LogExtent, isolation_level: IsolationLevel) -> ResetStep:
+        """The step to what a leader answered: earliest, latest, or the first record at or after an instant.
+
+        :param listed: the answer, requested after the extent: without a matching record, the earlier log end is used
+            (E2).
+        :param isolation_level: which log end that is.
+        """
+        if listed.error is not None:
+            return self._replace(error=listed.error)
+        if listed.outcome is ListOutcome.OLDER_THAN_ASKED:
+            return self._replace(error=OLDER_THAN_ASKED)
+        if listed.outcome is ListOutcome.NO_TIMESTAMPS:
+            why = "none of the log's records has a timestamp, so no instant is before or after them"
+            return self._replace(error=ResponseError("INVALID_TIMESTAMP", 32, False, why))
+        if listed.offset is not None:
+            return self.to(listed.offset, listed.leader_epoch)
+        remark = f"no record at or after {listed.spec} ({listed.outcome}): the log's end"
+        return self.to(extent.end_offset(isolation_level), extent.leader_epoch, remark)
+
+    def to_seen(self, seen: SeenOffset | None, extent: LogExtent) -> ResetStep:
+        """The step to an offset that the ledger has, or to the log start if its records are gone.
+
+        :param seen: None for a partition that was added later, which starts at its log start.
+        """
+        start = extent.log_start_offset
+        assert start is not None, "an extent without error has its start"
+        if seen is None:
+            return self.to(start, extent.leader_epoch, "a partition that was added later: the log start")
+        if seen.offset < start:
+            gone = f"{seen.offset} is {start - seen.offset} before the log start {start}"
+            return self.to(start, extent.leader_epoch, gone)
+        if extent.ends_before(seen.offset):
+            why = f"the log ends at {extent.high_watermark}, before {seen.offset}: it was truncated"
+            return self._replace(error=ResponseError("OFFSET_OUT_OF_RANGE", 1, False, why))
+        return self.to(seen.offset, seen.leader_epoch)
+
+    def forwards(self) -> ResetStep:
+        """The step if it doesn't go back; else the commit stays."""
+        if None in (self.committed_offset, self.new_offset) or self.new_offset >= self.committed_offset:  # type: ignore[operator]
+            return self
+        stays = f"stays at {self.committed_offset}: {self.new_offset} would be back"
+        return self.to(None, None, "; ".join(filter(None, (stays, self.remark))))
 
 
 class ResetPlan(PartitionMap[ResetStep]):
-    """What a reset does, by partition."""
+    """What a reset does, by partition.
+
+    :param topic_ids: ids of the topics when it was planned, by name, as far as brokers have them.
+    """
 
     asked = "Planning the reset"
+
+    def __init__(self, elements: Iterable[ResetStep] = (), topic_ids: Mapping[str, str] | None = None) -> None:
+        super().__init__(elements)
+        self.topic_ids = topic_ids or {}
+
+    def _of(self, elements: Iterable[ResetStep]) -> Self:
+        return type(self)(elements, self.topic_ids)
 
     def commits(self) -> CommittedOffsets:
         """The commits to write."""
@@ -59,166 +108,49 @@ class ResetPlan(PartitionMap[ResetStep]):
             if step.new_offset is not None
         )
 
-    def with_epochs(self, commits: CommittedOffsets) -> ResetPlan:
+    def with_epochs(self, commits: Iterable[CommittedOffset]) -> ResetPlan:
         """The plan with the offsets' own leader epochs, or why they aren't known.
 
         :param commits: :meth:`commits`, once the leaders were asked.
         """
-        told = (
-            self._step_of(commit)._replace(
-                new_offset=commit.offset, leader_epoch=commit.leader_epoch, error=commit.error
-            )
-            for commit in commits
+        own = {TopicPartition.of(each): each for each in commits}
+        return self._of(
+            step
+            if (each := own.get(TopicPartition.of(step))) is None
+            else step._replace(new_offset=each.offset, leader_epoch=each.leader_epoch, error=each.error)
+            for step in self
         )
-        return ResetPlan([*self, *told])
-
-    def _step_of(self, commit: CommittedOffset) -> ResetStep:
-        step = self.lookup(commit.topic, commit.partition)
-        assert step is not None, "commits are those of the plan"
-        return step
-
-    def deletions(self) -> list[TopicPartition]:
-        """The partitions whose commits are to be deleted."""
-        return [TopicPartition.of(step) for step in self if step.new_offset is None]
-
-
-class Aim(Protocol):
-    """Where a reset goes."""
-
-    def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
-        """Fill in the new offset of one partition, or why there is none."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ToListed:
-    """To what leaders answered: earliest, latest, or the first record at or after an instant.
-
-    :param listed: the answers, requested after the extents: without a matching record, the earlier log end is used
-        (E2).
-    :param isolation_level: which log end that is.
-    """
-
-    listed: ListedOffsets
-    isolation_level: IsolationLevel
-
-    def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
-        answer = self.listed.lookup(step.topic, step.partition)
-        assert answer is not None, "every partition of the plan was asked for"
-        if answer.error is not None:
-            return step._replace(error=answer.error)
-        if answer.outcome is ListOutcome.OLDER_THAN_ASKED:
-            return step._replace(error=OLDER_THAN_ASKED)
-        if answer.outcome is ListOutcome.NO_TIMESTAMPS:
-            why = "none of the log's records has a timestamp, so no instant is before or after them; choose an offset"
-            return step.refused("INVALID_TIMESTAMP", 32, why)
-        if answer.offset is not None:
-            return step.to(answer.offset, answer.leader_epoch)
-        remark = f"no record at or after {answer.spec} ({answer.outcome}): the log's end"
-        return step.to(extent.end_offset(self.isolation_level), extent.leader_epoch, remark)
-
-
-@dataclass(frozen=True, slots=True)
-class ByShift:
-    """Forward or backward from the group's committed offset, but never out of the log.
-
-    :param by: number of offsets; negative goes back.
-    :param doubts: why a commit may belong to another log than the present one, by partition. These aren't shifted.
-    """
-
-    by: int
-    doubts: Mapping[TopicPartition, str] = field(default_factory=dict)
-
-    def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
-        if step.committed_offset is None:
-            return step.refused("NO_COMMIT", -1, "there is no commit to shift")
-        doubt = self.doubts.get(TopicPartition.of(step))
-        if doubt is not None:
-            return step.refused("LOG_TRUNCATED", 75, f"{doubt}; instead of a shift, choose a place in the present log")
-        if extent.ends_before(step.committed_offset):
-            why = f"the group committed {step.committed_offset}, past the log's end {extent.high_watermark}: in another"
-            return step.refused("OFFSET_OUT_OF_RANGE", 1, f"{why} log; instead of a shift, choose a place in this one")
-        return _kept_in_log(step, step.committed_offset + self.by, extent)
-
-
-@dataclass(frozen=True, slots=True)
-class ToOffset:
-    """To one offset, which must lie in the log of each partition."""
-
-    offset: int
-
-    def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
-        kept = _kept_in_log(step, self.offset, extent)
-        return step.refused("OFFSET_OUT_OF_RANGE", 1, kept.remark) if kept.remark else kept
-
-
-@dataclass(frozen=True, slots=True)
-class ToSnapshot:
-    """To a stored snapshot, or to the log start if its records are gone.
-
-    :param boundaries: the snapshot's boundaries, by partition. Partitions that it lacks were added later, and start at
-        their log start.
-    """
-
-    boundaries: Mapping[TopicPartition, Boundary]
-
-    def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
-        known = self.boundaries.get(TopicPartition.of(step))
-        if known is None:
-            return step.to(extent.log_start_offset, extent.leader_epoch, "not in the snapshot: the log start")
-        kept = _kept_in_log(step, known.offset, extent)
-        return kept if kept.remark else kept.to(known.offset, known.leader_epoch)
-
-
-class ToNothing:
-    """To no commit at all: the group starts as if it were new."""
-
-    def step(self, step: ResetStep, extent: LogExtent) -> ResetStep:
-        return step
-
-
-def _kept_in_log(step: ResetStep, offset: int, extent: LogExtent) -> ResetStep:
-    """Go to an offset, or to the nearest end of the log."""
-    start, end = extent.log_start_offset, extent.high_watermark
-    assert start is not None and end is not None, "an extent without error has both"
-    if offset < start:
-        return step.to(start, extent.leader_epoch, f"{offset} is {start - offset} before the log start {start}")
-    if offset > end:
-        return step.to(end, extent.leader_epoch, f"{offset} is {offset - end} past the log's end {end}")
-    return step.to(offset, extent.leader_epoch)
-
-
-def doubts_of(commits: CommittedOffsets, marked: CommittedOffsets) -> dict[TopicPartition, str]:
-    """The partitions whose commits may belong to another log than the present one, and why.
-
-    :param commits: the commits as Kafka has them.
-    :param marked: the same commits, after leaders were asked whether logs were truncated below them.
-    """
-    found = {}
-    for commit in marked:
-        key = TopicPartition.of(commit)
-        before = commits.lookup(*key)
-        if commit.truncated_at is not None:
-            found[key] = f"the log was truncated at {commit.truncated_at} since the group committed {commit.offset}"
-        elif commit.error is not None and (before is None or before.error is None):
-            found[key] = str(commit.error)
-    return found
 
 
 def plan_reset(
-    partitions: Iterable[TopicPartition], commits: CommittedOffsets, extents: LogExtents, aim: Aim
+    commits: CommittedOffsets,
+    extents: LogExtents,
+    places: Mapping[TopicPartition, ListedOffset | SeenOffset],
+    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    *,
+    backwards: bool = False,
+    topic_ids: Mapping[str, str] | None = None,
 ) -> ResetPlan:
-    """A step for every partition.
+    """A step for every partition whose log was asked.
 
     :param commits: the group's commits, requested first.
     :param extents: where the logs start and end, high watermark included, requested next.
+    :param places: where to go: what leaders answered, requested last, or offsets that the ledger has.
+    :param isolation_level: which log end stands for a record that there isn't.
+    :param backwards: move commits back too; without it, those that are further already stay.
     """
 
-    def step(piece: TopicPartition) -> ResetStep:
-        commit, extent = commits.lookup(*piece), extents.lookup(*piece)
-        assert extent is not None, "every partition of the plan was asked for"
+    def step(extent: LogExtent) -> ResetStep:
+        key = TopicPartition.of(extent)
+        commit, place = commits.lookup(*key), places.get(key)
         error = (commit and commit.error) or extent.error
-        start = ResetStep(*piece, committed_offset=None if commit is None else commit.offset, error=error)
-        return start if error is not None else aim.step(start, extent)
+        start = ResetStep(*key, committed_offset=None if commit is None else commit.offset, error=error)
+        if error is not None:
+            return start
+        if isinstance(place, ListedOffset):
+            moved = start.to_listed(place, extent, isolation_level)
+        else:
+            moved = start.to_seen(place, extent)
+        return moved if backwards else moved.forwards()
 
-    return ResetPlan(map(step, partitions))
+    return ResetPlan(map(step, extents), topic_ids)

@@ -1,5 +1,4 @@
-// What the server is asked, and how old its answer is.
-import { plural, time } from "./elements.js";
+// What the server is asked.
 
 // A file written by kafka-offsets ledger show --html contains its answers.
 export const kept = globalThis.kept;
@@ -14,10 +13,4 @@ export async function ask(path) {
   if (answer.status === 401) throw new Error("You aren't logged in, or your session has expired. Log in to Airflow, then reload this page.");
   if (Array.isArray(said.detail)) throw new Error(said.detail.map((each) => `${each.loc?.at(-1)}: ${each.msg}`).join("; "));
   throw new Error(typeof said.detail === "string" ? said.detail : `The server answered ${answer.status}.`);
-}
-
-export function showAge(answer) {
-  const seconds = answer.read_ms ? Math.max(0, Math.round((answer.now_ms - answer.read_ms) / 1000)) : 0;
-  const when = kept ? `as of ${time(`${new Date(answer.now_ms).toISOString().slice(0, 19)}Z`)}` : `read ${plural(seconds, "second")} ago`;
-  document.getElementById("age").textContent = `${when}, times in UTC`;
 }

@@ -99,6 +99,13 @@ export function runLink(run) {
   return make("a", { href: `../dags/${part(run.dag_id)}/runs/${part(run.run_id)}${task}` }, words);
 }
 
+// How old an answer is.
+export function showAge(answer) {
+  const seconds = answer.read_ms ? Math.max(0, Math.round((answer.now_ms - answer.read_ms) / 1000)) : 0;
+  const when = kept ? `as of ${time(`${new Date(answer.now_ms).toISOString().slice(0, 19)}Z`)}` : `read ${plural(seconds, "second")} ago`;
+  document.getElementById("age").textContent = `${when}, times in UTC`;
+}
+
 // What the states' letters and colours mean.
 export function legend() {
   const marks = [["hole", "hole"], ["absent", "no window, nothing missing"], ["lost", "offsets lost"]];

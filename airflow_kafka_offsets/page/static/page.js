@@ -1,7 +1,7 @@
 // The page: all pipelines, one pipeline, one window. All addresses are relative, and the hash says what to show.
 import { cellWidth, partitionsDrawing, sparkLine } from "./drawing.js";
-import { ask, kept, showAge } from "./asking.js";
-import { bad, badge, between, duration, facts, hash, legend, linked, lostCell, make, moment, note, number, plural, readable, runLink, table, time, timeOf, windowLink } from "./elements.js";
+import { ask, kept } from "./asking.js";
+import { bad, badge, between, duration, facts, hash, legend, linked, lostCell, make, moment, note, number, plural, readable, runLink, showAge, table, time, timeOf, windowLink } from "./elements.js";
 import { kafkaNow } from "./kafka_now.js";
 import { findForm, foundRecord } from "./find.js";
 import { retentionOf, timePanel } from "./over_time.js";

@@ -1,6 +1,6 @@
 // What sensors are waiting for.
-import { ask, showAge } from "./asking.js";
-import { duration, make, note, plural, runLink, table, time } from "./elements.js";
+import { ask } from "./asking.js";
+import { duration, make, note, plural, runLink, showAge, table, time } from "./elements.js";
 
 const RUNS_ON = { triggerer: "the triggerer", worker: "a worker", rescheduled: "nothing, between two pokes" };
 const namesText = (names, none) => (names === null ? "unknown" : names.join(", ") || none);

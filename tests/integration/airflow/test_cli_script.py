@@ -62,7 +62,7 @@ class TestBootstrapServers:
         there = "--bootstrap-servers", broker.bootstrap_servers
         assert json.loads(script("lag", f"g-{ten}", *there, "-o", "json")[1])[0]["lag"] == 6
         code, _, err = script("reset", f"g-{ten}", "--to", "latest", "--execute", *there)
-        assert (code, err) == (0, f"Group g-{ten}: commits on 1 partitions written.\n")
+        assert (code, err) == (0, f"kafka-offsets: group g-{ten}: commits on 1 of 1 partitions written.\n")
         assert json.loads(script("lag", f"g-{ten}", *there, "-o", "json")[1])[0]["lag"] == 0
 
     def test_keys_beside_it(self, script: Script, broker: Broker, ten: str, tmp_path: Path) -> None:
@@ -91,51 +91,8 @@ class TestBootstrapServers:
 
 
 class TestVariables:
-    @pytest.mark.parametrize("by", ["json", "uri"])
-    def test_a_connection(self, script: Script, broker: Broker, ten: str, by: str) -> None:
-        said = {
-            "json": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}),
-            "uri": f"kafka-offsets://{broker.bootstrap_servers}",
-        }
-        code, out, err = script("list", ten, "-o", "json", AIRFLOW_CONN_KAFKA_DEFAULT=said[by])
-        assert (code, err) == (0, "")
-        assert json.loads(out)[0]["offset"] == 10
-
-    def test_one_that_cannot_be_read(self, script: Script) -> None:
-        code, _, err = script("list", "t", AIRFLOW_CONN_KAFKA_DEFAULT="{")
-        assert (code, "AIRFLOW_CONN_KAFKA_DEFAULT is neither JSON nor a URI" in err) == (2, True)
-
     def test_a_wait_that_is_no_number(self, script: Script) -> None:
         code, _, err = script(
             "list", "t", "--bootstrap-servers", "x:1", AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S="soon"
         )
         assert (code, "CLIENT_TIMEOUT_S is 'soon', which isn't a whole number of seconds" in err) == (2, True)
-
-    @pytest.mark.parametrize(
-        "by", ["environment", pytest.param("file", marks=pytest.mark.nightly("the same setting from its other place"))]
-    )
-    def test_a_secrets_backend_comes_first(
-        self, script: Script, broker: Broker, ten: str, tmp_path: Path, by: str
-    ) -> None:
-        """As in Airflow, which is asked then."""
-        connections = tmp_path / "connections.json"
-        wanted = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
-        connections.write_text(json.dumps({"kafka_default": wanted}))
-        backend = {
-            "backend": "airflow.secrets.local_filesystem.LocalFilesystemBackend",
-            "backend_kwargs": json.dumps({"connections_file_path": str(connections)}),
-        }
-        variables = {f"AIRFLOW__SECRETS__{name.upper()}": value for name, value in backend.items()}
-        if by == "file":
-            variables = {}
-            lines = (f"{name} = {value}" for name, value in backend.items())
-            (tmp_path / "airflow.cfg").write_text("\n".join(["[secrets]", *lines, ""]))
-        code, out, err = script(
-            *("list", ten, "-o", "json"),
-            program=SCRIPT,
-            AIRFLOW_HOME=str(tmp_path),
-            AIRFLOW_CONN_KAFKA_DEFAULT="kafka-offsets://127.0.0.1:1",
-            **variables,
-        )
-        assert code == 0, err
-        assert json.loads(out)[0]["offset"] == 10

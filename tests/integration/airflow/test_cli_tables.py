@@ -52,8 +52,7 @@ def commands(topic_name: str, group: str, window: str) -> list[tuple[str, ...]]:
         ("list", "no.such", topic_name, "--partitions", "0"),
         ("lag", group),
         ("lag", group, "no-such-group"),
-        ("reset", group, "--shift-by", "10000"),
-        ("reset", group, "--to-offset", "1400"),
+        ("reset", group, "--to", "earliest"),
         ("ledger", "list", "loads"),
         ("ledger", "show", "loads", window),
         ("ledger", "verify", "loads"),
@@ -68,7 +67,7 @@ def commands(topic_name: str, group: str, window: str) -> list[tuple[str, ...]]:
 
 
 ONE_RECORD = ("show", "find", "publish", "begin")
-"""Commands of the ledger that print one record, with one field per line in a terminal. Its values are whole."""
+"""Commands of the ledger that print one record, with one field per line. Its values are whole."""
 
 
 @pytest.fixture
@@ -102,7 +101,7 @@ def test_in_a_pipe_a_row_is_one_line_and_its_values_are_whole(
     run: Run, commands: list[tuple[str, ...]], topic_name: str
 ) -> None:
     for words in commands:
-        if words[1] in ("show", "begin"):  # records of several parts
+        if words[0] == "ledger" and words[1] in ONE_RECORD:
             continue
         out = run(*words)[1]
         rows = json.loads(run(*words, "-o", "json")[1] or "[]")

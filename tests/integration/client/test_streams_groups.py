@@ -21,7 +21,7 @@ from airflow_kafka_offsets.offsets.groups.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
+from airflow_kafka_offsets.pipelines.resetter import Resetter
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import commit, description_of, lag_of, new_name
 from tests.integration.client.error_codes.codes import COORDINATOR_PASSES, Code, each_of
@@ -109,7 +109,7 @@ class TestStreamsGroup:
 
     def test_is_not_reset_under_its_members(self, client: OffsetsClient, group: str, topics: list[str]) -> None:
         resetter = Resetter(client, group, topics=topics)
-        plan = resetter.plan(Destination(OffsetSpec.EARLIEST))
+        plan = resetter.plan(OffsetSpec.EARLIEST)
         with pytest.raises(CommitRefusedError, match="active members"):
             resetter.execute(plan)
 
@@ -144,8 +144,8 @@ class TestLookUpInTheList:
             lambda: unknown.client.committed_offsets({"g": None}).raise_for_errors(),
             lambda: GroupsCaughtUp(("g",), ("a",), no_commit="wait", max_lag=10).check(unknown.client),
             lambda: OffsetsReached("g", target).check(unknown.client),
-            lambda: Resetter(unknown.client, "g", topics=["a"]).plan(Destination(OffsetSpec.EARLIEST)),
-            lambda: Resetter(unknown.client, "g").plan(Destination(nothing=True)),
+            lambda: Resetter(unknown.client, "g", topics=["a"]).plan(OffsetSpec.EARLIEST),
+            lambda: Resetter(unknown.client, "g").plan(OffsetSpec.LATEST),
         ]
         for ask in asked:
             with pytest.raises(OffsetsError, match=words) as failed:

@@ -19,9 +19,9 @@ from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
+from airflow_kafka_offsets.pipelines.resetter import Resetter
 from airflow_kafka_offsets.pipelines.resolver import Resolver
 from tests.integration.client.error_codes.codes import Code, each_of
 from tests.integration.client.pieces import A0, B0, Pieces
@@ -299,10 +299,4 @@ class TestReset:
         group_of(one, {A0: 3, B0: 3})
         one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 5}), one.cluster.metadata)
         with pytest.raises(OffsetsError, match="LEADER_NOT_AVAILABLE"):
-            Resetter(one.client, "g").plan(Destination(shift_by=-1))
-
-    def test_the_commits_on_a_topic_that_is_gone_can_be_deleted(self, one: Pieces) -> None:
-        """E25"""
-        group_of(one, {A0: 3, B0: 3})
-        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 3}))
-        assert Resetter(one.client, "g").plan(Destination(nothing=True)).deletions() == [A0, B0]
+            Resetter(one.client, "g").plan(OffsetSpec.LATEST)

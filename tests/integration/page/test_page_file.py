@@ -61,7 +61,7 @@ def test_the_command_writes_it(root: str, tmp_path: Path, capsys: pytest.Capture
     file = tmp_path / "page.html"
     main(["ledger", "show", "troubled", window(3), "--ledger", root, "--html", str(file)])
     printed = capsys.readouterr()
-    assert printed.err == f"Wrote the newest windows of troubled to {file}: open it in a browser.\n"
+    assert printed.err == f"kafka-offsets: wrote the newest windows of troubled to {file}: open it in a browser.\n"
     assert window(3) in printed.out.splitlines()[0]
     assert f"#/p/troubled/w/{window(3)}" in file.read_text()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,9 +17,8 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
-from airflow_kafka_offsets.page import ledgers, permissions
+from airflow_kafka_offsets.page import permissions
 from airflow_kafka_offsets.page.app import make_app
-from airflow_kafka_offsets.page.cache import Cache
 from dev import s3_server
 from tests.integration.counting_s3 import Counting, connection_to, make_bucket
 from tests.integration.ledger.loads import OFFSETS, RUN, at_hour, window
@@ -115,20 +113,6 @@ def test_it_opens_with_few_requests_and_reads_nothing_of_what_the_log_says(store
     (opened,) = ask(page, f"/api/pipelines/{PIPELINE}")
     assert len(opened.json()["entries"]) == SHOWN
     assert len(store.requests) == SHOWN, "a manifest for each window"
-
-
-def test_what_is_new_costs_a_listing(store: Counting, page: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the newest snapshot, for what the overview says of retention."""
-    monkeypatch.setattr(ledgers, "Cache", partial(Cache, valid_ms=0))
-    once_more = another(page)
-    answers, counts = [], []
-    for _ in range(3):
-        store.requests.clear()
-        (answer,) = ask(once_more, "/api/pipelines")
-        answers.append(answer.json()["pipelines"][0]["windows"])
-        counts.append(len([each for each in store.requests if f"{PIPELINE}/log" in each or "checkpoints" in each]))
-    assert answers == [HOURS] * 3
-    assert counts[0] > counts[1] == counts[2], "the log was kept"
 
 
 def test_a_hundred_requests_at_once_ask_the_store_as_often_as_one(store: Counting, page: FastAPI) -> None:

@@ -15,7 +15,6 @@ from airflow_kafka_offsets.cli.printing import (
     table,
     telling,
     upright,
-    with_bars,
 )
 
 WINDOW = "20261120T060000000Z_20261120T070000000Z"
@@ -89,36 +88,6 @@ def test_what_others_wrote_moves_no_cursor_and_ends_no_line(width: int | None) -
     assert all(line.isprintable() for line in page.splitlines())
     shown = "".join(page.split())
     assert all(each in shown for each in ("[bold]no[/]", "\\x1b[2J", "\\r\\n\\u202e\\x9b31m", "[link=http://x]"))
-
-
-class TestBars:
-    ROWS = [{"part": number, "lag": lag} for number, lag in enumerate((800, 400, 1, 0, None))]
-    COLUMNS = (Column("part"), Column("lag"))
-
-    def lines(self, width: int, rows: list[dict[str, Any]] | None = None) -> list[str]:
-        rows = self.ROWS if rows is None else rows
-        return with_bars(table(rows, self.COLUMNS, width), [each["lag"] for each in rows], width).splitlines()
-
-    def test_are_as_long_as_a_value_is_of_the_greatest_and_what_is_not_nothing_is_seen(self) -> None:
-        assert self.lines(31) == [
-            "part  lag",
-            "   0  800  " + "█" * 20,
-            "   1  400  " + "█" * 10,
-            "   2    1  ▏",
-            "   3    0",
-            "   4    -",
-        ]
-
-    def test_end_at_a_hundred_columns(self) -> None:
-        assert max(map(len, self.lines(250))) == 100
-
-    @pytest.mark.parametrize("width", [20, 9])
-    def test_need_room(self, width: int) -> None:
-        assert "█" not in "".join(self.lines(width))
-
-    @pytest.mark.parametrize("rows", [ROWS[:1], [{"part": 0, "lag": 0}, {"part": 1, "lag": None}]])
-    def test_need_something_to_compare(self, rows: list[dict[str, Any]]) -> None:
-        assert "█" not in "".join(self.lines(80, rows))
 
 
 class TestARecordOfParts:

@@ -18,10 +18,9 @@ NO_NUMBERS = ["", " 1", "1 ", "1_0", "+1", "1.0", "1e3", "0x1", "\u00b2", "\u066
 class TestNumbers:
     def test_are_read_within_their_bounds(self) -> None:
         assert [values.number("0"), values.number(str(2**63 - 1)), values.positive("1")] == [0, 2**63 - 1, 1]
-        assert [values.shift("-7"), values.shift("7")] == [-7, 7]
 
     @pytest.mark.parametrize("text", NO_NUMBERS)
-    @pytest.mark.parametrize("read", [values.number, values.positive, values.shift, values.partition])
+    @pytest.mark.parametrize("read", [values.number, values.positive, values.partition])
     def test_are_digits_alone(self, read: Callable[[str], int], text: str) -> None:
         with pytest.raises(ArgumentTypeError, match="give a whole number"):
             read(text)
@@ -32,7 +31,6 @@ class TestNumbers:
             (values.number, "-1"),
             (values.number, str(2**63)),
             (values.positive, "0"),
-            (values.shift, str(-(2**63))),
             (values.partition, "100001"),
         ],
     )
@@ -57,26 +55,6 @@ class TestPartitions:
     def test_do_not_run_backwards(self, text: str) -> None:
         with pytest.raises(ArgumentTypeError, match="5-2 is no range of partitions"):
             values.partitions(text)
-
-
-class TestSeconds:
-    def test_may_have_a_fraction(self) -> None:
-        assert [values.seconds(60)(text) for text in ("0.5", "60")] == [0.5, 60.0]
-
-    @pytest.mark.parametrize("text", ["0", "-1", "61", "nan", "inf", "1e1", "\u0663", "", "0.0"])
-    def test_are_above_0_and_bounded(self, text: str) -> None:
-        with pytest.raises(ArgumentTypeError, match="give seconds above 0, up to 60"):
-            values.seconds(60)(text)
-
-
-class TestLimits:
-    def test_are_numbers_to_exceed(self) -> None:
-        assert [values.above(text) for text in (">0", "> 10")] == [0, 10]
-
-    @pytest.mark.parametrize("text", ["", "0", ">", ">-1", ">=1", "<1", ">x", ">\u0663"])
-    def test_are_nothing_else(self, text: str) -> None:
-        with pytest.raises(ArgumentTypeError, match="give a limit like '>0'"):
-            values.above(text)
 
 
 @pytest.mark.parametrize("text", ["", " "])

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
-from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -21,14 +20,11 @@ from tests.endings import end_with_unit
 from tests.integration.airflow.conftest import Context, use_connection
 from tests.integration.airflow.retention_watch.logs import Watch
 from tests.integration.airflow.windows.conftest import increment
-from tests.integration.conftest import USERS
 from tests.integration.kafka_clients import connect
 
 __all__ = ["increment"]  # a fixture, that pytest finds here
 HOUR_MS = 3_600_000
 DAY = {"retention.ms": str(24 * HOUR_MS)}
-SIZE_LIMIT = 1_500_000
-BY_SIZE = {"retention.ms": "-1", "retention.bytes": str(SIZE_LIMIT), "segment.bytes": str(2**20)}
 
 MakeTopic = Callable[..., str]
 Write = Callable[[str, Iterable[int]], None]
@@ -36,18 +32,16 @@ Write = Callable[[str, Iterable[int]], None]
 
 @pytest.fixture(scope="session")
 def deleting(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """A broker that looks five times a second what it can delete, and where alice may not describe the cluster."""
+    """A broker that looks five times a second what it can delete."""
     end_with_unit(request)
     properties = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "0"}
-    with Broker(BrokerSettings(name="deleting", properties=properties, users=USERS)) as running:
+    with Broker(BrokerSettings(name="deleting", properties=properties)) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def admin(deleting: Broker) -> Iterator[KafkaAdminClient]:
     with closing(connect(KafkaAdminClient, bootstrap_servers=deleting.bootstrap_servers)) as client:
-        cluster = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
-        client.create_acls([ACL("User:operator", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW, cluster)])
         yield client
 
 

@@ -16,21 +16,10 @@ from airflow_kafka_offsets.ledger.decisions import Answers
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.boundaries import at_earliest, at_latest
+from airflow_kafka_offsets.offsets.windows.boundaries import at_latest
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
-from tests.integration.ledger.loads import place
 
 Watch = Callable[..., list[dict[str, Any]]]
-
-
-def remember_growth(client: OffsetsClient, ledger: Ledger, topic: str, minutes: int) -> None:
-    """Store where the logs began, as a snapshot of an instant that was resolved so long ago."""
-    survey = client.survey([topic])
-    at_ms, level = now_ms() - minutes * 60_000, IsolationLevel.READ_COMMITTED
-    as_of = AsOf(AsOfKind.INSTANT, at_ms)
-    snapshot = OffsetSnapshot(as_of, survey.cluster_id, level, at_ms, survey.facts, at_earliest(survey.extents))
-    ledger.create([topic], survey.cluster_id, level)
-    place(ledger, snapshot)
 
 
 def store(client: OffsetsClient, ledger: Ledger, topic: str, offset: int) -> None:

@@ -11,7 +11,6 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.pipelines.log_changes import refuse_changed, refuse_rewritten
 from airflow_kafka_offsets.pipelines.preflight import lost_of
 from dev.cluster import KafkaCluster
@@ -99,18 +98,6 @@ class TestUncleanElection:
         assert fails_with(LogTruncatedError, failed)
         assert len(windows_of(ledger)) == 1
 
-    @pytest.mark.nightly("brokers that die; the first test finds an unclean election")
-    def test_after_both_were_resolved_takes_nothing_from_a_window_that_was_loaded(
-        self, cut: Cut, resolve: Resolve, publish: Publish, context: Context
-    ) -> None:
-        window = resolve(cut.topic, at(4), at(10))
-        assert ranges(window) == [(0, 4, 7)]
-        publish(window)
-        cut.elect()
-        cut.grow(11, 12, 13, 14, 15, 16)
-        verdict = KafkaVerifyWindowOperator(task_id="v", window=window).execute(context)
-        assert f"{cut.topic}-0 was truncated at 3, below 7" in verdict["source"]
-
 
 @pytest.mark.nightly("brokers that die; TestUncleanElection finds an unclean election")
 class TestSnapshotOfCommits:
@@ -125,22 +112,22 @@ class TestSnapshotOfCommits:
         client.commit_offsets(group, CommittedOffsets([commit])).raise_for_errors()
         return group
 
-    def test_is_refused_where_the_log_was_cut_though_it_has_grown_again(
-        self, cut: Cut, committed: str, snapshot: Snapshot, ledger: Ledger
+    @pytest.mark.parametrize("taken_after", [False, True], ids=["taken before the cut", "taken after it"])
+    def test_has_the_epoch_of_the_commit_which_tells_a_cut(
+        self,
+        cut: Cut,
+        committed: str,
+        client: OffsetsClient,
+        snapshot: Snapshot,
+        ledger: Ledger,
+        *,
+        taken_after: bool,
     ) -> None:
+        """So no window is pinned on it, and no group reaches it as a target."""
+        taken = None if taken_after else snapshot(cut.topic, group=committed)
         cut.elect()
         cut.grow(11, 12, 13, 14, 15, 16)
-        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7") as failed:
-            snapshot(cut.topic, group=committed)
-        assert fails_with(LogTruncatedError, failed)
-        assert ledger.read().snapshots == {}
-
-    def test_that_was_made_before_tells_a_later_cut(
-        self, cut: Cut, committed: str, client: OffsetsClient, snapshot: Snapshot, ledger: Ledger
-    ) -> None:
-        taken = snapshot(cut.topic, group=committed)
-        cut.elect()
-        cut.grow(11, 12, 13, 14, 15, 16)
+        taken = taken or snapshot(cut.topic, group=committed)
         with pytest.raises(LogTruncatedError, match=rf"{cut.topic}-0 was truncated at 3, below 7"):
             refuse_rewritten(client, ledger.contents.snapshot(taken["snapshot"]))
 
