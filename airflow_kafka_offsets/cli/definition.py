@@ -36,6 +36,12 @@ _LAG = command(
     arg("--all-groups", help="Every group of the cluster", action="store_true"),
     arg("--topics", help="Only these topics; give them after the groups", nargs="+", metavar="TOPIC", type=values.name),
     arg(
+        "--lag",
+        help="Only rows with a higher lag, for example '>0'; rows with an unknown lag are always shown",
+        type=values.above,
+        metavar="'>COUNT'",
+    ),
+    arg(
         "--by",
         help="One row per partition (default), or the sums: one row per group, or per group and topic",
         choices=("partition", "topic", "group"),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client
-from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows, row_of
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows, row_of
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
@@ -79,9 +79,14 @@ def measure_lag(args: Any) -> int:
     level = IsolationLevel.of(args.isolation)
     with kafka_client(args) as client:
         lags = _lags(client, args, level)
+    for lag in lags:
+        if lag.remark:
+            print_remark(f"group {lag.group}: {lag.remark}")
     rows, columns = [row for lag in lags for row in _lag_rows(lag)], _lag_columns(level)
     if args.by != "partition":
         rows, columns = _summed(rows, by_topic=args.by == "topic"), _SUM_COLUMNS
+    if args.lag is not None:  # an unknown lag may be higher
+        rows = [row for row in rows if row["lag"] is None or row["lag"] > args.lag]
     print_rows(rows, args, columns)
     return 1 if any(lag.total is None for lag in lags) else 0
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
+from contextlib import suppress
 
 from airflow_kafka_offsets.arguments import LONGEST_NAME, can_be_sent
 
@@ -49,6 +50,14 @@ def partitions(text: str) -> list[int]:
             raise ArgumentTypeError(f"{part.strip()} is no range of partitions: it ends before it starts")
         numbers.update(range(start, end + 1))
     return sorted(numbers)
+
+
+def above(text: str) -> int:
+    """A limit such as ``>0``: the number that has to be exceeded."""
+    if text.startswith(">"):
+        with suppress(ArgumentTypeError):
+            return number(text[1:].strip())
+    raise ArgumentTypeError(f"give a limit like '>0', in quotes, not {text!r}")
 
 
 def name(text: str) -> str:

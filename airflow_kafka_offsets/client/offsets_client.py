@@ -30,6 +30,7 @@ from airflow_kafka_offsets.client.lookups.instant_lookup import (
 from airflow_kafka_offsets.client.lookups.own_epoch_lookup import fetch_own_epochs
 from airflow_kafka_offsets.client.lookups.record_count import LogCount
 from airflow_kafka_offsets.client.lookups.record_search import find_records_by
+from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_truncated
 from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_facts
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.describe_log_dirs import fetch_log_sizes
@@ -287,6 +288,15 @@ class OffsetsClient:
         while not count.is_over:
             self._ask(count.go_on)
         return count.contents()
+
+    def mark_truncated(self, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:
+        """The commits, with ``truncated_at`` if an unclean election truncated the log below one (OffsetForLeaderEpoch,
+        key 23).
+
+        :param commits: the answer of :meth:`committed_offsets`.
+        :param extents: the logs' extents, asked after the commits.
+        """
+        return self._ask(mark_truncated, commits, extents)
 
     def committed_offsets(
         self,

@@ -158,7 +158,10 @@ class GroupsCaughtUp(Condition):
         ages = {group: RecordAges.together(topics.values()) for group, topics in by_topic.items()}
         fits = all(group.total is not None and self._allows(group.behind) for group in groups)
         done = fits and all(self._is_young(age) for age in ages.values())
-        summary = "; ".join(_describe(group, ages.get(group.group)) for group in groups)
+        summary = "; ".join(
+            _describe(group, ages.get(group.group)) + (f"; {remark}" if remark else "")
+            for group, remark in zip(groups, remarks, strict=True)
+        )
         summary += "" if done else left.note()
         totals = [group.total for group in groups]
         remaining = None if None in totals else sum(total or 0 for total in totals)

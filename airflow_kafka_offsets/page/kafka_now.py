@@ -33,6 +33,7 @@ _STATUSES = {
     LagStatus.NO_COMMIT: "no commit on some partitions: counted from their log starts",
     LagStatus.BELOW_LOG_START: "the commit points at deleted records",
     LagStatus.AHEAD_OF_LOG: "the commit is past the log's end",
+    LagStatus.LOG_TRUNCATED: "the log was truncated below the commit",
     LagStatus.UNKNOWN_GROUP: "there is no such group",
 }
 

@@ -17,6 +17,7 @@ from functools import partial
 from itertools import chain
 
 from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error
+from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_truncated
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.list_offsets import BOTH_ENDS, fetch_extents, fetch_list_offsets
 from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, Wanted, fetch_offsets
@@ -103,6 +104,7 @@ async def _judge(
         partial(_ends, session, commits, everything, isolation_level, both_ends),
         partial(fetch_descriptions, session.half(), doubtful),
     )
+    commits = await mark_truncated(session, commits, extents)
     return GroupLags(
         _lag(group, _only(extents, wanted[group.group]), described.lookup(group.group), isolation_level)
         for group in commits
@@ -138,6 +140,7 @@ async def lags_on_committed(
     undescribed = {topic.topic: topic.error for topic in metadata if topic.error is not None}
     known = [key for key in judged if key.topic not in undescribed]
     extents = await _ends(session, commits, known, isolation_level, both_ends)
+    commits = await mark_truncated(session, commits, extents)
     bad = (LogExtent(*key, error=undescribed[key.topic]) for key in judged if key.topic in undescribed)
     extents = LogExtents([*extents.unordered(), *bad])
     return GroupLags(
@@ -179,7 +182,8 @@ async def _ends(
     isolation_level: IsolationLevel,
     both_ends: bool,
 ) -> LogExtents:
-    """Where logs start and end. If a commit is past the last stable offset, the high watermark is asked for too."""
+    """Where logs start and end. If a commit is past the last stable offset, the high watermark is asked for too. Leaves
+    time for the round that may follow."""
     levels = BOTH_ENDS if both_ends else (isolation_level,)
     extents = await fetch_extents(session.half(), partitions, levels)
     if _HIGH_WATERMARK in levels:

@@ -46,6 +46,8 @@ class CommittedOffset(NamedTuple):
         None when none was committed.
     :param metadata: the committer's own text; may be empty.
     :param error: Kafka's error for this partition alone; ``offset`` is then None.
+    :param truncated_at: where an unclean leader election truncated the log below the commit, even if the log has grown
+        past it since; None when it wasn't truncated, when nobody can tell, or when the leader wasn't asked.
     """
 
     topic: str
@@ -54,6 +56,7 @@ class CommittedOffset(NamedTuple):
     leader_epoch: int | None = None
     metadata: str = ""
     error: ResponseError | None = None
+    truncated_at: int | None = None
 
 
 class CommittedOffsets(PartitionMap[CommittedOffset]):
@@ -70,11 +73,20 @@ class GroupOffsets:
         the two apart (E19); a description of the group can.
     :param error: Kafka's error for the group as a whole, or that it is of a kind without commits; ``offsets`` is then
         empty.
+    :param untold: why nobody can tell whether a log was truncated below the commit, by partition name.
     """
 
     group: str
     offsets: CommittedOffsets = field(default_factory=CommittedOffsets)
     error: ResponseError | None = None
+    untold: Mapping[str, str] = field(default_factory=dict)
+
+    def remark(self) -> str:
+        """``untold`` in words; empty when there is none."""
+        if not self.untold:
+            return ""
+        partitions = shorten(f"{name} ({why})" for name, why in sorted(self.untold.items()))
+        return f"whether a log was truncated below the commit is unknown on {partitions}"
 
     @property
     def has_commits(self) -> bool:

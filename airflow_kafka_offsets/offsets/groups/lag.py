@@ -15,7 +15,6 @@ from airflow_kafka_offsets.offsets.answers.groups import ByGroup, CommittedOffse
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.truncation import of_another_log
 
 
 class LagStatus(StrEnum):
@@ -29,6 +28,9 @@ class LagStatus(StrEnum):
     """The commit points at deleted records: lag counts them, and ``lost`` says how many there are (E9)."""
     AHEAD_OF_LOG = "ahead_of_log"
     """The commit lies past the log end: the log was truncated, the topic re-created or the commit copied (E17). Lag is
+    unknown."""
+    LOG_TRUNCATED = "log_truncated"
+    """The log was truncated below the commit and has grown past it again: other records are there now (S15). Lag is
     unknown."""
     UNKNOWN_GROUP = "unknown_group"
     """No such group: misspelt, deleted, or never started (E19). Lag is unknown."""
@@ -174,6 +176,11 @@ class GroupLag:
         return self.error is None and self.description is not None and self.description.no_such_group
 
     @property
+    def remark(self) -> str:
+        """What the commits leave unknown although the lag is known, in words; may be empty."""
+        return self._commits.remark()
+
+    @property
     def never_committed(self) -> bool:
         """Whether the group exists but has committed nothing, and nobody named the topics to count on."""
         return self.error is not None and self.error.name == LagStatus.NO_COMMIT.name
@@ -188,7 +195,9 @@ class GroupLag:
         for commit, extent in self._pairs():
             offset = None if commit is None else commit.offset
             end = extent.last_stable_offset if stable else extent.high_watermark
-            if offset is not None and end is not None and offset <= end and not is_of_later_epoch(commit, extent):
+            if commit is not None and commit.truncated_at is not None:
+                return None
+            if offset is not None and end is not None and offset <= end:
                 total += end - offset  # also below the log start; elements in error have no offset or no end
                 continue
             lag = partition_lag(commit, extent, self._isolation_level).lag
@@ -222,9 +231,6 @@ def partition_lag(
     """
     commit = commit or _NOTHING
     error = commit.error or extent.error
-    if error is None and is_of_later_epoch(commit, extent):
-        seen = f"offset {commit.offset} was committed under epoch {commit.leader_epoch}"
-        error = of_another_log(seen, extent.leader_epoch or 0, "move the group with kafka-offsets reset")
     status, lag = (LagStatus.ERROR, None) if error else _measure(commit, extent, isolation_level)
     return PartitionLag(
         extent.topic,
@@ -241,16 +247,6 @@ def partition_lag(
     )
 
 
-def is_of_later_epoch(commit: CommittedOffset | None, extent: LogExtent) -> bool:
-    """Whether a commit is of a later leader epoch than its log, as both answers show: it can't be judged."""
-    return (
-        commit is not None
-        and commit.leader_epoch is not None
-        and extent.leader_epoch is not None
-        and commit.leader_epoch > extent.leader_epoch
-    )
-
-
 def _measure(
     commit: CommittedOffset, extent: LogExtent, isolation_level: IsolationLevel
 ) -> tuple[LagStatus, int | None]:
@@ -263,4 +259,6 @@ def _measure(
         assert extent.high_watermark is not None, "a commit past the end that counts is held against it"
         if extent.ends_before(committed):
             return LagStatus.AHEAD_OF_LOG, None
+    if commit.truncated_at is not None:
+        return LagStatus.LOG_TRUNCATED, None
     return (LagStatus.OK if committed >= start else LagStatus.BELOW_LOG_START), max(0, end - committed)

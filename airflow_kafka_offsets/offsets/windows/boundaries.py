@@ -29,7 +29,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partitio
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_changed_topics
-from airflow_kafka_offsets.offsets.windows.truncation import refuse_shorter_logs
+from airflow_kafka_offsets.offsets.windows.truncation import refuse_shorter_logs, refuse_truncated_commits
 
 Boundaries = Mapping[TopicPartition, Boundary]
 
@@ -88,13 +88,15 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Bo
     A boundary has its commit's leader epoch, which reveals a later truncation below it. When the group committed no
     epoch, an earlier truncation can't be detected; the log's current epoch reveals those from now on.
 
-    :param commits: the group's commits.
+    :param commits: the group's commits, marked where logs were truncated below them.
     :param group: the group's id.
+    :raises LogTruncatedError: when a log was truncated below a commit, even if it has grown past it since (S15).
     :raises OffsetsError: when the group has no commit on a partition (that is unknown, not zero: E18), or one that lies
         outside the log (E17, E9).
     """
     commits.raise_for_errors()
     extents.raise_for_errors()
+    refuse_truncated_commits(commits, group, ", or make the snapshot as of something else")
     offsets = {key: commit.offset for key, commit in by_partition(commits).items()}
     refused = [
         (str(key), error)
@@ -116,7 +118,7 @@ def at_commits(extents: LogExtents, commits: CommittedOffsets, group: str) -> Bo
 def _refuse(group: str, extent: LogExtent, offset: int | None) -> ResponseError | None:
     assert extent.log_start_offset is not None and extent.high_watermark is not None
     if offset is None:
-        command = f"reset {group} --topics {extent.topic} --to earliest --execute"
+        command = f"reset {group} --topics {extent.topic} --partitions {extent.partition} --to earliest --execute"
         why = (
             "the group has no committed offset here. Check its name; if it is right, set one, for example with "
             f"kafka-offsets {command}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError, shorten
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnds
 from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
@@ -146,4 +147,23 @@ def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
             f"Logs were truncated after {before.title}: {shorten(truncated)}. A replica that was "
             "behind leads now (unclean leader election), and assigns new records offsets that existing "
             f"windows already cover. Nothing was stored. {RESTART}"
+        )
+
+
+def refuse_truncated_commits(commits: CommittedOffsets, group: str, way: str = "") -> None:
+    """Refuse commits of logs that were truncated below them, even if the logs have grown past them since (S15).
+
+    :param way: another option, added to the advice.
+    :raises LogTruncatedError: naming the partitions, and where their logs were truncated.
+    """
+    truncated = [
+        f"{commit.topic}-{commit.partition} was truncated at {commit.truncated_at}, below {commit.offset}"
+        for commit in commits
+        if commit.truncated_at is not None
+    ]
+    if truncated:
+        raise LogTruncatedError(
+            f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(truncated)}. "
+            "A replica that was behind leads now (unclean leader election). Nothing was written. Decide "
+            f"where the group should continue, and move it there with kafka-offsets reset{way}."
         )

@@ -141,19 +141,24 @@ class TestLag:
         assert {n: ours[n] for n in theirs} == theirs
         assert theirs == {0: (7, 10, 3), 1: (1, 1, 0)}
 
-    def test_rows_are_summed_up_and_what_is_unknown_never_hides(self, run: Run, messy: str, group: str) -> None:
+    def test_rows_are_left_out_by_their_lag_and_summed_up_and_what_is_unknown_never_hides(
+        self, run: Run, messy: str, group: str
+    ) -> None:
         def shown(*arguments: str) -> list[dict[str, Any]]:
             rows: list[dict[str, Any]] = json.loads(run("lag", group, "no-such", *arguments, "-o", "json")[1])
             return rows
 
         rows = shown()
         assert {row["lag"] for row in rows} > {None, 0}
+        above = [row for row in rows if row["lag"] != 0]
+        assert shown("--lag", ">0") == above
         total = sum(row["lag"] or 0 for row in rows)
         count = sum(row["group"] == group for row in rows)
         known = {"group": group, "topic": None, "partitions": count, "lag": total, "unknown": 0}
         unknown = {"group": "no-such", "topic": None, "partitions": 0, "lag": None, "unknown": 1}
         assert shown("--by", "group") == [known, unknown]
         assert shown("--by", "topic") == [known | {"topic": messy}, unknown]
+        assert shown("--by", "group", "--lag", f">{total}") == [unknown]
 
     def test_a_partition_without_a_commit_has_a_row_and_a_status(self, run: Run, group: str) -> None:
         """E18."""

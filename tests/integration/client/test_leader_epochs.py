@@ -8,15 +8,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka.protocol.consumer import OffsetForLeaderEpochRequest
+from kafka.protocol.admin import DescribeGroupsRequest
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch, LogExtent, LogExtents
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.leader_epochs_answers import epochs_end_at
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
 from tests.integration.client.scripted import ScriptedCluster
+from tests.integration.client.scripted_answers import classic_groups_are, commits_are, offsets_are, silence
 from tests.integration.conftest import MakeTopic, Produce
 
 EPOCHS = [LogEpoch(*A0, 5), LogEpoch(*B0, 0), LogEpoch(*B1, 7)]
@@ -107,6 +111,56 @@ class TestErrors:
         one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4, errors={B0: code}))
         assert ends_of(one.client) == [4, name, 4]
         assert len(asked(one)) == 1
+
+
+class TestCommits:
+    """Whether a log was cut below a commit of an earlier epoch than its own."""
+
+    @pytest.mark.parametrize(
+        ("end", "errors", "why"),
+        [
+            (4, {A0: 31}, "say it only to users with the ACL ClusterAction"),
+            (-1, {}, "its leader doesn't know the epoch"),
+        ],
+    )
+    def test_what_nobody_can_tell_is_said_and_the_commit_stays(
+        self, one: Pieces, end: int, errors: dict[TopicPartition, int], why: str
+    ) -> None:
+        one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(end, errors=errors))
+        (marked,) = one.client.mark_truncated(committed(3), extents())
+        assert [(each.offset, each.truncated_at, each.error) for each in marked.offsets] == [(3, None, None)]
+        assert marked.remark().startswith("whether a log was truncated below the commit is unknown on a-0 (")
+        assert why in marked.remark()
+        assert GroupLag(marked, extents()).remark == marked.remark()
+
+    def test_what_the_leader_tells_is_no_remark(self, one: Pieces) -> None:
+        one.broker.on(OffsetForLeaderEpochRequest, epochs_end_at(4))
+        (marked,) = one.client.mark_truncated(committed(3), extents())
+        assert marked.remark() == ""
+
+    @pytest.mark.parametrize("topics", [None, ["a", "b"]], ids=["all that it read", "named"])
+    def test_a_leader_that_hangs_leaves_time_to_ask_the_others(self, topics: list[str] | None) -> None:
+        """E29: where their logs end is all that the hung leader is asked for before."""
+
+        def commits(request: Any) -> Any:
+            response = commits_are({A0: 4, B0: 4})(request)
+            for each in (own for group in response.groups for topic in group.topics for own in topic.partitions):
+                each.committed_leader_epoch = 6
+            return response
+
+        with ScriptedCluster({"a": [0], "b": [1]}, brokers=2) as cluster:
+            for each in cluster.brokers:
+                each.on(FindCoordinatorRequest, cluster.brokers[0].coordinators)
+                each.on(OffsetFetchRequest, commits)
+                each.on(DescribeGroupsRequest, classic_groups_are({"g": "Empty"}))
+                each.on(ListOffsetsRequest, offsets_are(5))
+                each.on(OffsetForLeaderEpochRequest, epochs_end_at(4))
+            cluster.brokers[1].on(ListOffsetsRequest, silence)
+            (lag,) = cluster.client(timeout_s=4).group_lags(["g"], topics=topics)
+        asked, hung = lag.partitions
+        assert (asked.lag, asked.error) == (1, None)
+        assert hung.error is not None
+        assert hung.error.name == "REQUEST_TIMED_OUT"
 
 
 class TestOwnEpochs:

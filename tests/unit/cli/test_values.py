@@ -57,6 +57,16 @@ class TestPartitions:
             values.partitions(text)
 
 
+class TestLimits:
+    def test_are_numbers_to_exceed(self) -> None:
+        assert [values.above(text) for text in (">0", "> 10")] == [0, 10]
+
+    @pytest.mark.parametrize("text", ["", "0", ">", ">-1", ">=1", "<1", ">x", ">\u0663"])
+    def test_are_nothing_else(self, text: str) -> None:
+        with pytest.raises(ArgumentTypeError, match="give a limit like '>0'"):
+            values.above(text)
+
+
 @pytest.mark.parametrize("text", ["", " "])
 def test_a_name_is_not_empty(text: Any) -> None:
     with pytest.raises(ArgumentTypeError, match="a name is empty"):

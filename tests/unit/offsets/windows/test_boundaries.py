@@ -106,6 +106,12 @@ class TestOtherSnapshots:
         with pytest.raises(OffsetsError, match="no committed offset"):
             boundaries.at_commits(extents(extent()), CommittedOffsets([CommittedOffset("t", 0, None)]), "g")
 
+    def test_a_commit_of_a_log_that_was_cut_below_it_is_refused(self) -> None:
+        """S15: the log has grown past it again."""
+        commits = CommittedOffsets([CommittedOffset("t", 0, 70, leader_epoch=0, truncated_at=30)])
+        with pytest.raises(LogTruncatedError, match="t-0 was truncated at 30, below 70"):
+            boundaries.at_commits(extents(extent()), commits, "g")
+
     @pytest.mark.parametrize(("committed", "kept"), [(0, 0), (None, 1)])
     def test_the_boundary_has_the_epoch_of_the_commit(self, committed: int | None, kept: int) -> None:
         """Without one, that of the log: it tells of cuts from now on."""
