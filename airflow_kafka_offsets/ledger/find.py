@@ -1,5 +1,7 @@
-"""Finding the window of a record, by its offset. Windows are in order of their offsets too, so a search by halves reads
-few manifests: 14 for a year of hours.
+"""Finding the window of a record, by its offset. Reads few files, however many windows there are.
+
+Windows are in order of their offsets too, so the window is searched for. How many offsets each one has is in the log:
+where a partition's offset should be is guessed by that, as most partitions grow alike.
 """
 
 from __future__ import annotations
@@ -7,10 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from airflow_kafka_offsets.compat.python_versions import StrEnum
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.state import Attempt, Window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 
@@ -48,13 +51,11 @@ def find(ledger: Ledger, partition: TopicPartition, offset: int) -> list[Found]:
     first; what is only before or after one of these logs' windows is left out then. Empty when no window has the
     partition.
     """
-    places = [
-        place
-        for windows in _logs(ledger, partition.topic)
-        if (place := _search(ledger, partition, windows, offset)) is not None
+    found = [
+        place for windows in _logs(ledger, partition.topic) if (place := _Search(ledger, partition, windows).of(offset))
     ]
-    inside = [place for place in places if place.where not in (Whereabouts.BEFORE, Whereabouts.AFTER)]
-    return inside or places[-1:]
+    inside = [place for place in found if place.where not in (Whereabouts.BEFORE, Whereabouts.AFTER)]
+    return inside or found[-1:]
 
 
 def _logs(ledger: Ledger, topic: str) -> Iterator[list[Window]]:
@@ -67,30 +68,68 @@ def _logs(ledger: Ledger, topic: str) -> Iterator[list[Window]]:
             yield windows[first:last]
 
 
-def _search(ledger: Ledger, partition: TopicPartition, windows: Sequence[Window], offset: int) -> Found | None:
-    """Where an offset is among the windows of one log, at least one; None when no window has the partition."""
+class _Search:
+    """A search in some windows, in order of time.
 
-    def extent(window: Window) -> tuple[int, int] | None:
+    :param windows: at least one.
+    """
+
+    def __init__(self, ledger: Ledger, partition: TopicPartition, windows: Sequence[Window]) -> None:
+        self._ledger = ledger
+        self._partition = partition
+        self._windows = windows
+        self._before = [0, *accumulate(window.offsets + 1 for window in windows)]
+        """How many offsets, of all partitions, the windows before each one have. One more each, so that it grows."""
+
+    def of(self, offset: int) -> Found | None:
+        """Where an offset is; None when no window has the partition."""
+        low, high = 0, len(self._windows) - 1
+        starts, ends, guesses = (0, 0), (self._before[-1], 0), 0
+        while low <= high:
+            # The last window, the first one, then where it should be; holes and bursts mustn't make it a long walk.
+            places = (high, low, *[self._guess(offset, starts, ends)] * 2, (low + high) // 2)
+            place = min(max(places[guesses % len(places)], low), high)
+            guesses += 1
+            found = self._range(place)
+            if found is None and place == len(self._windows) - 1:
+                return None
+            if found is None or offset >= found[1]:
+                low, starts = place + 1, (self._before[place + 1], 0 if found is None else found[1])
+            elif offset < found[0]:
+                high, ends = place - 1, (self._before[place], found[0])
+            else:
+                return self._in(place, offset)
+        return self._between(high, low)
+
+    def _guess(self, offset: int, starts: tuple[int, int], ends: tuple[int, int]) -> int:
+        """The window that should have an offset, between two places whose offsets on the partition are known."""
+        share = (offset - starts[1]) / max(1, ends[1] - starts[1])
+        return bisect_right(self._before, starts[0] + share * (ends[0] - starts[0])) - 1
+
+    def _range(self, place: int) -> tuple[int, int] | None:
         """A window's first offset on the partition, and its end; None if it hasn't got the partition yet."""
-        ranges = ledger.pinned(window).manifest.ranges
-        extents = ((each.start_offset, each.end_offset) for each in ranges if TopicPartition.of(each) == partition)
-        return next(extents, None)
-
-    if extent(windows[-1]) is None:
+        for each in self._ledger.pinned(self._windows[place]).manifest.ranges:
+            if TopicPartition.of(each) == self._partition:
+                return each.start_offset, each.end_offset
         return None
-    place = bisect_right(windows, offset, key=lambda window: (extent(window) or (-1, -1))[1])
-    if place == len(windows):
-        return Found(Whereabouts.AFTER, earlier=windows[-1])
-    window = windows[place]
-    start_offset, _ = extent(window) or (offset, -1)
-    if start_offset <= offset:
-        return Found(Whereabouts.LOST if _is_lost(window, partition, offset) else Whereabouts.WINDOW, window)
-    earlier = windows[place - 1] if place else None
-    if earlier is None or extent(earlier) is None:
-        return Found(Whereabouts.BEFORE, later=window)
-    return Found(Whereabouts.HOLE, earlier=earlier, later=window)
+
+    def _in(self, place: int, offset: int) -> Found:
+        window = self._windows[place]
+        lost = _attempt_that_counts(window)
+        gone = lost is not None and any(
+            TopicPartition.of(each) == self._partition and each.start_offset <= offset < each.end_offset
+            for each in lost.lost
+        )
+        return Found(Whereabouts.LOST if gone else Whereabouts.WINDOW, window)
+
+    def _between(self, earlier: int, later: int) -> Found:
+        if later == len(self._windows):
+            return Found(Whereabouts.AFTER, earlier=self._windows[earlier])
+        if earlier < 0 or self._range(earlier) is None:
+            return Found(Whereabouts.BEFORE, later=self._windows[later])
+        return Found(Whereabouts.HOLE, earlier=self._windows[earlier], later=self._windows[later])
 
 
-def _is_lost(window: Window, partition: TopicPartition, offset: int) -> bool:
-    ranges = (each for each in window.lost if TopicPartition.of(each) == partition)
-    return any(each.start_offset <= offset < each.end_offset for each in ranges)
+def _attempt_that_counts(window: Window) -> Attempt | None:
+    published = window.publication
+    return window.newest_attempt if published is None else window.attempt(published.attempt)

@@ -36,6 +36,10 @@ _LEFT_OUT = left_out("the broker")
 _TELLS_EPOCHS = 9
 """First version whose leader epochs can be relied on, as in Kafka's own clients. Brokers before it may tell an old one
 for hours, while partitions are reassigned (KAFKA-9212), and the leader would refuse every request."""
+_BELIEVED_AFTER_S = 300.0
+"""How long brokers must have told a lower epoch until it is believed: much longer than any broker's metadata lags."""
+_BELIEVED_ANSWERS = 3
+"""How many answers in a row must have told it: who asks rarely may twice meet a broker whose metadata lags."""
 _NO_PARTITIONS = named_error(Code.LEADER_NOT_AVAILABLE, "the broker named none of its partitions")
 
 
@@ -182,6 +186,8 @@ class Leaders:
         self._topic_ids: dict[str, str | None] = {}
         self._epochs: dict[str, dict[int, int]] = {}
         """The highest leader epoch of each partition so far, by topic id."""
+        self._lower: dict[tuple[str, int], tuple[float, int]] = {}
+        """Since when brokers have told a lower one, and how often, by topic id and partition."""
 
     async def describe(self, topics: Iterable[str] | None, deadline: Deadline) -> TopicsMetadata:
         """Fresh metadata of some topics, or of all that may be described. Caches their leaders and the brokers.
@@ -235,8 +241,8 @@ class Leaders:
         out, as no topic loses any: the broker's metadata lags.
 
         Before there were topic ids, the leaders of a new topic of the same name look older, too: they are left as they
-        are. Epochs that begin anew under the same topic id, as when a topic becomes diskless, are only seen by a new
-        client, as with Kafka's own.
+        are. So is a partition of which brokers have told nothing else for minutes: its epochs began anew under the same
+        topic id, as when a topic becomes diskless.
         """
         if topic.topic_id is None or topic.error is not None:
             return topic
@@ -245,12 +251,23 @@ class Leaders:
         partitions = {partition.partition: partition for partition in topic.partitions}
         for number, newest in epochs.items():
             answered = partitions.get(number)
-            if answered is None or (answered.leader_epoch is not None and answered.leader_epoch < newest):
+            if answered is not None and (answered.leader_epoch is None or answered.leader_epoch >= newest):
+                self._lower.pop((topic.topic_id, number), None)
+            elif answered is None or not self._is_believed(topic.topic_id, number):
                 partitions[number] = known.get(number) or _outdated(number, answered, newest)
         for number, partition in partitions.items():
             if partition.leader_epoch is not None:
                 epochs[number] = partition.leader_epoch
         return replace(topic, partitions=tuple(partitions[number] for number in sorted(partitions)))
+
+    def _is_believed(self, topic_id: str, number: int) -> bool:
+        """Whether brokers have told a lower epoch for so long, and so often, that it isn't one of the past."""
+        now_s = self.now_s()
+        since_s, answers = self._lower.pop((topic_id, number), (now_s, 0))
+        if now_s - since_s >= _BELIEVED_AFTER_S and answers + 1 >= _BELIEVED_ANSWERS:
+            return True  # an even lower one has to be told as often again
+        self._lower[topic_id, number] = (since_s, answers + 1)
+        return False
 
     async def describe_all(self, topics: Iterable[str], deadline: Deadline) -> TopicsMetadata:
         """Like :meth:`describe`, but retries topics with transient errors for up to half of the time left, because

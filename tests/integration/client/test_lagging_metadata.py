@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -159,6 +160,18 @@ class TestOutdatedLeaders:
         assert listed.error is not None
         assert (listed.error.name, listed.error.may_pass) == ("LEADER_NOT_AVAILABLE", True)
         assert "leader epoch 7, and epoch 8 is known" in listed.error.message
+
+    def test_are_believed_once_brokers_have_told_of_nothing_else_for_minutes(self, led: Led) -> None:
+        """The epochs of a topic that becomes diskless begin anew under the same id."""
+        led.is_told(Leader(1, 8), Leader(0, 2))
+        assert led.described() == led.described() == Leader(1, 8)
+        opened = led.client._sessions._opened
+        assert opened is not None
+        opened.leaders.now_s = lambda: time.monotonic() + 400
+        assert led.described() == Leader(1, 8), "who asks rarely may have met the same outdated broker again"
+        assert led.described() == Leader(0, 2)
+        led.is_told(Leader(0, 1))
+        assert led.described() == Leader(0, 2), "an older one yet may be outdated, too"
 
     def test_keep_the_partitions_that_they_lack(self, led: Led) -> None:
         """A topic never loses partitions: a broker that names fewer doesn't know yet that some were added. What is

@@ -6,6 +6,8 @@ import random
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+import pytest
+
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.contents import StoredContents
 from airflow_kafka_offsets.ledger.entries import Restarted
@@ -113,20 +115,38 @@ class Counted:
         self.files.replace(name, content)
 
 
-def test_among_many_windows_few_are_read(local: Ledger) -> None:
-    """Ten days of hours, with bursts and hours without records."""
-    offsets = [0, *accumulate(random.Random(7).choice((0, 1, 5, 20_000)) for _ in range(240))]
-    taken = {
-        T0 + hour * HOUR_MS: snapshot({0: offset}, at_ms=T0 + hour * HOUR_MS) for hour, offset in enumerate(offsets)
+@pytest.mark.parametrize("growth", ["even", "by day and night", "in bursts"])
+def test_among_many_windows_few_are_read(local: Ledger, growth: str) -> None:
+    """Ten days of hours, of three partitions that don't grow alike."""
+    chance, hours = random.Random(growth), range(240)
+    rates = {
+        "even": [100 for _ in hours],
+        "by day and night": [10 if hour % 24 < 8 else 300 for hour in hours],
+        "in bursts": [chance.choice((0, 1, 5, 20_000)) for _ in hours],
+    }[growth]
+    shares = {
+        number: [int(rate * share * chance.uniform(0.8, 1.2)) for rate in rates]
+        for number, share in enumerate((1, 0.3, 2))
     }
+    offsets = {number: [0, *accumulate(each)] for number, each in shares.items()}
+    taken = [
+        snapshot({number: each[hour] for number, each in offsets.items()}, at_ms=T0 + hour * HOUR_MS)
+        for hour in range(len(hours) + 1)
+    ]
     asked = decisions.Answers(
-        local.state.number, LATER_MS, {at_ms: local.contents.add_snapshot(each) for at_ms, each in taken.items()}
+        local.state.number, LATER_MS, {each.timestamp_ms: local.contents.add_snapshot(each) for each in taken}
     )
-    local.change(lambda state: decisions.pin(state, list(pairwise(taken)), asked, local.contents))
-    for offset in (0, offsets[60], offsets[120] + 3, offsets[-1] - 1):
-        counted = Counted(local.files)
-        local.contents = StoredContents(counted, local.uri)
-        (found,) = find(local, P0, offset)
-        (hour,) = (hour for hour, (start, end) in enumerate(pairwise(offsets)) if start <= offset < end)
-        assert where([found]) == [("window", window(hour))]
-        assert counted.reads <= 10
+    windows = list(pairwise(each.timestamp_ms for each in taken))
+    local.change(lambda state: decisions.pin(state, windows, asked, local.contents))
+    most = []
+    for number, each in offsets.items():
+        for offset in (chance.randrange(each[-1]) for _ in range(15)):
+            counted = Counted(local.files)
+            local.contents = StoredContents(counted, local.uri)
+            (found,) = find(local, TopicPartition("t", number), offset)
+            (hour,) = (hour for hour in hours if each[hour] <= offset < each[hour + 1])
+            assert found.window is not None
+            assert found.window.name == window(hour)
+            most.append(counted.reads)
+    assert sum(most) / len(most) <= 4, most
+    assert max(most) <= 8, most

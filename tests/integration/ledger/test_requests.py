@@ -159,7 +159,7 @@ class TestRequests:
         with_many_commits(ledger, load(ledger, 0).name)
         for hour in (0, 1, 17, 30, 47):
             requests = count(lambda hour=hour: find(opened(), TopicPartition("t", 0), AT_T0 + hour * 10 + 5))  # type: ignore[misc]
-            assert len(requests) <= 11, requests
+            assert len(requests) <= 8, requests
 
     def test_of_a_command_that_changes_something(
         self, count: Count, ledger: Ledger, opened: Callable[..., Ledger]

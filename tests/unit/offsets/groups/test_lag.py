@@ -55,15 +55,6 @@ class TestPartitionLag:
         assert partition_lag(commit(80), measured).lag == 0
         assert partition_lag(commit(80), measured, IsolationLevel.READ_UNCOMMITTED).lag == 20
 
-    def test_a_commit_of_a_later_epoch_than_its_log_can_not_be_judged(self) -> None:
-        """E34: another log, or a leader that doesn't know its successor yet."""
-        later = commit(60)._replace(leader_epoch=2)
-        measured = partition_lag(later, extent(0, 0, 100))
-        assert (measured.status, measured.lag, measured.committed_offset) == (LagStatus.ERROR, None, 60)
-        assert measured.error is not None
-        assert (measured.error.name, measured.error.retriable) == ("UNKNOWN_LEADER_EPOCH", True)
-        assert GroupLag(GroupOffsets("g", CommittedOffsets([later])), extents(extent(0, 0, 100))).total is None
-
     def test_a_commit_between_last_stable_offset_and_high_watermark_is_caught_up(self) -> None:
         measured = partition_lag(commit(90), extent(0, 0, 100, stable=80))
         assert (measured.status, measured.lag) == (LagStatus.OK, 0)
