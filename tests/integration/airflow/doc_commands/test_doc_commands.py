@@ -177,9 +177,8 @@ def like(shown: str, printed: str, *, numbers_vary: bool) -> bool:
 @pytest.mark.nightly("what Bash runs, of make, Kafka and Spark; the commands of the package are run above")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("block", IN_BASH, ids=name_of)
-def test_other_commands_succeed(block: Block, cluster: Callable[[str], str], shell: Shell, tmp_path: Path) -> None:
+def test_other_commands_succeed(block: Block, cluster: Callable[[str], str], shell: Shell) -> None:
     address = cluster(block.code)
-    (tmp_path / "clone" / "offsets.csv").write_text("orders,0,80\norders,1,80\norders,2,20\n")
     for command, shown in [(code_of(block), "")] if block.language == "sh" else block.commands():
         printed = shell(replaced(command, {"broker-1:9092": address}))
         assert block.language == "sh" or printed == shown
