@@ -13,7 +13,7 @@ README = ROOT / "README.md"
 
 
 def test_it_is_short_enough_to_be_read() -> None:
-    assert len(README.read_text(encoding="utf-8").splitlines()) <= 200
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
 
 
 @pytest.mark.filterwarnings("default")  # Airflow's own code

@@ -1,4 +1,4 @@
-"""What the guides and the README show of Spark jobs, run on a window of real records.
+"""What the guides show of Spark jobs, run on a window of real records.
 
 What they show of Dags is run by ``tests/integration/airflow/test_doc_blocks.py``, and the functions of
 ``docs/guides/decoding.md`` are called by ``test_decoding.py``.
@@ -29,7 +29,7 @@ from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import manifest_of
 
 BLOCKS = {block.key: block for block in guide_blocks() if block.is_of_spark}
-README, JOB, PLAN = ("README.md", 2), ("docs/guides/spark.md", 2), ("docs/reference/spark.md", 1)
+JOB, PLAN = ("docs/guides/spark.md", 2), ("docs/reference/spark.md", 1)
 DERIVED = ("docs/guides/jobs.md", 1)
 READ_PUBLISHED = [("docs/guides/assets.md", 3), ("docs/guides/quickstart.md", 2), ("docs/guides/spark.md", 4)]
 DEFINITIONS = {
@@ -60,7 +60,6 @@ def run(spark: SparkSession, ledger: Path, table: str) -> Run:
         "file:///data/kafka-ledger/orders_hourly": f"file://{ledger}",
         "file:///data/kafka-ledger/flights_hourly": f"file://{ledger}",
         "s3a://lake/ledger/flights_daily": f"file://{ledger}",
-        "file:///data/orders": table,
         "spark.stop()": "pass",  # other tests go on using it
     }
 
@@ -89,11 +88,6 @@ def told(spark: SparkSession, pin: Pin, manifest: Manifest) -> Iterator[None]:
 
 @pytest.mark.usefixtures("told")
 class TestJobs:
-    @pytest.mark.nightly("a table; sinks/test_every_sink.py writes such")
-    def test_a_window_is_written_to_a_table(self, spark: SparkSession, run: Run, table: str) -> None:
-        run(README)
-        assert spark.read.format("delta").load(table).count() == ROWS
-
     def test_an_application_of_ones_own_writes_its_columns(
         self,
         spark: SparkSession,
@@ -173,4 +167,4 @@ class TestSql:
 
 
 def test_every_block_is_run() -> None:
-    assert set(BLOCKS) == {README, JOB, PLAN, DERIVED, SINKS, *READ_PUBLISHED, *DEFINITIONS}
+    assert set(BLOCKS) == {JOB, PLAN, DERIVED, SINKS, *READ_PUBLISHED, *DEFINITIONS}
