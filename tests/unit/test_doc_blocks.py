@@ -24,10 +24,6 @@ from airflow_kafka_offsets.ledger import log
 from airflow_kafka_offsets.ledger.log import CommitFile
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
-<<<<<<< HEAD
-from airflow_kafka_offsets.offsets.windows.retention import Limit, RangeForecast, WindowForecast
-=======
->>>>>>> docs
 from dev import ROOT
 from dev.demo import PROVED, Day, table_of
 from tests.integration.doc_blocks import PAGES, Block, all_blocks, name_of
@@ -84,14 +80,6 @@ def _unproved(shown: str) -> None:
     assert str(verdict).startswith(shown.partition("can't be published: ")[2].strip().removesuffix("…"))
 
 
-<<<<<<< HEAD
-def _forecast(shown: str) -> None:
-    losing = RangeForecast("flights", 2, 800, loses_at_ms=parse_instant("2026-11-27T06:00:03.120Z"), by=Limit.TIME)
-    assert f"Not loaded: {WindowForecast.of('backlog', [RangeForecast('flights', 0, 100), losing])}\n" == shown
-
-
-=======
->>>>>>> docs
 TEXTS: dict[tuple[str, int], Callable[[str], None]] = {
     ("README.md", 1): _demos_table,
     ("CONTRIBUTING.md", 1): _layers,
