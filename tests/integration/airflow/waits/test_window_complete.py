@@ -101,7 +101,7 @@ class TestEvidence:
 
 
 class TestIdlePartition:
-    """E8: each policy."""
+    """Each policy."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -110,6 +110,7 @@ class TestIdlePartition:
         assert not look(half, T0 - timedelta(days=300)).done
 
     def test_is_assumed_complete_after_a_while(self, half: str, produce: Produce, look: Look) -> None:
+        """E8"""
         produce(half, 0, [(None, None, b"x")])
         end = self.now() - timedelta(minutes=10)
         assert not look(half, end, idle="assume_after", idle_after=timedelta(minutes=30)).done
