@@ -1,7 +1,6 @@
 """What the operator has spark-submit do on YARN: the whole command, and nothing secret in it.
 
-``test_kubernetes.py`` has more about drivers of earlier tries and about deferring; ``test_on_yarn.py`` runs drivers on
-a real YARN.
+``test_kubernetes.py`` has more about drivers of earlier tries and about deferring.
 """
 
 from __future__ import annotations
@@ -129,6 +128,17 @@ class TestYarn:
         with pytest.raises(AirflowFailException, match="deploy_mode=") as failed:
             load(window, conf={"spark.submit.deployMode": "cluster"}).execute(context)
         assert fails_with(ConfigurationError, failed)
+
+    def test_a_second_try_goes_on_with_the_application_of_the_first(
+        self, window: dict[str, Any], context: Context, noted: Path, abandoned: ResourceManager, ledger: Ledger
+    ) -> None:
+        """The worker died while the application ran."""
+        abandoned.states = ["RUNNING", "RUNNING", "FINISHED"]
+        result = load(window, yarn_track_via_rm_api=True).execute(context)
+
+        assert len(noted.read_text().splitlines()) == 1
+        assert f"spark.kafkaOffsets.attempt={result['attempt']}" in last(noted)["words"]
+        assert [each.number for each in ledger.read().windows[window["window"]].attempts] == [result["attempt"]]
 
     @pytest.mark.parametrize(("has_counted", "starts"), [(True, 1), (False, 2)])
     def test_of_one_that_is_unknown_by_now_what_it_has_counted_is_published(
