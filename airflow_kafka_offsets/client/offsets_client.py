@@ -33,7 +33,6 @@ from airflow_kafka_offsets.client.lookups.record_search import find_records_by
 from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_truncated
 from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_facts
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
-from airflow_kafka_offsets.client.requests.describe_log_dirs import fetch_log_sizes
 from airflow_kafka_offsets.client.requests.describe_producers import fetch_producers
 from airflow_kafka_offsets.client.requests.list_groups import fetch_groups
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_extents, fetch_segment_offsets, refuse_segments_of
@@ -54,7 +53,6 @@ from airflow_kafka_offsets.offsets.answers.logs import (
     EpochEnd,
     LogEpoch,
     LogExtents,
-    LogSizes,
     Producers,
     SegmentsOffsets,
 )
@@ -180,13 +178,6 @@ class OffsetsClient:
         of them, or is in error.
         """
         return self._ask(fetch_extents, list(partitions))
-
-    def log_sizes(self, partitions: Iterable[TopicPartition]) -> LogSizes:
-        """Size of each log on its leader's disk, in bytes (DescribeLogDirs, key 35, KIP-113).
-
-        UNSUPPORTED_VERSION from brokers before 1.0. Needs the ACL Describe on the cluster.
-        """
-        return self._ask(fetch_log_sizes, list(partitions))
 
     def epoch_ends(self, epochs: Iterable[LogEpoch]) -> dict[LogEpoch, EpochEnd]:
         """Where leader epochs end in their logs (OffsetForLeaderEpoch, key 23, KIP-101, KIP-320).

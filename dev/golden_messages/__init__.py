@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dev.golden_messages.groups import GROUP_MESSAGES
 from dev.golden_messages.leader_epochs import OFFSET_FOR_LEADER_EPOCH
-from dev.golden_messages.log_dirs import DESCRIBE_LOG_DIRS
 from dev.golden_messages.message import Fields, Message
 from dev.golden_messages.topics import TOPIC_MESSAGES
 
-MESSAGES: tuple[Message, ...] = (*TOPIC_MESSAGES, *GROUP_MESSAGES, *DESCRIBE_LOG_DIRS, *OFFSET_FOR_LEADER_EPOCH)
+MESSAGES: tuple[Message, ...] = (*TOPIC_MESSAGES, *GROUP_MESSAGES, *OFFSET_FOR_LEADER_EPOCH)
 
 __all__ = ["MESSAGES", "Fields", "Message"]

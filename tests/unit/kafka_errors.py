@@ -64,12 +64,6 @@ SAID = {
         ours="INCONSISTENT_GROUP_PROTOCOL",
         place="find_coordinator.md",
     ),
-    "describe_log_dirs.md": Said(
-        "KAFKA_STORAGE_ERROR UNKNOWN_SERVER_ERROR",
-        "CLUSTER_AUTHORIZATION_FAILED",
-        ours="NOT_LEADER_OR_FOLLOWER",
-        place="metadata.md",
-    ),
     "describe_producers.md": Said("", f"{_READ_FROM_A_LOG} INVALID_TOPIC_EXCEPTION", place="metadata.md"),
     "fetch.md": Said(
         f"OFFSET_OUT_OF_RANGE TOPIC_AUTHORIZATION_FAILED REPLICA_NOT_AVAILABLE {_READ_FROM_A_LOG} {_EPOCHS} "

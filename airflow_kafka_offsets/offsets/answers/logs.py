@@ -60,25 +60,6 @@ class LogExtents(PartitionMap[LogExtent]):
         return None if extent is None else extent.leader_epoch
 
 
-class LogSize(NamedTuple):
-    """How large one partition's log is on the disk of its leader (DescribeLogDirs, KIP-113).
-
-    :param size_bytes: bytes of all its segments on the leader's own disk, without those in remote storage; None when in
-        error.
-    """
-
-    topic: str
-    partition: int
-    size_bytes: int | None = None
-    error: ResponseError | None = None
-
-
-class LogSizes(PartitionMap[LogSize]):
-    """Log sizes by partition."""
-
-    asked = "Asking how large the logs are"
-
-
 class SegmentOffsets(NamedTuple):
     """Where the segments of one partition's log start. Only ListOffsets v0 (Kafka before 4.0) reports this.
 

@@ -18,7 +18,6 @@ from typing import Any, BinaryIO, Self
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeGroupsRequest,
-    DescribeLogDirsRequest,
     DescribeProducersRequest,
     ListGroupsRequest,
 )
@@ -50,7 +49,6 @@ REQUESTS = (
     ConsumerGroupDescribeRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
-    DescribeLogDirsRequest,
     DescribeProducersRequest,
     FetchRequest,
     FindCoordinatorRequest,

@@ -11,7 +11,6 @@ import pytest
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeGroupsRequest,
-    DescribeLogDirsRequest,
     DescribeProducersRequest,
     ListGroupsRequest,
 )
@@ -30,7 +29,6 @@ from airflow_kafka_offsets.errors import ClusterUnreachableError, OffsetsError, 
 from airflow_kafka_offsets.offsets.answers.logs import LogEpoch
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.client.leader_epochs_answers import epochs_end_at
-from tests.integration.client.log_dirs_answers import Directory, directories_are
 from tests.integration.client.pieces import A0, ALL, B0, B1, OFFSETS, Pieces
 from tests.integration.client.scripted import Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import (
@@ -114,11 +112,6 @@ EXCHANGES = {
     ListGroupsRequest: Exchange({ListGroupsRequest: groups_are_listed("g")}, listed_groups, 1),
     DescribeProducersRequest: Exchange(
         {DescribeProducersRequest: producers_are(7)}, lambda client: errors_of(client.producers([A0])), 0
-    ),
-    DescribeLogDirsRequest: Exchange(
-        {DescribeLogDirsRequest: directories_are(Directory({A0: 1}))},
-        lambda client: errors_of(client.log_sizes([A0])),
-        0,
     ),
     OffsetForLeaderEpochRequest: Exchange(
         {OffsetForLeaderEpochRequest: epochs_end_at(5)},

@@ -26,7 +26,6 @@ ADDRESS = "broker-1:9092"
 
 OTHERWISE_HERE = {
     ("describe_groups", 2): "other tests have groups on this broker",
-    ("describe_log_dirs", 1): "a log's size goes by how its producer made batches",
     ("list_offsets", 4): "this broker is too new; airflow/test_cli_old_broker.py has an old one",
     ("offset_for_leader_epoch", 1): "no leader failed; tests/integration/client/cases has such elections",
 }
