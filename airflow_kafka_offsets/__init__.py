@@ -1,9 +1,19 @@
 """Exact Kafka offsets for Airflow: list, wait on, keep, and hand to Spark.
 
+What a Dag imports, it imports from here::
+
+    from airflow_kafka_offsets import KafkaPipeline, kafka_window_load
+
+Kafka's own answers are in :mod:`.client`, what a Spark job uses is in :mod:`.spark`, and errors are in :mod:`.errors`;
+:mod:`.public` lists every name.
+
 Imports nothing from Airflow, which loads this package while it is still loading itself.
 """
 
 import sys
+from typing import TYPE_CHECKING
+
+from airflow_kafka_offsets.public import offered
 
 if sys.version_info < (3, 10):  # noqa: UP036  # a Spark driver may run any Python version
     raise ImportError(
@@ -12,3 +22,38 @@ if sys.version_info < (3, 10):  # noqa: UP036  # a Spark driver may run any Pyth
     )
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp as GroupsCaughtUp
+    from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook as KafkaOffsetsHook
+    from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline as KafkaPipeline
+    from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator as KafkaCommitOffsetsOperator
+    from airflow_kafka_offsets.operators.prepare_load import (
+        KafkaPrepareLoadOperator as KafkaPrepareLoadOperator,
+        SparkCluster as SparkCluster,
+    )
+    from airflow_kafka_offsets.operators.reset_offsets import KafkaResetOffsetsOperator as KafkaResetOffsetsOperator
+    from airflow_kafka_offsets.operators.resolve_increment import (
+        KafkaResolveIncrementOperator as KafkaResolveIncrementOperator,
+    )
+    from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator as KafkaResolveWindowOperator
+    from airflow_kafka_offsets.operators.retention_watch import (
+        KafkaRetentionWatchOperator as KafkaRetentionWatchOperator,
+    )
+    from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator as KafkaOffsetSnapshotOperator
+    from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator as KafkaSparkSubmitOperator
+    from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator as KafkaVerifyWindowOperator
+    from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor as KafkaGroupLagSensor
+    from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor as KafkaNewDataSensor
+    from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor as KafkaOffsetsReachedSensor
+    from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor as KafkaWindowCompleteSensor
+    from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION as LOAD_APPLICATION
+    from airflow_kafka_offsets.task_groups.increment_load import kafka_increment_load as kafka_increment_load
+    from airflow_kafka_offsets.task_groups.window_load import kafka_window_load as kafka_window_load
+    from airflow_kafka_offsets.triggers.watchers import (
+        KafkaLagZeroTrigger as KafkaLagZeroTrigger,
+        KafkaNewDataTrigger as KafkaNewDataTrigger,
+        KafkaWindowCompleteTrigger as KafkaWindowCompleteTrigger,
+    )
+
+__getattr__, __all__ = offered("airflow_kafka_offsets")

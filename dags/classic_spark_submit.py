@@ -14,11 +14,13 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
+from airflow_kafka_offsets import (
+    LOAD_APPLICATION,
+    KafkaPipeline,
+    KafkaPrepareLoadOperator,
+    KafkaResolveWindowOperator,
+    KafkaVerifyWindowOperator,
+)
 
 with DAG(
     dag_id="classic_spark_submit",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
-from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
+from airflow_kafka_offsets import KafkaOffsetSnapshotOperator, KafkaOffsetsReachedSensor, KafkaPipeline
 
 with DAG(dag_id="drained", schedule=None, tags=["kafka-offsets"]):
     end = KafkaOffsetSnapshotOperator(task_id="end", pipeline=KafkaPipeline("flights_drained", "flights"))

@@ -11,12 +11,14 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG, Asset
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
+from airflow_kafka_offsets import (
+    KafkaCommitOffsetsOperator,
+    KafkaPipeline,
+    KafkaResolveWindowOperator,
+    KafkaSparkSubmitOperator,
+    KafkaVerifyWindowOperator,
+    KafkaWindowCompleteSensor,
+)
 
 flights = KafkaPipeline("flights_daily", "flights")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
+from airflow_kafka_offsets import kafka_window_load
 
 JOB = Path(__file__).parent / "jobs" / "flights_per_hour.py"
 OUTPUT = "{{ var.value.flights_output }}"

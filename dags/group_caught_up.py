@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
-from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+from airflow_kafka_offsets import KafkaGroupLagSensor, KafkaOffsetSnapshotOperator, KafkaPipeline
 
 with DAG(dag_id="group_caught_up", schedule=None, tags=["kafka-offsets"]):
     caught_up = KafkaGroupLagSensor(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets.task_groups.increment_load import kafka_increment_load
+from airflow_kafka_offsets import kafka_increment_load
 
 with DAG(
     dag_id="incremental",

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG, Context
 from airflow.timetables.trigger import CronTriggerTimetable
 
-from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+from airflow_kafka_offsets import KafkaGroupLagSensor
 
 GROUP = "flights-reader"
 

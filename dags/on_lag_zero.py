@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
-from airflow_kafka_offsets.triggers.watchers import KafkaLagZeroTrigger
+from airflow_kafka_offsets import KafkaLagZeroTrigger
 
 watcher = AssetWatcher(name="flights_reader", trigger=KafkaLagZeroTrigger(groups="flights-reader", poll_interval_s=2))
 caught_up = Asset("flights_read", watchers=[watcher])

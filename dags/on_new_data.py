@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
-from airflow_kafka_offsets.triggers.watchers import KafkaNewDataTrigger
+from airflow_kafka_offsets import KafkaNewDataTrigger
 
 trigger = KafkaNewDataTrigger(topics="flights", min_records=100, poll_interval_s=2)
 arrived = Asset("flights_arrived", watchers=[AssetWatcher(name="flights_arrivals", trigger=trigger)])

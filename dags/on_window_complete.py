@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
-from airflow_kafka_offsets.triggers.watchers import KafkaWindowCompleteTrigger
+from airflow_kafka_offsets import KafkaWindowCompleteTrigger
 
 trigger = KafkaWindowCompleteTrigger(
     topics="flights", window=timedelta(hours=1), idle="assume_after", idle_after=timedelta(minutes=15)

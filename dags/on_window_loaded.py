@@ -10,8 +10,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, task
 
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets import KafkaCommitOffsetsOperator, KafkaVerifyWindowOperator
 
 loaded = Asset("flights_loaded")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, PokeReturnValue, task
 
-from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets import GroupsCaughtUp, KafkaOffsetsHook
 
 with DAG(dag_id="own_sensor", schedule=None, tags=["kafka-offsets"]):
 

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG
 from airflow.timetables.trigger import CronTriggerTimetable
 
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
+from airflow_kafka_offsets import KafkaPipeline, KafkaRetentionWatchOperator
 
 with DAG(
     dag_id="retention_watch",

@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets import KafkaOffsetSnapshotOperator, KafkaPipeline
 
 with DAG(
     dag_id="snapshot_schedule",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
-from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
+from airflow_kafka_offsets import (
+    KafkaNewDataSensor,
+    KafkaOffsetSnapshotOperator,
+    KafkaPipeline,
+    KafkaResolveWindowOperator,
+    KafkaSparkSubmitOperator,
+    KafkaVerifyWindowOperator,
+)
 
 with DAG(dag_id="snapshots_load", schedule=None, tags=["kafka-offsets"]):
     flights = KafkaPipeline("flights_between", "flights")

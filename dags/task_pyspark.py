@@ -11,10 +11,12 @@ from typing import Any
 from airflow.sdk import DAG, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets import (
+    KafkaPipeline,
+    KafkaPrepareLoadOperator,
+    KafkaResolveWindowOperator,
+    KafkaVerifyWindowOperator,
+)
 
 CONNECTOR = {"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"}
 
@@ -34,7 +36,7 @@ with DAG(
     def load(prepared: dict[str, Any], output: str, spark: Any) -> None:
         from pyspark.sql import functions as F
 
-        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+        from airflow_kafka_offsets import KafkaOffsetsHook
         from airflow_kafka_offsets.spark import FileSink, pinned_window
 
         if not prepared["needs_driver"]:  # the window is published already

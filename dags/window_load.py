@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
+from airflow_kafka_offsets import KafkaCommitOffsetsOperator, kafka_window_load
 
 with DAG(
     dag_id="window_load",

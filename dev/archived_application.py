@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import tempfile
 
-from pyspark.sql import Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Observation, SparkSession, functions as F
 
 
 def load() -> None:

@@ -18,8 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from datetime import time as time_of_day
+from datetime import UTC, date, datetime, time as time_of_day, timedelta
 from typing import Any
 
 from kafka import KafkaConsumer

@@ -146,8 +146,7 @@ def serving(application: Any = None) -> Iterator[str]:
 
 def make_server(application: Any, port: int = 0) -> Any:
     """Werkzeug's server for an application, on a free port unless one is given. It isn't serving yet."""
-    from werkzeug.serving import WSGIRequestHandler
-    from werkzeug.serving import make_server as make
+    from werkzeug.serving import WSGIRequestHandler, make_server as make
 
     class KeepsConnections(WSGIRequestHandler):
         protocol_version = "HTTP/1.1"

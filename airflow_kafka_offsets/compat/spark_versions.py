@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from pyspark import StorageLevel, inheritable_thread_target
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.release import SparkRelease, usual_scala

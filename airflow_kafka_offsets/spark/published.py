@@ -14,8 +14,7 @@ from functools import partial, reduce
 from itertools import groupby
 from operator import attrgetter
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import CommitConflictError, LedgerError
 from airflow_kafka_offsets.ledger.decisions import created_of

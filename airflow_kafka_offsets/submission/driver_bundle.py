@@ -21,7 +21,7 @@ _LEDGER = (
     *("decisions", "load_decisions"),
 )
 _SHIPPED = (
-    *("__init__.py", "errors.py", "offsets/**/*.py", "spark/**/*.py"),
+    *("__init__.py", "public.py", "errors.py", "offsets/**/*.py", "spark/**/*.py"),
     *(f"compat/{name}.py" for name in ("__init__", "python_versions", "spark_versions")),
     *(f"ledger/{name}.py" for name in _LEDGER),
 )

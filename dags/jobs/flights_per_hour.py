@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.spark import Derived, FileSink, decode_text, pinned_window
 

@@ -17,11 +17,13 @@ from typing import Any
 from airflow.sdk import DAG, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
+from airflow_kafka_offsets import (
+    KafkaPipeline,
+    KafkaPrepareLoadOperator,
+    KafkaResolveWindowOperator,
+    KafkaVerifyWindowOperator,
+    KafkaWindowCompleteSensor,
+)
 
 with DAG(
     dag_id="orders_databricks_connect",

@@ -11,11 +11,14 @@ from airflow.providers.google.cloud.operators.dataproc import DataprocCreateBatc
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator, SparkCluster
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
+from airflow_kafka_offsets import (
+    KafkaPipeline,
+    KafkaPrepareLoadOperator,
+    KafkaResolveWindowOperator,
+    KafkaVerifyWindowOperator,
+    KafkaWindowCompleteSensor,
+    SparkCluster,
+)
 
 with DAG(
     dag_id="orders_dataproc_serverless",

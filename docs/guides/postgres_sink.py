@@ -14,8 +14,7 @@ import os
 import sys
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark import Attempt, KafkaOffsetsError, Sink, pinned_window

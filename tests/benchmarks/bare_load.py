@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 
 def main() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # not in its __all__
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-from kafka.admin import OffsetSpec as KafkaPythonSpec
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec as KafkaPythonSpec
 from kafka.protocol.consumer import IsolationLevel
 from kafka.structs import TopicPartition as KafkaPythonPartition
 

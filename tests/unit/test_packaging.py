@@ -96,7 +96,8 @@ def test_the_driver_bundle_is_small_and_complete(tmp_path: object) -> None:
     tops = {"/".join(name.split("/")[:2]) for name in zipfile.ZipFile(target).namelist()}
     package = "airflow_kafka_offsets"
     assert tops == {
-        f"{package}/{name}" for name in ("__init__.py", "compat", "errors.py", "ledger", "offsets", "spark")
+        f"{package}/{name}"
+        for name in ("__init__.py", "compat", "errors.py", "ledger", "offsets", "public.py", "spark")
     }
     assert target.stat().st_size < 220_000
     assert airflow_kafka_offsets.__version__

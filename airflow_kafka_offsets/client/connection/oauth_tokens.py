@@ -15,8 +15,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
+from concurrent.futures import Future, wait as wait_for
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar

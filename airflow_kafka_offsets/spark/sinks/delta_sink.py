@@ -8,8 +8,7 @@ holds. Delta keeps these identifiers for ever, unless a property of the table sa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Set as AbstractSet
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING, Any
 

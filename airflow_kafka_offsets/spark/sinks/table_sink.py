@@ -10,8 +10,7 @@ the first. Because the column has only the window's name, a table belongs to one
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +23,14 @@ from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
 from airflow_kafka_offsets.spark.sinks.sink import AUDITED_DDL, WINDOW_COLUMN, Attempt, Sink
-from airflow_kafka_offsets.spark.sinks.table_owner import Owner, claim, require_owner, sql_name, table_properties
-from airflow_kafka_offsets.spark.sinks.table_owner import properties as owner_properties
+from airflow_kafka_offsets.spark.sinks.table_owner import (
+    Owner,
+    claim,
+    properties as owner_properties,
+    require_owner,
+    sql_name,
+    table_properties,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

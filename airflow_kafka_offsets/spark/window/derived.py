@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
-from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Observation, functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk, observation_name, was_observed
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError

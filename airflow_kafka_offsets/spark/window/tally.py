@@ -14,8 +14,7 @@ from operator import itemgetter
 from threading import Thread
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import observes_any
 from airflow_kafka_offsets.offsets.partitions import LogRange

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from airflow_kafka_offsets.spark import FileSink, pinned_window
 

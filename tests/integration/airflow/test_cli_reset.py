@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from kafka import KafkaAdminClient, KafkaConsumer
-from kafka import TopicPartition as KafkaPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import CommitRefusedError, OffsetsError

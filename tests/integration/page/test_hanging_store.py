@@ -11,8 +11,7 @@ import pytest
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import FastAPI
 
-from airflow_kafka_offsets.page import app as page_app
-from airflow_kafka_offsets.page import ledgers, permissions
+from airflow_kafka_offsets.page import app as page_app, ledgers, permissions
 from tests.patience import GRACE_S
 
 REQUESTS = 60

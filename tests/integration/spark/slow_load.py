@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.spark import FileSink, pinned_window
 

@@ -15,8 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import airflow_kafka_offsets.spark as public
 from airflow_kafka_offsets.offsets.instants import to_datetime

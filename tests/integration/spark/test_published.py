@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerError, UnprovenError
 from airflow_kafka_offsets.ledger import decisions

@@ -13,8 +13,7 @@ from contextlib import closing
 
 import pytest
 from kafka import KafkaProducer
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, Window, functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,

@@ -7,8 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from airflow_kafka_offsets.client import codec
 from airflow_kafka_offsets.client.codec import LIST_OFFSETS, OFFSET_FETCH, ApiCodec, Header, MessageCodec

@@ -5,8 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_kafka_offsets.client.lookups.own_epoch_lookup import narrowed
 from airflow_kafka_offsets.errors import ResponseError

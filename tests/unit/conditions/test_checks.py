@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_kafka_offsets.conditions import CONDITIONS
 from airflow_kafka_offsets.conditions.condition import Condition, Progress, check_all

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pendulum
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_kafka_offsets.errors import InstantError, shorten
 from airflow_kafka_offsets.offsets.instants import (

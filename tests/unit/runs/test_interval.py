@@ -18,8 +18,10 @@ from airflow.sdk import (
     MultipleCronTriggerTimetable,
 )
 from airflow.timetables.interval import CronDataIntervalTimetable as CoreCronDataIntervalTimetable
-from airflow.timetables.trigger import CronPartitionTimetable as CoreCronPartitionTimetable
-from airflow.timetables.trigger import CronTriggerTimetable as CoreCronTriggerTimetable
+from airflow.timetables.trigger import (
+    CronPartitionTimetable as CoreCronPartitionTimetable,
+    CronTriggerTimetable as CoreCronTriggerTimetable,
+)
 from airflow.utils.types import DagRunType
 
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError

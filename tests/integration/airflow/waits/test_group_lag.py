@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from datetime import timedelta
 
 import pytest
-from kafka import KafkaAdminClient
-from kafka import TopicPartition as KafkaPartition
+from kafka import KafkaAdminClient, TopicPartition as KafkaPartition
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from kafka import KafkaAdminClient
-from kafka import TopicPartition as KafkaPartition
+from kafka import KafkaAdminClient, TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.errors import ConditionFailedError
 from dev.kafka import Broker

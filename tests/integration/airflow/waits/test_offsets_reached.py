@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from kafka import KafkaAdminClient
-from kafka import TopicPartition as KafkaPartition
+from kafka import KafkaAdminClient, TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Progress

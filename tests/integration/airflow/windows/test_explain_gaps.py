@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from kafka import KafkaAdminClient
-from kafka import TopicPartition as KafkaPartition
+from kafka import KafkaAdminClient, TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.errors import TopicChangedError, UnprovenError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition

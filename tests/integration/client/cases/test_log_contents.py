@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer
-from kafka import TopicPartition as KafkaPartition
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.records import LogContent

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from kafka import KafkaProducer, OffsetAndMetadata
-from kafka import TopicPartition as KafkaPartition
+from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome

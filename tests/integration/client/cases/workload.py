@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any, Protocol
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka import TopicPartition as KafkaPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition as KafkaPartition
 from kafka.errors import KafkaError
 from kafka.protocol.admin.topics import ElectionType
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse

@@ -38,8 +38,7 @@ from tests.integration.page.browser.orders import (
     window,
 )
 from tests.patience import wait_until
-from tests.unit.offsets.builders import HOUR_MS, snapshot
-from tests.unit.offsets.builders import T0 as BUILT_T0
+from tests.unit.offsets.builders import HOUR_MS, T0 as BUILT_T0, snapshot
 
 SCREENS = {
     "pipelines": "",

@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from airflow_kafka_offsets.spark import Sink
 from airflow_kafka_offsets.spark.session.files import HadoopFiles

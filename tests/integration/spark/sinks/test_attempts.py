@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
@@ -26,8 +25,7 @@ from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.conftest import OpenWindow, Pin
 from tests.integration.spark.publishing import count, driver_of, load_rows, publish
-from tests.integration.spark.sinks.conftest import attempt_of, write_shown
-from tests.integration.spark.sinks.conftest import publish as publish_rows
+from tests.integration.spark.sinks.conftest import attempt_of, publish as publish_rows, write_shown
 from tests.integration.spark.sinks.faults import interrupted
 from tests.integration.spark.test_pinned_window import offsets
 from tests.patience import PATIENCE_S

@@ -16,8 +16,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Derived, IcebergSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from tests.integration.spark.conftest import OpenWindow
-from tests.integration.spark.publishing import driver_of, name_of, result_of
-from tests.integration.spark.publishing import publish as publish_result
+from tests.integration.spark.publishing import driver_of, name_of, publish as publish_result, result_of
 from tests.integration.spark.sinks.conftest import EXPECTED, Holds, publish
 from tests.unit.spark.manifests import SEVEN_MS, SIX_MS, manifest_of
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest

@@ -24,8 +24,7 @@ from dev.kafka import Broker
 from dev.postgres import USER
 from dev.spark_cluster import SparkCluster
 from tests.integration.spark.conftest import table_confs
-from tests.integration.spark.publishing import driver_of
-from tests.integration.spark.publishing import publish as publish_derived
+from tests.integration.spark.publishing import driver_of, publish as publish_derived
 from tests.integration.spark.sinks.conftest import attempt_of, publish
 from tests.integration.spark.sinks.example import PostgresSink
 from tests.integration.spark.sinks.slow_loads import DERIVED, per_partition

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import CommitConflictError, LedgerError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest

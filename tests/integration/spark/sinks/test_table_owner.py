@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import LedgerConflictError
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
 from airflow_kafka_offsets.offsets.instants import now_ms

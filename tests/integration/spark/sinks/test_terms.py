@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Semaphore, Thread
-from threading import enumerate as threads
+from threading import Event, Semaphore, Thread, enumerate as threads
 from typing import Any
 from urllib.request import urlopen
 

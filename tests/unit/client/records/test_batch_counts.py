@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import kafka.codec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction, count_batches
 from airflow_kafka_offsets.offsets.answers.records import LogContent

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from kafka.record import MemoryRecords
 
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction, FoundRecord, read_first_record

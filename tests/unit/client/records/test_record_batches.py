@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import kafka.codec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from airflow_kafka_offsets.client.records.record_batches import (

@@ -9,15 +9,13 @@ import zlib
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from kafka.errors import UnsupportedCodecError
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from airflow_kafka_offsets.client.records import record_heads as heads
-from airflow_kafka_offsets.client.records import unpacking
+from airflow_kafka_offsets.client.records import record_heads as heads, unpacking
 from airflow_kafka_offsets.client.records.record_batches import (
     BatchesRead,
     FoundRecord,

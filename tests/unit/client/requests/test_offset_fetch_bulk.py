@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 from kafka.protocol.consumer import OffsetFetchResponse
 
 from airflow_kafka_offsets.client.connection.response_errors import response_error

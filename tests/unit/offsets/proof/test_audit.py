@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition

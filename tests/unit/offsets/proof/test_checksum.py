@@ -9,8 +9,7 @@ from functools import reduce
 from operator import xor
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum, complete, every_offset, xxhash64

@@ -9,8 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.partitions import LogRange

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally
