@@ -11,14 +11,12 @@ from typing import Any
 
 import httpx
 import pytest
-from airflow.sdk import ObjectStoragePath
 from kafka import KafkaAdminClient, KafkaProducer
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.airflow_services import AirflowServices
 from dev.deferred_waits import TASK_ID, insert_waits, waits_taken_up
@@ -137,10 +135,12 @@ class TestKilledTriggerer:
     def test_a_verify_that_waits_for_its_load_outlives_it_and_judges_what_was_published_meanwhile(
         self, airflow_services: AirflowServices, tmp_path: Path
     ) -> None:
-        dag_id, ledger = "verifies_later", Ledger(ObjectStoragePath(tmp_path.as_uri()), "loads")
-        ledger.create_or_check(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
+        dag_id, root = "verifies_later", tmp_path.as_uri()
+        ledger = loads.new_ledger(root)
         pinned = loads.resolve(ledger, 0)
-        text = VERIFY_DAG.format(dag_id=dag_id, window=WindowRef.of(tmp_path.as_uri(), pinned).to_json())
+        pipeline = KafkaPipeline("loads", "t", ledger_root=root)
+        window = WindowRef.of(pipeline, ledger.pinned(pinned), pinned.number).to_json()
+        text = VERIFY_DAG.format(dag_id=dag_id, window=window)
         (airflow_services.dags_folder / f"{dag_id}.py").write_text(text, encoding="utf-8")
         airflow_services.unpause(dag_id)
         run_id = airflow_services.trigger(dag_id)
