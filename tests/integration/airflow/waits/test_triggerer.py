@@ -135,9 +135,10 @@ class TestKilledTriggerer:
     def test_a_verify_that_waits_for_its_load_outlives_it_and_judges_what_was_published_meanwhile(
         self, airflow_services: AirflowServices, tmp_path: Path
     ) -> None:
-        dag_id, ledger = "verifies_later", loads.new_ledger(tmp_path.as_uri())
+        dag_id, root = "verifies_later", tmp_path.as_uri()
+        ledger = loads.new_ledger(root)
         pinned = loads.resolve(ledger, 0)
-        pipeline = KafkaPipeline("loads", "t", ledger_root=tmp_path.as_uri())
+        pipeline = KafkaPipeline("loads", "t", ledger_root=root)
         window = WindowRef.of(pipeline, ledger.pinned(pinned), pinned.number).to_json()
         text = VERIFY_DAG.format(dag_id=dag_id, window=window)
         (airflow_services.dags_folder / f"{dag_id}.py").write_text(text, encoding="utf-8")
