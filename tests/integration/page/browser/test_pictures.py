@@ -49,5 +49,6 @@ def test_a_picture_is_taken(open_page: Open, pictures: Path, name: str) -> None:
 def test_the_docs_show_those_that_are_taken_and_no_others() -> None:
     taken = {f"page-{name}.png" for name in (*TAKEN, "waits")}
     assert {file.name for file in FOLDER.glob("page-*")} == taken
-    shown = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "docs").rglob("*.md"))
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    shown = "".join(page.read_text(encoding="utf-8") for page in pages)
     assert set(re.findall(r"pictures/(page-[\w-]+\.png)", shown)) == taken
