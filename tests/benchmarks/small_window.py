@@ -60,7 +60,7 @@ class _Sides:
     def ours(self, name: str, **arguments: Any) -> float:
         """Resolve the window, which isn't measured, and load it. Returns the seconds of the load's process."""
         instants = {"start": iso_instant(INSTANT_MS), "end": iso_instant(INSTANT_MS + HOUR_MS)}
-        resolved, _, _ = self._task("resolve", {"pipeline": "bench", "topics": _TOPIC, **instants}, name)
+        resolved, _, _ = self._task("resolve", {"pipeline": ["bench", _TOPIC], **instants}, name)
         answer, seconds, cpu_s = self._task("load", {"window": resolved["xcom"], **arguments}, name)
         if answer["xcom"]["rows"] != self.count:
             raise AssertionError(f"{name} wrote {answer['xcom']['rows']} rows of {self.count}")
