@@ -1,7 +1,8 @@
 """One task of a window, in a process of its own: ``python -m tests.benchmarks.window_task <JSON>``.
 
-The JSON says which: ``{"task": "resolve" or "load", ...}`` with the operator's arguments; a pipeline by its name and topics. Prints the task's XCom as the
-last line, and before that how long Python took to import Airflow and the operators, and how long the task itself ran.
+The JSON says which: ``{"task": "resolve" or "load", ...}`` with the operator's arguments; a pipeline by its name and
+topics. Prints the task's XCom as the last line, and before that how long Python took to import Airflow and the
+operators, and how long the task itself ran.
 """
 
 from __future__ import annotations
