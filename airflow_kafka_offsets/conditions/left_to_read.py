@@ -67,7 +67,7 @@ def refuse_commits_of_other_logs(group: str, partitions: Iterable[PartitionLag])
             raise ConditionFailedError(
                 f"The log of {own.topic}-{own.partition} was truncated below the commit of group {group} and has grown "
                 "past it again (unclean leader election): the group hasn't read the records that are now before its "
-                "commit. Use kafka-offsets reset to move the group."
+                "commit. Use kafka-offsets reset --backwards to move the group."
             )
 
 

@@ -101,7 +101,7 @@ class StoredContents:
         return sha256
 
     def store(self, entries: Iterable[AnyEntry]) -> None:
-        """Write what entries name, if it isn't there yet. What no entry names is never written.
+        """Write what entries name, if it isn't there yet. What no entry names is not written, unless it would take too much memory.
 
         :raises LedgerCorruptError: when a file of that name was changed.
         """

@@ -26,13 +26,15 @@ def refresh(ledger: Ledger, window: Window, result: RunResult | None = None) -> 
 
     :param result: what the published attempt read and wrote, if it is known.
     """
+    written = window.publication
     while True:
-        _write(ledger, window.name, _files(ledger, window.name, window.publication, result))
-        # Another task may have published the window since, and written its list before this one did.
+        _write(ledger, window.name, _files(ledger, window.name, written, result))
+        # Another task may have published the window since, or taken it away, and written its list before this one did.
         now = ledger.read().windows.get(window.name)
-        if now is None or now.publication is None or now.publication[:2] == (window.publication or ())[:2]:
+        publication = None if now is None else now.publication
+        if publication == written or (publication and written and publication.number == written.number):
             return
-        window, result = now, None
+        written, result = publication, None
 
 
 def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:

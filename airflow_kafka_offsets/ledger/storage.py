@@ -216,7 +216,7 @@ def require_exclusive_creation(folder: LedgerPath) -> None:
     if not refused or stored != b"first":
         raise ExclusiveCreateError(
             f"{folder}: {_server(folder)} let two writers create the same file, because it ignores the "
-            "condition of a put (If-None-Match), so two tasks could both store a snapshot under one number. "
+            "condition of a put (If-None-Match), so two tasks could both create the same commit. "
             "Nothing was written. Update that server, or put the ledger on a store with conditional writes: AWS S3, "
             "Google Cloud Storage, Azure Storage, MinIO or a local disk."
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_kafka_offsets.arguments import as_name, as_names
+from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
@@ -75,10 +76,8 @@ class KafkaResetOffsetsOperator(BaseOperator):
             plan = resetter.plan(target)
             resetter.execute(plan, new_group=self.new_group)
         committed = len(plan.commits())
-        for step in plan:
-            if step.remark:
-                self.log.warning("Group %s on %s-%s: %s", group, step.topic, step.partition, step.remark)
-        self.log.info("Group %s: committed %s of %s partitions", group, committed, len(plan))
+        remarks = shorten(f"{step.topic}-{step.partition}: {step.remark}" for step in plan if step.remark)
+        self.log.info("Group %s: committed %s of %s partitions. %s", group, committed, len(plan), remarks)
         return {"group": group, "committed": committed, "kept": len(plan) - committed}
 
     def _target(self) -> Target:

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.answers.groups import (
 from airflow_kafka_offsets.offsets.answers.logs import UNTOLD, EpochEnd, LogEpoch, LogExtents
 from airflow_kafka_offsets.offsets.windows.truncation import of_another_log
 
-_RESET = "move the group with kafka-offsets reset"
+_RESET = "move the group with kafka-offsets reset --backwards"
 
 
 async def mark_truncated(session: Session, commits: GroupsOffsets, extents: LogExtents) -> GroupsOffsets:

@@ -137,7 +137,8 @@ def plan_reset(
     :param extents: where the logs start and end, high watermark included, requested next.
     :param places: where to go: what leaders answered, requested last, or offsets that the ledger has.
     :param isolation_level: which log end stands for a record that there isn't.
-    :param backwards: move commits back too; without it, those that are further already stay.
+    :param backwards: move commits back too; without it, those that are further already stay, unless they are past the
+        log's end.
     """
 
     def step(extent: LogExtent) -> ResetStep:
@@ -151,6 +152,7 @@ def plan_reset(
             moved = start.to_listed(place, extent, isolation_level)
         else:
             moved = start.to_seen(place, extent)
-        return moved if backwards else moved.forwards()
+        is_past_log = start.committed_offset is not None and extent.ends_before(start.committed_offset)
+        return moved if backwards or is_past_log else moved.forwards()
 
     return ResetPlan(map(step, extents), topic_ids)

@@ -165,5 +165,5 @@ def refuse_truncated_commits(commits: CommittedOffsets, group: str, way: str = "
         raise LogTruncatedError(
             f"Logs were truncated after group {group} had committed, and hold other records now: {shorten(truncated)}. "
             "A replica that was behind leads now (unclean leader election). Nothing was written. Decide "
-            f"where the group should continue, and move it there with kafka-offsets reset{way}."
+            f"where the group should continue, and move it there with kafka-offsets reset --backwards{way}."
         )

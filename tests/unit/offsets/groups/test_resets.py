@@ -109,6 +109,10 @@ class TestForwards:
         assert (planned.new_offset, planned.leader_epoch, planned.error) == (None, None, None)
         assert planned.remark == "stays at 60: 40 would be back"
 
+    def test_a_commit_past_the_end_of_its_log_is_no_further(self) -> None:
+        """E17: what the errors about such a commit advise moves the group without more words."""
+        assert step(SeenOffset(*P0, 40, 1), committed=150).new_offset == 40
+
     def test_it_goes_back_if_it_is_asked_to(self) -> None:
         assert step(SeenOffset(*P0, 40, 1), committed=60, backwards=True).new_offset == 40
 
@@ -128,7 +132,7 @@ class TestForwards:
             assert planned.error is not None or (not backwards and max(seen, start) < (committed or 0))
             return
         assert start <= planned.new_offset <= start + length
-        assert backwards or planned.new_offset >= (committed or 0)
+        assert backwards or planned.new_offset >= (committed or 0) or (committed or 0) > start + length
 
 
 class TestPlan:
