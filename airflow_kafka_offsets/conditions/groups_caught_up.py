@@ -213,7 +213,7 @@ class GroupsCaughtUp(Condition):
         return "has committed nothing yet" if self.no_commit == "ignore" and len(uncommitted) == len(partitions) else ""
 
     def _limit(self) -> int | None:
-        return 0 if self.max_lag is self.max_age_ms is None else self.max_lag
+        return 0 if self.max_lag is None and self.max_age_ms is None else self.max_lag
 
     def _allows(self, partitions: Sequence[Behind]) -> bool:
         """Whether a group that is behind on these partitions is within the limit on offsets."""

@@ -151,7 +151,7 @@ class LoadTry:
         return found if found is not None and found.attempt > number else None
 
     def explain(self, attempt: Attempt, failure: Exception) -> Exception:
-        """Spark fails if records vanish while it reads them (S13).
+        """The error to raise for a failed attempt: Spark fails too if records vanish while it reads them (S13).
 
         :returns: a DataLossError with partitions and exact counts, if that is what happened; or the error for another
             change to the window's topics, such as a re-created topic; otherwise the failure itself. If the next try is
