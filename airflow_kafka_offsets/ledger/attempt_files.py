@@ -1,4 +1,4 @@
-"""The files of one attempt: what its drivers counted, and why it failed. They are evidence: the log decides what counts.
+"""The files of one attempt: what its drivers counted, and why it failed. The log decides which of them count.
 
 A submitter may start several drivers of one attempt. Each is a run, and writes files of its own::
 

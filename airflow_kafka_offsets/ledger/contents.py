@@ -101,8 +101,8 @@ class StoredContents:
         return sha256
 
     def store(self, entries: Iterable[AnyEntry]) -> None:
-        """Write what entries name, if it isn't there yet. What no entry names isn't written, unless it is too large to be
-        kept until then.
+        """Write what entries name, if it isn't there yet. What no entry names isn't written, unless it is too large to
+        be kept until then.
 
         :raises LedgerCorruptError: when a file of that name was changed.
         """
