@@ -338,16 +338,17 @@ def restart(state: State, wish: Restarted, contents: Contents) -> Entries:
     return (replace(wish, at_ms=stored.at_ms + 1),)
 
 
-def last_seen(state: State, cluster_id: str, contents: Contents) -> OffsetSnapshot | None:
-    """The logs of a cluster as the ledger last knew them, before it went to another one; None if it was never there."""
+def ends_on(state: State, cluster_id: str, contents: Contents) -> OffsetSnapshot | None:
+    """Where the windows on a cluster ended before the pipeline went to another one; None if it had none there."""
     moves = [(made, each) for made, each in state.restarts if each.cluster_id is not None]
-    first = None if state.created is None else state.created.cluster_id
-    clusters = [first, *(each.cluster_id for _, each in moves)][: len(moves)]
-    for known, (made, move) in reversed(list(zip(clusters, moves, strict=True))):
-        times = [at_ms for at_ms, each in state.snapshots.items() if at_ms < move.at_ms and each.number < made]
-        if known == cluster_id and times:
-            stored = state.snapshots[times[-1]]
-            return state.anew(contents.snapshot(stored.offsets), stored.at_ms, made - 1)
+    clusters = [created_of(state).cluster_id, *(each.cluster_id for _, each in moves)]
+    begins_ms = [0, *(each.at_ms for _, each in moves)]
+    for known, begin_ms, (made, move) in reversed(list(zip(clusters, begins_ms, moves, strict=False))):
+        ends = [each.end_ms for each in state.windows.values() if each.number < made]
+        ended = [at_ms for at_ms in ends if begin_ms <= at_ms < move.at_ms]
+        if known == cluster_id and ended:
+            offsets = contents.snapshot(state.snapshots[ended[-1]].offsets)
+            return state.anew(offsets, ended[-1], made - 1)
     return None
 
 

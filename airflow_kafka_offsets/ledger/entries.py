@@ -218,7 +218,7 @@ class Rewound(Entry):
 @dataclass(frozen=True, slots=True)
 class Restarted(Entry):
     """From here on, some topics are other logs: re-created, truncated, or on another cluster. The next snapshot begins
-    them like an origin; where a log was truncated, or is one that the ledger has seen before, it goes on from there.
+    them like an origin; where a log was truncated, or is one that windows had before, it goes on from there.
 
     What it has taken, unloaded, isn't said: :mod:`.taken` derives it, as windows may still be voided, or published.
 
@@ -228,8 +228,8 @@ class Restarted(Entry):
     :param cluster_id: the cluster from now on; None if it is the same.
     :param truncated: where logs were truncated: what they have from there on is in no window. A topic that has none of
         these was re-created.
-    :param resumed: where logs go on that the ledger has seen before, on a cluster that it has come back to; None when
-        there are none.
+    :param resumed: where logs go on, on a cluster that the pipeline has come back to: where its windows there ended.
+        None when there are none.
     """
 
     kind = "restart"

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, TopicChangedError, shorten
-from airflow_kafka_offsets.ledger.decisions import last_seen
+from airflow_kafka_offsets.ledger.decisions import ends_on
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
@@ -64,8 +64,8 @@ def restart_found(client: OffsetsClient, ledger: Ledger, topics: Collection[str]
 def _moved(
     client: OffsetsClient, ledger: Ledger, facts: Mapping[str, TopicFacts], others: Collection[str], cluster_id: str
 ) -> Restarted:
-    """The restart of all topics on another cluster. Logs that the ledger has seen there before go on where it left
-    them, unless they were re-created since."""
+    """The restart of all topics on another cluster. Logs that it had windows of there go on where these
+    ended, unless they were re-created since."""
     before = ledger.state.cluster_id
     if others:
         raise ConfigurationError(
@@ -73,14 +73,14 @@ def _moved(
             f"{shorten(others)} too. Leave --topics out."
         )
     why, resumed = f"the cluster was {before}, and is {cluster_id} now", None
-    seen = last_seen(ledger.state, cluster_id, ledger.contents)
+    seen = ends_on(ledger.state, cluster_id, ledger.contents)
     if seen is not None:
         known = seen.without([topic for topic, old in seen.topics.items() if topic_change(old, facts.get(topic))])
         truncated = _truncated(client, known)
         resumed = known.begun_anew((), truncated, None) if known.topics else None
         why = shorten([why, *truncated.values()])
     if resumed is not None:
-        why += f"; {shorten(sorted(resumed.topics))} goes on where the ledger left it on that cluster"
+        why += f"; {shorten(sorted(resumed.topics))} goes on where the windows on that cluster ended"
     return Restarted(now_ms(), tuple(sorted(facts)), why, cluster_id, resumed=resumed)
 
 

@@ -229,7 +229,7 @@ class TestRestart:
         assert (code, "kafka-offsets ledger restart loads" in err) == (1, True)
         code, _, err = run("ledger", "restart", "loads")
         assert (code, "the cluster was gone, and is " in err) == (0, True)
-        assert f"{ten} goes on where the ledger left it on that cluster" in err
+        assert f"{ten} goes on where the windows on that cluster ended" in err
         assert resolve(ten, at(9), at(20))["offsets"] == 1, "what was loaded there before isn't loaded again"
 
     def test_one_that_nobody_wants_is_taken_away_by_a_rewind(

@@ -90,7 +90,7 @@ class TestBetweenPublishedWindows:
         assert hole.ranges == (LogRange("t", 0, 0, 20),)
 
     def test_what_a_restart_has_taken_is_none(self, local: Ledger) -> None:
-        """A4, A5: the window that had it can't be loaded any more, and the next ones don't wait for it."""
+        """The window that had it can't be loaded any more, and the next ones don't wait for it."""
         published(local, 0, 10)
         pinned(local, 10, 30)
         wish = Restarted(T0, ("t",), "re-created")
@@ -105,7 +105,7 @@ class TestBetweenPublishedWindows:
         assert list(holes.missing_since(local, {P0: 3}, last)) == []
 
     def test_what_other_topics_have_is_still_one_and_can_be_loaded(self, local: Ledger) -> None:
-        """A4: of the window that was voided."""
+        """Of the window that was voided."""
         pairs = [with_another_topic(at(minute), minute) for minute in (0, 10, 30)]
         publish(local, pin(local, *pairs[:2]))
         gone = pin(local, *pairs[1:])

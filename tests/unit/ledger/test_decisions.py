@@ -316,7 +316,7 @@ class TestRestart:
         ]
 
     def test_an_increment_begins_after_snapshots_of_logs_that_are_gone(self, contents: MemoryContents) -> None:
-        """A7: the pipeline had no window when its topic was re-created."""
+        """The pipeline had no window when its topic was re-created."""
         state = after(BEGUN, decisions.place(BEGUN, asked(contents, snapshot({0: 50}, at_ms=AT[1])), contents))
         state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
         origin = snapshot({0: 2}, at_ms=AT[3], kind=AsOfKind.EARLIEST, topic_id="id-2", log_start=2)
@@ -332,13 +332,13 @@ class TestRestart:
         state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "moved", "cluster-2"), contents))
         other = snapshot({0: 7}, at_ms=AT[2], cluster_id="cluster-2", topic_id="id-2")
         state = after(state, decisions.pin(state, [(AT[1], AT[2])], asked(contents, other), contents))
-        seen = decisions.last_seen(state, "cluster-1", contents)
+        seen = decisions.ends_on(state, "cluster-1", contents)
         assert seen is not None
         assert (seen.cluster_id, {key.partition: each.offset for key, each in seen.boundaries.items()}) == (
             "cluster-1",
             {0: 100},
         )
-        assert decisions.last_seen(state, "cluster-3", contents) is None
+        assert decisions.ends_on(state, "cluster-3", contents) is None
         back = Restarted(NOW, ("t",), "moved back", "cluster-1", resumed=seen)
         state = after(state, decisions.restart(state, back, contents))
         again = asked(contents, snapshot({0: 130}, at_ms=AT[3]))
@@ -352,7 +352,7 @@ class TestRestart:
         """By the way back to the old cluster, or by a rewind, which takes away what was decided after it."""
         state = pinned(contents, 0, 100)
         wrong = after(state, decisions.restart(state, Restarted(NOW, ("t",), "moved", "cluster-2"), contents))
-        seen = decisions.last_seen(wrong, "cluster-1", contents)
+        seen = decisions.ends_on(wrong, "cluster-1", contents)
         back = Restarted(NOW, ("t",), "moved back", "cluster-1", resumed=seen)
         called_off = after(wrong, decisions.restart(wrong, back, contents))
         before = contents.snapshot(state.snapshots[AT[1]].offsets)
