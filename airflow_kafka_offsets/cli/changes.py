@@ -6,7 +6,7 @@ With ``--dry-run``, the decision is made and shown in the same way, and not comm
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,10 +17,11 @@ from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, 
 from airflow_kafka_offsets.ledger import decisions, file_lists, load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import RUN
 from airflow_kafka_offsets.ledger.decisions import Entries
-from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Commit, State, Window, fold
+from airflow_kafka_offsets.ledger.taken import ended_windows, taken
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.pipelines.loads import outnumber
 from airflow_kafka_offsets.pipelines.restarts import restart_found
 
@@ -33,11 +34,10 @@ _CHANGED = (
     Column("rows", unless=(None,)),
 )
 _LEFT = (
-    Column("topic", folds=True, unless=(None,)),
-    Column("partition", "part", unless=(None,)),
-    Column("window", unless=(None,)),
-    Column("start_offset", "start", unless=(None,)),
-    Column("end_offset", "end", unless=(None,)),
+    Column("topic", folds=True),
+    Column("partition", "part"),
+    Column("start_offset", "start"),
+    Column("end_offset", "end"),
     Column("offsets"),
 )
 _ATTEMPT = re.compile(rf"([0-9]{{1,9}})-({RUN.pattern})")
@@ -183,41 +183,26 @@ def _row(what: str, name: str, change: str) -> Row:
 
 @command
 def restart(args: Any) -> int:
-    """Begin topics anew, and print what was left unloaded of the old ones: one row per partition, for what is in no
-    window, and one per window that isn't published."""
+    """Begin topics anew, and print what was left unloaded of the old ones: one row per partition and range."""
     ledger = stored_ledger(args)
     with kafka_client(args) as client:
         wish = restart_found(client, ledger, args.topics)
     decide = partial(decisions.restart, wish=wish, contents=ledger.contents)
-    _, after, number = _changed(ledger, decide, None, dry=args.dry_run)
-    begun = after.restarts[-1][1]
-    print_rows([*_left_in_windows(after), *_left_outside(begun)], args, _LEFT)
+    _, ledger.state, number = _changed(ledger, decide, None, dry=args.dry_run)
+    made, begun = ledger.state.restarts[-1]
+    lost = taken(ledger, made)
+    print_rows([each._asdict() | {"offsets": each.span} for each in lost], args, _LEFT)
     done = f"Commit {number}: these topics begin" if number else "Nothing was changed. These topics would begin"
     print_remark(
         f"{done} anew after {iso_instant(begun.at_ms - 1)}: {', '.join(begun.topics)}, because {begun.why}. "
-        f"{_left_words(after, begun)}"
+        f"{_left_words(ledger, lost)}"
     )
     return 0
 
 
-def _left_words(after: State, begun: Restarted) -> str:
-    waiting = sum(window.publication is None for window in after.windows.values())
-    offsets = begun.offsets_left
-    outside = f"at least {number_of(offsets, 'offset')} of the old logs are in no window" if offsets else ""
-    inside = f"{number_of(waiting, 'window')} not published: void those whose records are gone" if waiting else ""
+def _left_words(ledger: Ledger, lost: Sequence[LogRange]) -> str:
+    offsets, waiting = sum(each.span for each in lost), [each.name for each in ended_windows(ledger)]
+    outside = f"at least {number_of(offsets, 'offset')} of the old logs are in no published window" if offsets else ""
+    inside = f"void what can't be loaded as it is any more: {shorten(waiting)}" if waiting else ""
     words = "; ".join(filter(None, (outside, inside)))
     return f"What was left unloaded: {words}." if words else "As far as is known, nothing was left unloaded."
-
-
-def _left_in_windows(state: State) -> Iterator[Row]:
-    for window in state.windows.values():
-        if window.publication is None:
-            yield dict.fromkeys(_FIELDS) | {"window": window.name, "offsets": window.offsets}
-
-
-def _left_outside(begun: Restarted) -> Iterator[Row]:
-    for each in begun.left:
-        yield dict.fromkeys(_FIELDS) | each._asdict() | {"offsets": each.span}
-
-
-_FIELDS = tuple(column.name for column in _LEFT)

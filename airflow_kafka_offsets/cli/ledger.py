@@ -17,6 +17,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.standing import statuses
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import uri_for_spark
+from airflow_kafka_offsets.ledger.taken import taken, told
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
@@ -38,7 +39,7 @@ def list_windows(args: Any) -> int:
     found = statuses(ledger, state.windows.values())
     rows = [_window_row(ledger, window, str(found[name])) for name, window in state.windows.items()]
     rows += map(_hole_row, holes_of(ledger))
-    rows += [_restart_row(restart) for _, restart in state.restarts]
+    rows += [_restart_row(ledger, number, restart) for number, restart in state.restarts]
     rows.sort(key=lambda row: (row["start"], row["end"]))
     print_rows(rows, args, _WINDOWS)
     return 0
@@ -66,9 +67,9 @@ def _hole_row(hole: Hole) -> Row:
     return _row(name, hole.start_ms, hole.end_ms, "hole", hole.offsets) | {"remark": ", ".join(words)}
 
 
-def _restart_row(restart: Restarted) -> Row:
-    after_ms = restart.at_ms - 1
-    return _row(None, after_ms, after_ms, "restart", None) | {"lost": restart.offsets_left, "remark": str(restart)}
+def _restart_row(ledger: Ledger, number: int, restart: Restarted) -> Row:
+    after_ms, lost = restart.at_ms - 1, sum(each.span for each in taken(ledger, number))
+    return _row(None, after_ms, after_ms, "restart", None) | {"lost": lost, "remark": told(ledger, number)}
 
 
 def _row(window: str | None, start_ms: int, end_ms: int, status: str, offsets: int | None) -> Row:

@@ -8,7 +8,7 @@ manifests lie in files that are named by their hash (:class:`Contents`), so read
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -34,7 +34,6 @@ from airflow_kafka_offsets.ledger.entries import (
 )
 from airflow_kafka_offsets.ledger.state import State, StoredSnapshot, Window
 from airflow_kafka_offsets.offsets.instants import FUTURE_TOLERANCE_MS, iso_instant
-from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import clamp
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent, window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -210,8 +209,7 @@ class _Draft:
         """Pin a window, after all that were added before."""
         created, name = created_of(self._state), window_id(start_ms, end_ms)
         self._refuse_crossing(name, start_ms, end_ms)
-        start = self._state.anew(self._offsets_at(start_ms), start_ms, end_ms)
-        window = window_between(start, self._offsets_at(end_ms))
+        window = window_between(*(self._state.anew(self._offsets_at(at_ms), at_ms) for at_ms in (start_ms, end_ms)))
         manifest = Manifest.of(created.pipeline, created.ledger_id, window)
         self._last = Pinned(name, self._contents.add_manifest(manifest), manifest.span, by)
         self.entries.append(self._last)
@@ -239,32 +237,26 @@ class _Draft:
         earlier = [self._snapshot(each) for each in self._times[max(0, place - 1) : place]]
         later = [self._snapshot(each) for each in self._times[place : place + 1]]
         self._refuse_beginning(at_ms, bool(earlier), later[0] if later else None)
-        before, after = (self._as_of(stored[0] if stored else None, at_ms) for stored in (earlier, later))
+        before, after = (self._now(stored[0] if stored else None) for stored in (earlier, later))
         if snapshot.as_of.timestamp_ms is None:
             snapshot = replace(snapshot, resolved_at_ms=at_ms)  # its place in time, whatever the clock said
         fitted = clamp(snapshot, before, after, self._answers.commit)
         return Snapshotted(at_ms, snapshot.as_of, self._contents.add_snapshot(fitted))
 
-    def _as_of(self, stored: StoredSnapshot | None, at_ms: int) -> OffsetSnapshot | None:
-        """A neighbour's offsets, as the logs went on at a time."""
+    def _now(self, stored: StoredSnapshot | None) -> OffsetSnapshot | None:
+        """A neighbour's offsets as the logs go on now, which are the ones that Kafka was asked about. So a snapshot
+        between two that are older than a restart is without the restart's topics."""
         if stored is None:
             return None
         offsets = replace(self._contents.snapshot(stored.offsets), number=stored.number)
-        return self._state.anew(offsets, stored.at_ms, at_ms)
+        return self._state.anew(offsets, stored.at_ms)
 
     def _refuse_beginning(self, at_ms: int, has_earlier: bool, later: StoredSnapshot | None) -> None:
-        """Refuse a time before the pipeline's origin, or before logs began anew."""
+        """Refuse a time before the pipeline's origin."""
         if not has_earlier and later is not None and later.is_origin:
             raise InstantError(
                 f"{iso_instant(at_ms)} is before the pipeline's origin at {iso_instant(later.at_ms)}: what counts of "
                 "older records is in its first window. Use another pipeline name for a time before that."
-            )
-        restart = next((restart for _, restart in self._state.restarts if at_ms < restart.at_ms), None)
-        if restart is not None:
-            raise InstantError(
-                f"{iso_instant(at_ms)} has no snapshot, and is before the restart of {shorten(restart.topics)} after "
-                f"{iso_instant(restart.at_ms - 1)}: Kafka has no longer what was there then. Resolve windows that "
-                "start and end at stored snapshots, or later."
             )
 
     def _refuse_crossing(self, name: str, start_ms: int, end_ms: int) -> None:
@@ -295,15 +287,18 @@ def void(state: State, windows: Collection[str], *, force: bool = False) -> Entr
 
 
 def rewind(state: State, to_ms: int, *, force: bool = False) -> Entries:
-    """Everything after an instant stops counting: snapshots, and the windows that end after it.
+    """Everything after an instant stops counting: snapshots, restarts with all that was decided after them, and the
+    windows that end after it.
 
     :param to_ms: the instant, Unix milliseconds.
     :param force: also when such windows are published.
     :raises LedgerConflictError: when they are, and ``force`` isn't set; names their rows.
     """
-    if not any(at_ms > to_ms for at_ms in state.snapshots):
+    times = [*state.snapshots, *(restart.at_ms for _, restart in state.restarts)]
+    if not any(at_ms > to_ms for at_ms in times):
         return ()
-    _refuse_published([window for window in state.windows.values() if window.end_ms > to_ms], force)
+    counts = state.counts_after(to_ms)
+    _refuse_published([each for each in state.windows.values() if not counts(each.number, each.end_ms)], force)
     return (Rewound(to_ms),)
 
 
@@ -323,37 +318,38 @@ def _refuse_published(windows: Collection[Window], force: bool) -> None:
 
 
 def restart(state: State, wish: Restarted, contents: Contents) -> Entries:
-    """The logs of some topics have begun anew. Says what was left unloaded of the old ones, as far as it is known.
+    """Some topics are other logs from here on.
 
-    :param wish: the restart, without its place in time and what was left.
-    :raises LedgerConflictError: when the pipeline has no snapshot with such a topic.
+    :param wish: the restart, without its place in time.
+    :raises LedgerConflictError: when the pipeline has no snapshot with such a topic, or it is begun anew already.
     """
     stored = state.newest_snapshot
-    newest = None if stored is None else state.anew(contents.snapshot(stored.offsets), stored.at_ms)
+    newest = None if stored is None else contents.snapshot(stored.offsets)
+    if stored is not None and newest is not None and wish.cluster_id is None:
+        newest = state.anew(newest, stored.at_ms)
     strange = sorted(set(wish.topics) - set(() if newest is None else newest.topics))
-    if stored is None or newest is None or strange:
+    if stored is None or strange:
         raise LedgerConflictError(
             f"{shorten(strange or wish.topics)}: no snapshot of this pipeline has it, or it was restarted since, so "
             "there is nothing to restart."
         )
-    left = _left(state, wish, newest, contents)
-    return (replace(wish, at_ms=stored.at_ms + 1, left=tuple(left)),)
+    if wish.cluster_id is not None and wish.cluster_id == state.cluster_id:
+        raise LedgerConflictError(f"The pipeline is on cluster {wish.cluster_id} already: nothing is restarted.")
+    return (replace(wish, at_ms=stored.at_ms + 1),)
 
 
-def _left(state: State, wish: Restarted, newest: OffsetSnapshot, contents: Contents) -> Iterator[LogRange]:
-    """What no window has of logs that begin anew, up to where a snapshot last saw them end."""
-    last = state.last_window
-    if last is None:
-        return
-    end = state.anew(contents.snapshot(state.snapshots[last.end_ms].offsets), last.end_ms)
-    cut = {TopicPartition(place.topic, place.partition): place.offset for place in wish.truncated}
-    goes_on = {key.topic for key in cut}
-    for key, boundary in sorted(end.boundaries.items()):
-        if key.topic not in wish.topics or key not in newest.boundaries or (key.topic in goes_on and key not in cut):
-            continue
-        left = LogRange(*key, max(boundary.offset, cut.get(key, 0)), newest.boundaries[key].high_watermark)
-        if left.span > 0:
-            yield left
+def ends_on(state: State, cluster_id: str, contents: Contents) -> OffsetSnapshot | None:
+    """Where the windows on a cluster ended before the pipeline went to another one; None if it had none there."""
+    moves = [(made, each) for made, each in state.restarts if each.cluster_id is not None]
+    clusters = [created_of(state).cluster_id, *(each.cluster_id for _, each in moves)]
+    begins_ms = [0, *(each.at_ms for _, each in moves)]
+    for known, begin_ms, (made, move) in reversed(list(zip(clusters, begins_ms, moves, strict=False))):
+        ends = [each.end_ms for each in state.windows.values() if each.number < made]
+        ended = [at_ms for at_ms in ends if begin_ms <= at_ms < move.at_ms]
+        if known == cluster_id and ended:
+            offsets = contents.snapshot(state.snapshots[ended[-1]].offsets)
+            return state.anew(offsets, ended[-1], made - 1)
+    return None
 
 
 def created_of(state: State) -> Created:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import LedgerCorruptError, number_of, shorten
-from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, OffsetSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +217,10 @@ class Rewound(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Restarted(Entry):
-    """The logs of some topics have begun anew: re-created, truncated, or on another cluster. The next snapshot begins
-    them like an origin; or, where a log was truncated, goes on from there.
+    """From here on, some topics are other logs: re-created, truncated, or on another cluster. The next snapshot begins
+    them like an origin; where a log was truncated, or is one that windows had before, it goes on from there.
+
+    What it has taken, unloaded, isn't said: :mod:`.taken` derives it, as windows may still be voided, or published.
 
     :param at_ms: from when on, Unix milliseconds: directly after the newest snapshot. Later ones are of the new logs.
     :param topics: the topics.
@@ -227,8 +228,8 @@ class Restarted(Entry):
     :param cluster_id: the cluster from now on; None if it is the same.
     :param truncated: where logs were truncated: what they have from there on is in no window. A topic that has none of
         these was re-created.
-    :param left: what was left unloaded of the old logs: from where the windows end to where a snapshot last saw the log
-        end. There may have been more.
+    :param resumed: where logs go on, on a cluster that the pipeline has come back to: where its windows there ended.
+        None when there are none.
     """
 
     kind = "restart"
@@ -237,23 +238,19 @@ class Restarted(Entry):
     why: str
     cluster_id: str | None = None
     truncated: tuple[SeenOffset, ...] = ()
-    left: tuple[LogRange, ...] = ()
-
-    def __str__(self) -> str:
-        unloaded = f"; at least {number_of(self.offsets_left, 'offset')} of the old logs are in no window"
-        began = f"{shorten(self.topics)} began anew after {iso_instant(self.at_ms - 1)}: {self.why}"
-        return began + (unloaded if self.left else "")
-
-    @property
-    def offsets_left(self) -> int:
-        """Offsets in :attr:`left`."""
-        return sum(each.span for each in self.left)
+    resumed: OffsetSnapshot | None = None
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        truncated = tuple(SeenOffset(*each) for each in stored["truncated"])
-        left = tuple(LogRange(*each) for each in stored["left"])
-        return cls(**{**stored, "topics": tuple(stored["topics"]), "truncated": truncated, "left": left})
+        resumed = stored.get("resumed")
+        return cls(
+            **{
+                **stored,
+                "topics": tuple(stored["topics"]),
+                "truncated": tuple(SeenOffset(*each) for each in stored["truncated"]),
+                "resumed": None if resumed is None else OffsetSnapshot.from_json(resumed),
+            }
+        )
 
 
 AnyEntry: TypeAlias = (

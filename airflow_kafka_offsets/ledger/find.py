@@ -51,21 +51,36 @@ def find(ledger: Ledger, partition: TopicPartition, offset: int) -> list[Found]:
     first; what is only before or after one of these logs' windows is left out then. Empty when no window has the
     partition.
     """
-    found = [
-        place for windows in _logs(ledger, partition.topic) if (place := _Search(ledger, partition, windows).of(offset))
-    ]
+    found: list[Found] = []
+    for goes_on, windows in _logs(ledger, partition.topic):
+        place = _Search(ledger, partition, windows).of(offset)
+        if place is not None:
+            found[-1:] = _joined(found[-1], place) if goes_on and found else [*found[-1:], place]
     inside = [place for place in found if place.where not in (Whereabouts.BEFORE, Whereabouts.AFTER)]
     return inside or found[-1:]
 
 
-def _logs(ledger: Ledger, topic: str) -> Iterator[list[Window]]:
-    """The windows of each log that a topic has had, in order."""
+def _logs(ledger: Ledger, topic: str) -> Iterator[tuple[bool, list[Window]]]:
+    """The windows of each log that a topic has had, in order, and whether it is the one before, which was truncated."""
     windows = list(ledger.state.windows.values())
-    restarts = [restart.at_ms for _, restart in ledger.state.restarts if topic in restart.topics]
-    places = [bisect_left(windows, at_ms, key=lambda window: window.end_ms) for at_ms in restarts]
-    for first, last in zip([0, *places], [*places, len(windows)], strict=True):
+    restarts = [restart for _, restart in ledger.state.restarts if topic in restart.topics]
+    places = [bisect_left(windows, restart.at_ms, key=lambda window: window.end_ms) for restart in restarts]
+    on = [topic in {place.topic for place in restart.truncated} for restart in restarts]
+    is_one = False
+    for goes_on, first, last in zip([False, *on], [0, *places], [*places, len(windows)], strict=True):
+        is_one = is_one and goes_on
         if first < last:
-            yield windows[first:last]
+            yield is_one, windows[first:last]
+            is_one = True
+
+
+def _joined(earlier: Found, later: Found) -> list[Found]:
+    """Where an offset is in a log that was truncated, by its windows before that and after it."""
+    if later.where is not Whereabouts.BEFORE:
+        return [earlier, later]
+    if earlier.where is Whereabouts.AFTER:
+        return [Found(Whereabouts.HOLE, earlier=earlier.earlier, later=later.later)]
+    return [earlier]
 
 
 class _Search:

@@ -1,5 +1,7 @@
 """Holes: offsets that no published window has. Two snapshots say how many there are.
 
+They count what can exist now: what a restart has taken is no hole, but a loss (:mod:`.taken`).
+
 A window in a hole that is pinned but not published is "not loaded yet". Time without offsets is a hole of zero offsets,
 which nobody needs to load.
 """
@@ -29,12 +31,14 @@ class Hole:
     :param end_ms: where it ends; there is one too.
     :param pinned: the windows in it: they are not loaded yet.
     :param ranges: its offsets, by partition.
+    :param free: those of them that no window has: nobody will load these.
     """
 
     start_ms: int
     end_ms: int
     pinned: tuple[Window, ...]
     ranges: tuple[LogRange, ...]
+    free: tuple[LogRange, ...]
 
     @property
     def offsets(self) -> int:
@@ -43,8 +47,8 @@ class Hole:
 
     @property
     def unpinned(self) -> int:
-        """How many of them no window has: nobody will load these."""
-        return self.offsets - sum(window.offsets for window in self.pinned)
+        """How many of them no window has."""
+        return sum(each.span for each in self.free)
 
     def __str__(self) -> str:
         between = f"from {iso_instant(self.start_ms)} to {iso_instant(self.end_ms)}"
@@ -66,7 +70,20 @@ def between_published(state: State) -> list[tuple[int, int]]:
 def hole_between(ledger: Ledger, start_ms: int, end_ms: int) -> Hole | None:
     """The hole between two snapshots, with windows between them that aren't published; None without offsets."""
     ranges = ledger.between(start_ms, end_ms)
-    return Hole(start_ms, end_ms, tuple(ledger.state.crossing(start_ms, end_ms)), tuple(ranges)) if ranges else None
+    if not ranges:
+        return None
+    pinned = tuple(ledger.state.crossing(start_ms, end_ms))
+    ends = [start_ms, *(at_ms for window in pinned for at_ms in (window.start_ms, window.end_ms)), end_ms]
+    gaps = [gap for gap in zip(ends[::2], ends[1::2], strict=True) if gap[0] < gap[1]]
+    free = tuple(each for gap in gaps for each in ledger.between(*gap))
+    return Hole(start_ms, end_ms, tuple(each for each in pinned if _can_exist(ledger, each)), tuple(ranges), free)
+
+
+def _can_exist(ledger: Ledger, window: Window) -> bool:
+    """Whether restarts since have left anything of a window, or it had nothing."""
+    if not window.offsets or not any(made > window.number for made, _ in ledger.state.restarts):
+        return True
+    return bool(ledger.between(window.start_ms, window.end_ms))
 
 
 def holes_of(ledger: Ledger) -> list[Hole]:
@@ -120,9 +137,8 @@ def stretches(state: State) -> Iterator[Stretch]:
 
 
 def ranges_of(ledger: Ledger, stretch: Stretch) -> list[LogRange]:
-    """The offsets of a stretch, without those of topics that began anew since: Kafka has other records there now."""
-    gone = ledger.state.made_anew(stretch.end_ms)
-    return [each for each in ledger.between(stretch.start_ms, stretch.end_ms) if each.topic not in gone]
+    """The offsets of a stretch that can exist now."""
+    return ledger.between(stretch.start_ms, stretch.end_ms)
 
 
 def missing_since(ledger: Ledger, commits: Mapping[TopicPartition, int], window: Window) -> Iterator[Hole]:
@@ -134,8 +150,8 @@ def missing_since(ledger: Ledger, commits: Mapping[TopicPartition, int], window:
     for stretch in reversed([each for each in stretches(ledger.state) if each.end_ms <= window.start_ms]):
         ranges = ranges_of(ledger, stretch)
         if any(lies_ahead(commits, TopicPartition.of(each), each.end_offset) for each in ranges):
-            pinned = () if stretch.window is None else (stretch.window,)
-            yield Hole(stretch.start_ms, stretch.end_ms, pinned, tuple(ranges))
+            pinned, free = ((), tuple(ranges)) if stretch.window is None else ((stretch.window,), ())
+            yield Hole(stretch.start_ms, stretch.end_ms, pinned, tuple(ranges), free)
         if all(commits.get(key, -1) >= each.offset for key, each in _offsets_at(ledger, stretch.start_ms)):
             return
     first = next(iter(ledger.state.windows.values()))
@@ -145,8 +161,8 @@ def missing_since(ledger: Ledger, commits: Mapping[TopicPartition, int], window:
         if key in commits and max(commits[key], each.log_start_offset) < each.offset
     ]
     if before:
-        yield Hole(first.start_ms, first.start_ms, (), tuple(before))
+        yield Hole(first.start_ms, first.start_ms, (), tuple(before), tuple(before))
 
 
 def _offsets_at(ledger: Ledger, at_ms: int) -> Iterable[tuple[TopicPartition, Boundary]]:
-    return ledger.offsets_at(at_ms).boundaries.items()
+    return ledger.offsets_now(at_ms).boundaries.items()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -148,17 +149,24 @@ class Ledger:
         return self.contents.snapshot(self.state.snapshots[at_ms].offsets)
 
     def offsets_now(self, at_ms: int) -> OffsetSnapshot:
-        """The snapshot at a time that has one, as the logs go on now: without topics that have begun anew since."""
-        return self.state.anew(self.offsets_at(at_ms), at_ms)
+        """The snapshot at a time that has one, as the logs go on now: without what restarts have taken since."""
+        return self.offsets_then(at_ms, sys.maxsize)
 
-    def window_between(self, start_ms: int, end_ms: int) -> OffsetWindow:
-        """What two snapshots say of the time between them."""
-        start = self.state.anew(self.offsets_at(start_ms), start_ms, end_ms)
-        return window_between(start, self.offsets_at(end_ms))
+    def offsets_then(self, at_ms: int, number: int) -> OffsetSnapshot:
+        """The snapshot at a time that has one, as the logs went on after a commit."""
+        return self.state.anew(self.offsets_at(at_ms), at_ms, number)
 
-    def between(self, start_ms: int, end_ms: int) -> list[LogRange]:
-        """The offsets between two snapshots, without partitions that have none."""
-        return [each.log_range for each in self.window_between(start_ms, end_ms).ranges if each.span]
+    def window_between(self, start_ms: int, end_ms: int, number: int = sys.maxsize) -> OffsetWindow:
+        """What two snapshots say of the time between them.
+
+        :param number: as the ledger knew the logs after this commit; now by default.
+        """
+        return window_between(self.offsets_then(start_ms, number), self.offsets_then(end_ms, number))
+
+    def between(self, start_ms: int, end_ms: int, number: int = sys.maxsize) -> list[LogRange]:
+        """The offsets between two snapshots, without partitions that have none: those that can exist now, or could
+        after a commit."""
+        return [each.log_range for each in self.window_between(start_ms, end_ms, number).ranges if each.span]
 
     def attempt(self, window: str, number: int) -> AttemptFiles:
         """The files of an attempt."""

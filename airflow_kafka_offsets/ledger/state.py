@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from itertools import takewhile
@@ -211,24 +211,25 @@ class State:
         """The increment of a run; None when it has none."""
         return next((window for window in reversed(self.windows.values()) if window.by == by), None)
 
-    def anew(self, snapshot: OffsetSnapshot, at_ms: int, end_ms: int = sys.maxsize) -> OffsetSnapshot:
-        """A snapshot's offsets as the logs go on at a later time: without what topics have lost by restarts since.
+    def anew(self, snapshot: OffsetSnapshot, at_ms: int, number: int = sys.maxsize) -> OffsetSnapshot:
+        """A snapshot's offsets as the logs go on: without what restarts have taken since.
+
+        Offsets are compared, and ranges made, only of snapshots that have both been brought to the same commit: what
+        is between them is then of the same logs.
 
         :param at_ms: the snapshot's place in time.
-        :param end_ms: the later time; now by default.
+        :param number: as the ledger knew the logs after this commit; now by default.
         """
-        for _, restart in self.restarts:
-            if at_ms < restart.at_ms <= end_ms:
-                snapshot = snapshot.begun_anew(restart.topics, restart.truncated, restart.cluster_id)
+        for made, restart in self.restarts:
+            if at_ms < restart.at_ms and made <= number:
+                snapshot = snapshot.begun_anew(restart.topics, restart.truncated, restart.cluster_id, restart.resumed)
         return snapshot
 
-    def made_anew(self, since_ms: int) -> frozenset[str]:
-        """The topics that were re-created after a time, or are on another cluster since: Kafka no longer has the logs
-        that they had then."""
-        later = [restart for _, restart in self.restarts if restart.at_ms > since_ms]
-        return frozenset(
-            topic for each in later for topic in set(each.topics) - {place.topic for place in each.truncated}
-        )
+    def counts_after(self, to_ms: int) -> Callable[[int, int], bool]:
+        """What still counts after a rewind to an instant: whether something does, by its commit's number and its time.
+        What was decided after a restart that stops counting doesn't: it may be without the restart's topics."""
+        gone = min((made for made, restart in self.restarts if restart.at_ms > to_ms), default=sys.maxsize)
+        return lambda number, at_ms: at_ms <= to_ms and number < gone
 
 
 def fold(state: State, commits: Iterable[Commit]) -> State:
@@ -329,8 +330,9 @@ class _Fold:
 
     @_add.register
     def _(self, entry: Rewound) -> None:
-        self._snapshots = {at_ms: each for at_ms, each in self._snapshots.items() if at_ms <= entry.to_ms}
-        self._windows = {name: window for name, window in self._windows.items() if window.end_ms <= entry.to_ms}
+        counts = self.state().counts_after(entry.to_ms)
+        self._snapshots = {at_ms: each for at_ms, each in self._snapshots.items() if counts(each.number, at_ms)}
+        self._windows = {name: each for name, each in self._windows.items() if counts(each.number, each.end_ms)}
         self._restarts = [(number, each) for number, each in self._restarts if each.at_ms <= entry.to_ms]
         self._turned = self._number
 

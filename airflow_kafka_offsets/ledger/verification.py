@@ -18,6 +18,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.standing import WindowStatus, statuses
 from airflow_kafka_offsets.ledger.state import Publication, State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.taken import told
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
@@ -56,8 +57,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     claims += _snapshots(ledger) if full else []
     claims += _lists_of_none(ledger)
     claims.append(Claim("tiling", None, True, _totals(state)))
-    # Where topics begin anew, and what was left unloaded there.
-    claims += (Claim("restart", None, True, str(restart)) for _, restart in state.restarts)
+    claims += (Claim("restart", None, True, told(ledger, number)) for number, _ in state.restarts)
     claims += filter(None, (_hole(ledger, *time) for time in between_published(state)))
     claims += _unpublished(ledger)
     return claims
@@ -97,7 +97,8 @@ def _lists_of_none(ledger: Ledger) -> Iterator[Claim]:
 
 def _misfits(ledger: Ledger, window: Window, manifest: Manifest) -> Iterator[str]:
     try:
-        expected = Manifest.of(ledger.pipeline, ledger.id, ledger.window_between(window.start_ms, window.end_ms))
+        between = ledger.window_between(window.start_ms, window.end_ms, window.number)
+        expected = Manifest.of(ledger.pipeline, ledger.id, between)
     except KafkaOffsetsError as error:
         yield f"its two snapshots make no window: {error}"
         return
@@ -128,8 +129,9 @@ def _snapshots(ledger: Ledger) -> list[Claim]:
 def _disorder(ledger: Ledger, earlier_ms: int | None, at_ms: int) -> Iterator[str]:
     """What is wrong with a snapshot after the one before it."""
     try:
-        snapshot = ledger.offsets_at(at_ms)
-        earlier = None if earlier_ms is None else ledger.state.anew(ledger.offsets_at(earlier_ms), earlier_ms, at_ms)
+        stored = [ledger.state.snapshots[each].number for each in (earlier_ms, at_ms) if each is not None]
+        snapshot = ledger.offsets_then(at_ms, max(stored))
+        earlier = None if earlier_ms is None else ledger.offsets_then(earlier_ms, max(stored))
     except LedgerError as error:
         yield str(error)
         return

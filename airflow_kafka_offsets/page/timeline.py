@@ -145,7 +145,7 @@ def _lag(ledger: Ledger, seen: _Seen) -> Json | None:
     last = next((each for each in reversed(state.windows.values()) if _was_loaded(each, at_ms)), None)
     if last is None:
         return None
-    loaded = state.anew(ledger.offsets_at(last.end_ms), last.end_ms, seen.at_ms).boundaries
+    loaded = ledger.offsets_then(last.end_ms, state.snapshots[seen.at_ms].number).boundaries
     starts = {key: loaded[key].offset if key in loaded else each.log_start_offset for key, each in seen.part.items()}
     after = (max(0, end - starts[key]) for key, end in seen.ends.items())
     return {"offsets": _sum(after), "behind_ms": at_ms - last.end_ms}

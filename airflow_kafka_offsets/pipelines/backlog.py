@@ -23,7 +23,6 @@ from airflow_kafka_offsets.offsets.windows.retention import (
     limits_size,
     rest_of,
 )
-from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 
 REST = "backlog"
 """Stands for a window's name: the offsets after the last window."""
@@ -64,16 +63,15 @@ class Backlog:
             if stretch.window is None:
                 pending[f"hole from {iso_instant(stretch.start_ms)}"] = [each for each in ranges if self._is_left(each)]
             elif ranges:
-                self._check(stretch.window)
+                self._check(_end_of(self._ledger, stretch.window))
                 pending[stretch.window.name] = ranges
         return pending | {REST: list(self._backlog())}
 
-    def _check(self, window: Window) -> None:
-        """Refuse a window that can't be loaded any more, though no restart says why."""
-        manifest = self._ledger.pinned(window).manifest
-        if not self._ledger.state.made_anew(window.end_ms) & manifest.topics.keys():
-            check_topics(manifest, self._survey.cluster_id, self._survey.facts)
-        FixedOffsets.of_window_end(manifest).refuse_truncated(self._extents)
+    def _check(self, end: FixedOffsets) -> None:
+        """Refuse offsets that aren't those of the logs any more, though no restart says why."""
+        ids = {topic: facts.topic_id for topic, facts in self._survey.facts.items()}
+        end.refuse_other_source(self._survey.cluster_id, ids)
+        end.refuse_truncated(self._extents)
 
     def _is_left(self, unloaded: LogRange) -> bool:
         """Whether anything is left of a hole's range: nothing can be done otherwise."""
@@ -82,9 +80,7 @@ class Backlog:
 
     def _backlog(self) -> Iterator[LogRange]:
         """The ranges after the last window. Partitions that it doesn't have are new, and belong to the next window."""
-        ids = {topic: facts.topic_id for topic, facts in self._survey.facts.items()}
-        self._end.refuse_other_source(self._survey.cluster_id, ids)
-        self._end.refuse_truncated(self._extents)
+        self._check(self._end)
         offsets = dict(self._end.items())
         for extent in self._extents:
             assert extent.log_start_offset is not None and extent.high_watermark is not None
@@ -115,12 +111,15 @@ class Backlog:
 def last_end(ledger: Ledger) -> FixedOffsets | None:
     """Where the last window ends; without windows, the newest snapshot; None if there is none. Without topics that have
     begun anew since."""
-    state, last = ledger.state, ledger.state.last_window
-    stored = state.newest_snapshot if last is None else state.snapshots[last.end_ms]
-    if stored is None:
-        return None
-    end = FixedOffsets.of_snapshot(ledger.offsets_now(stored.at_ms))
-    return end if last is None else replace(end, source=f"the end of window {last.name}")
+    last, newest = ledger.state.last_window, ledger.state.newest_snapshot
+    if last is not None:
+        return _end_of(ledger, last)
+    return None if newest is None else FixedOffsets.of_snapshot(ledger.offsets_now(newest.at_ms))
+
+
+def _end_of(ledger: Ledger, window: Window) -> FixedOffsets:
+    end = FixedOffsets.of_snapshot(ledger.offsets_now(window.end_ms))
+    return replace(end, source=f"the end of window {window.name}")
 
 
 def _topics(ledger: Ledger) -> Iterable[str]:

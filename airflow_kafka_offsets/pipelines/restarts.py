@@ -6,12 +6,14 @@ ledger belong to records that are gone. :func:`.decisions.restart` records it, i
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, TopicChangedError, shorten
+from airflow_kafka_offsets.ledger.decisions import ends_on
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
@@ -42,7 +44,9 @@ def restart_found(client: OffsetsClient, ledger: Ledger, topics: Collection[str]
             topic=missing[0],
         )
     if is_another(ledger.state.cluster_id, cluster_id):
-        return _moved(ledger, newest, wanted, cluster_id)
+        return _moved(client, ledger, facts, sorted(newest.topics.keys() - wanted), cluster_id)
+    newest = ledger.offsets_now(newest.timestamp_ms)
+    wanted = _not_restarted(newest, wanted, ledger.pipeline, all_of_them=topics is not None)
     left = newest.without(newest.topics.keys() - wanted)
     made_anew = {topic: change for topic, old in left.topics.items() if (change := topic_change(old, facts[topic]))}
     truncated = _truncated(client, left.without(made_anew))
@@ -57,30 +61,51 @@ def restart_found(client: OffsetsClient, ledger: Ledger, topics: Collection[str]
     return Restarted(now_ms(), tuple(sorted(changes)), why, truncated=tuple(truncated))
 
 
-def _moved(ledger: Ledger, newest: OffsetSnapshot, wanted: set[str], cluster_id: str) -> Restarted:
-    """The restart of all topics on another cluster."""
+def _moved(
+    client: OffsetsClient, ledger: Ledger, facts: Mapping[str, TopicFacts], others: Collection[str], cluster_id: str
+) -> Restarted:
+    """The restart of all topics on another cluster. Logs that it had windows of there go on where these
+    ended, unless they were re-created since."""
     before = ledger.state.cluster_id
-    if wanted != newest.topics.keys():
-        others = shorten(sorted(newest.topics.keys() - wanted))
+    if others:
         raise ConfigurationError(
-            f"The pipeline is on cluster {cluster_id} now, and was on {before}: all of its topics restart, {others} "
-            "too. Leave --topics out."
+            f"The pipeline is on cluster {cluster_id} now, and was on {before}: all of its topics restart, "
+            f"{shorten(others)} too. Leave --topics out."
         )
-    why = f"the cluster was {before}, and is {cluster_id} now"
-    return Restarted(now_ms(), tuple(sorted(wanted)), why, cluster_id)
+    why, resumed = f"the cluster was {before}, and is {cluster_id} now", None
+    seen = ends_on(ledger.state, cluster_id, ledger.contents)
+    if seen is not None:
+        known = seen.without([topic for topic, old in seen.topics.items() if topic_change(old, facts.get(topic))])
+        truncated = _truncated(client, known)
+        resumed = known.begun_anew((), truncated, None) if known.topics else None
+        why = shorten([why, *truncated.values()])
+    if resumed is not None:
+        why += f"; {shorten(sorted(resumed.topics))} goes on where the windows on that cluster ended"
+    return Restarted(now_ms(), tuple(sorted(facts)), why, cluster_id, resumed=resumed)
 
 
 def _newest(ledger: Ledger) -> OffsetSnapshot:
-    """The newest snapshot, without topics that were restarted after it."""
+    """The newest snapshot, as it is stored."""
     newest = ledger.state.newest_snapshot
     if newest is None:
         raise LedgerConflictError(f"Pipeline {ledger.pipeline} has no snapshot, so there is nothing to restart.")
-    snapshot = ledger.offsets_now(newest.at_ms)
-    if not snapshot.topics:
-        raise LedgerConflictError(
-            f"The topics of pipeline {ledger.pipeline} were restarted already: the next snapshot begins them anew."
-        )
-    return snapshot
+    return ledger.offsets_at(newest.at_ms)
+
+
+def _not_restarted(newest: OffsetSnapshot, wanted: set[str], pipeline: str, *, all_of_them: bool) -> set[str]:
+    """Those topics that weren't restarted after the newest snapshot.
+
+    :param newest: as the logs go on now.
+    :raises LedgerConflictError: when there is none; or, if all of them have to be, when one isn't.
+    """
+    left = wanted & newest.topics.keys()
+    if left and (left == wanted or not all_of_them):
+        return left
+    raise LedgerConflictError(
+        f"{shorten(sorted(wanted - left))} of pipeline {pipeline}: restarted already, the next snapshot begins the new "
+        "log. If that restart was wrong, take it away: kafka-offsets ledger list shows its time, kafka-offsets ledger "
+        "rewind goes back to it."
+    )
 
 
 def _wanted(newest: OffsetSnapshot, topics: Collection[str] | None) -> set[str]:
@@ -89,8 +114,7 @@ def _wanted(newest: OffsetSnapshot, topics: Collection[str] | None) -> set[str]:
     strange = sorted(set(topics) - newest.topics.keys())
     if strange:
         raise ConfigurationError(
-            f"The newest snapshot doesn't have {shorten(strange)}, or was followed by its restart. It has "
-            f"{shorten(sorted(newest.topics))}."
+            f"The newest snapshot doesn't have {shorten(strange)}. It has {shorten(sorted(newest.topics))}."
         )
     return set(topics)
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_offsets.errors import HoleError, shorten
-from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.holes import Hole, between_published, hole_between, skipped_by
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.taken import told
 from airflow_kafka_offsets.offsets.instants import iso_instant
 
 
@@ -24,14 +24,14 @@ class Around:
     :param skipped: the holes that it answers for.
     :param before: what no published window has between it and the nearest earlier one; None if there is nothing.
     :param after: the same for the nearest later one.
-    :param restarts: the restarts of its topics within it, or between it and the nearest earlier one.
+    :param restarts: the restarts within it, or between it and the nearest earlier one, in words.
     :param alone: no other window is published.
     """
 
     skipped: tuple[Hole, ...]
     before: Hole | None
     after: Hole | None
-    restarts: tuple[Restarted, ...]
+    restarts: tuple[str, ...]
     alone: bool
 
     @classmethod
@@ -53,7 +53,7 @@ class Around:
             tuple(skipped_by(ledger, window)),
             None if before is None else hole_between(ledger, *before),
             None if after is None else hole_between(ledger, *after),
-            tuple(each for _, each in state.restarts if since_ms < each.at_ms <= window.end_ms),
+            tuple(told(ledger, made) for made, each in state.restarts if since_ms < each.at_ms <= window.end_ms),
             all(each.name == window.name for each in state.published),
         )
 
@@ -70,7 +70,7 @@ class Around:
             for side, hole in beside
             if hole is not None
         ]
-        return [*lines, *map(str, self.restarts)]
+        return [*lines, *self.restarts]
 
     def __str__(self) -> str:
         return "; ".join(self.told()) or ("no neighbour yet" if self.alone else "tiles")

@@ -51,14 +51,12 @@ class Replay:
     """A log, commit by commit.
 
     :ivar windows: those that count, by their times.
-    :ivar restarts: their entries.
     :ivar complaints: what must not have been committed.
     """
 
     def __init__(self) -> None:
         self.windows: dict[Times, Kept] = {}
         self.snapshots: dict[int, str] = {}
-        self.restarts: list[Entry] = []
         self.complaints: list[str] = []
         self._number = 0
 
@@ -143,7 +141,7 @@ class Replay:
         self.windows = {times: kept for times, kept in self.windows.items() if times[1] <= to_ms}
 
     def _restart(self, entry: Entry) -> None:
-        self.restarts.append(entry)
+        """It changes neither windows nor snapshots."""
 
 
 def times_of(window: str) -> Times:

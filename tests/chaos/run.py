@@ -187,13 +187,12 @@ def _remade(pipeline: Pipeline, last: Standing, bootstrap_servers: str, crew: Cr
     """What is wrong with a pipeline whose topic was re-created."""
     (topic,), level = pipeline.topics, pipeline.isolation_level
     tried = (each for each in crew.answers if each.task.store == pipeline.store and each.task.kind is Kind.REMADE)
-    left = [tuple(each) for restart in last.log.restarts for each in restart["left"]]
     found = Remade(
         refused=["refused" in each.said.words for each in tried],
         pieces=last.pieces,
         first=pipeline.windows[0],
         visible=remade.visible(bootstrap_servers, topic, level),
-        left={(name, partition): range(start, end) for name, partition, start, end in left},
+        left={(name, partition): range(start, end) for name, partition, start, end in last.taken},
         records=remade.RECORDS,
     )
     return (f"{pipeline.store}: {words}" for words in (*last.complaints, *judge_remade(found)))

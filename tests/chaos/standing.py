@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 
 from airflow_kafka_offsets.ledger.holes import holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.taken import taken
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from tests.chaos import range_load, spark_load, tables
@@ -33,6 +35,7 @@ class Standing:
     :param log: what its commits add up to.
     :param holding: the rows of the publications that count.
     :param pieces: their pieces.
+    :param taken: what restarts have taken, as the ledger tells.
     :param complaints: commits that weren't allowed, publications with wrong contents, files that aren't listed, and
         what the ledger says about itself that isn't so.
     """
@@ -40,6 +43,7 @@ class Standing:
     log: Replay
     holding: Holding
     pieces: tuple[Piece, ...]
+    taken: tuple[LogRange, ...]
     complaints: tuple[str, ...]
 
     @classmethod
@@ -66,7 +70,8 @@ class Standing:
             for piece in _pieces(_manifest(ledger, window), log.windows[window], rows)
         )
         complaints += judge_holes(pieces, _told(ledger))
-        return cls(log, holding, pieces, tuple(complaints))
+        lost = tuple(each for number, _ in ledger.state.restarts for each in taken(ledger, number))
+        return cls(log, holding, pieces, lost, tuple(complaints))
 
     @property
     def windows(self) -> set[Times]:

@@ -149,11 +149,18 @@ class OffsetSnapshot:
         facts = {topic: facts for topic, facts in self.topics.items() if topic not in topics}
         return replace(self, topics=facts, boundaries=kept)
 
-    def begun_anew(self, topics: Collection[str], truncated: Iterable[SeenOffset], cluster_id: str | None) -> Self:
-        """The same offsets after the logs of some topics have begun anew: cut where logs were truncated, and without
-        those of the other topics.
+    def begun_anew(
+        self,
+        topics: Collection[str],
+        truncated: Iterable[SeenOffset],
+        cluster_id: str | None,
+        resumed: OffsetSnapshot | None = None,
+    ) -> Self:
+        """The same offsets after some topics have become other logs: cut where logs were truncated, and without those
+        of the other topics, unless it is known where these go on.
 
         :param cluster_id: the cluster since then; None if it is the same.
+        :param resumed: where logs go on that were known before.
         """
         places = {TopicPartition(each.topic, each.partition): each for each in truncated}
         left = self.without(set(topics) - {key.topic for key in places})
@@ -162,7 +169,13 @@ class OffsetSnapshot:
             for key, boundary in left.boundaries.items()
             if (place := places.get(key)) is not None and place.offset < boundary.offset
         }
-        return replace(left, boundaries={**left.boundaries, **cut}, cluster_id=cluster_id or self.cluster_id)
+        facts, boundaries = ({}, {}) if resumed is None else (resumed.topics, resumed.boundaries)
+        return replace(
+            left,
+            topics={**left.topics, **facts},
+            boundaries={**left.boundaries, **cut, **boundaries},
+            cluster_id=cluster_id or self.cluster_id,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, columnar per topic."""

@@ -182,7 +182,7 @@ class TestRestart:
         admin: KafkaAdminClient,
         windows: list[str],
     ) -> None:
-        """S16, E24: the window that isn't published, and the last record, which no window has."""
+        """S16, E24: what the window has that isn't published, and the last record, which no window has."""
         recreate(admin, ten)
         code, dry, err = run("ledger", "restart", "loads", "--dry-run", "-o", "json")
         assert (code, ledger.read().restarts) == (0, ())
@@ -190,16 +190,19 @@ class TestRestart:
         code, done, err = run("ledger", "restart", "loads", "-o", "json")
         assert (code, done) == (0, dry)
         assert f"topic {ten} was re-created" in err
-        assert "at least 1 offset of the old logs" in err
-        assert [(row["window"], row["topic"], row["start_offset"], row["offsets"]) for row in rows_of(done)] == [
-            (windows[2], None, None, 3),
-            (None, ten, 9, 1),
-        ]
+        assert "at least 4 offsets of the old logs" in err
+        assert f"void what can't be loaded as it is any more: {windows[2]}" in err
+        assert [(row["topic"], row["start_offset"], row["offsets"]) for row in rows_of(done)] == [(ten, 6, 4)]
         produce(ten, 0, [(parse_instant(at(10)), None, b"new")] * 4)
         assert resolve(ten, at(9), at(20))["offsets"] == 4
         assert run("ledger", "restart", "loads")[0] == 1, "it is as the ledger knows it"
+        assert run("ledger", "void", "loads", windows[2])[0] == 0
+        (told,) = [
+            row for row in rows_of(run("ledger", "list", "loads", "-o", "json")[1]) if row["status"] == "restart"
+        ]
+        assert (told["lost"], "at least 4 offsets of the old logs" in told["remark"]) == (4, True)
         listed = rows_of(run("ledger", "list", "loads", "-o", "json")[1])
-        assert [row["status"] for row in listed] == ["published", "published", "pinned", "restart", "pinned"]
+        assert [row["status"] for row in listed] == ["published", "published", "restart", "pinned"]
 
     def test_a_truncated_log_goes_on_where_it_was_truncated(
         self, run: Run, ledger: Ledger, ten: str, resolve: Resolve, produce: Produce, windows: list[str]
@@ -209,7 +212,7 @@ class TestRestart:
         code, out, err = run("ledger", "restart", "loads", "-o", "json")
         assert code == 0, err
         assert f"{ten}-0 was truncated at 10, below 12" in err
-        assert [(row["start_offset"], row["end_offset"]) for row in rows_of(out) if row["topic"]] == [(10, 12)]
+        assert [(row["start_offset"], row["end_offset"]) for row in rows_of(out)] == [(10, 12)]
         produce(ten, 0, [(parse_instant(at(30)), None, b"new")] * 4)
         found = resolve(ten, at(9), at(40))
         assert found["offsets"] == 10 - 9 + 4, "the last record of before, and the new ones"
@@ -226,6 +229,21 @@ class TestRestart:
         assert (code, "kafka-offsets ledger restart loads" in err) == (1, True)
         code, _, err = run("ledger", "restart", "loads")
         assert (code, "the cluster was gone, and is " in err) == (0, True)
+        assert f"{ten} goes on where the windows on that cluster ended" in err
+        assert resolve(ten, at(9), at(20))["offsets"] == 1, "what was loaded there before isn't loaded again"
+
+    def test_one_that_nobody_wants_is_taken_away_by_a_rewind(
+        self, run: Run, ledger: Ledger, admin: KafkaAdminClient, ten: str, windows: list[str]
+    ) -> None:
+        recreate(admin, ten)
+        assert run("ledger", "restart", "loads")[0] == 0
+        code, _, err = run("ledger", "restart", "loads")
+        assert (code, "restarted already" in err, "ledger rewind" in err) == (1, True, True)
+        listed = rows_of(run("ledger", "list", "loads", "-o", "json")[1])
+        (at_,) = (row["start"] for row in listed if row["status"] == "restart")
+        code, out, _ = run("ledger", "rewind", "loads", "--to", at_, "-o", "json")
+        assert (code, [row["what"] for row in rows_of(out)]) == (0, ["restart"])
+        assert (ledger.read().restarts, list(ledger.state.windows)) == ((), windows)
 
     def test_a_topic_that_is_not_the_pipelines_is_wrong_usage(self, run: Run, ten: str, windows: list[str]) -> None:
         assert run("ledger", "restart", "loads", "--topics", "others")[0] == 2

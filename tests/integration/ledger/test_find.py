@@ -93,6 +93,17 @@ class TestALogThatBeganAnew:
         assert where(find(local, P0, AT_T0 + 8)) == [("window", window(0)), ("window", window(1))]
         assert where(find(local, P0, AT_T0 + 15)) == [("window", window(1))]
 
+    def test_has_a_hole_between_its_windows_before_and_after_the_truncation(self, local: Ledger) -> None:
+        load(local, 0)
+        place(local, snapshot({0: AT_T0 + 40}, at_ms=T0 + 2 * HOUR_MS))
+        wish = Restarted(1, ("t",), "truncated", truncated=(SeenOffset("t", 0, AT_T0 + 30, 1),))
+        local.change(lambda state: decisions.restart(state, wish, local.contents))
+        pin(local, snapshot({0: 0}, at_ms=T0 + 2 * HOUR_MS), snapshot({0: AT_T0 + 35}, at_ms=T0 + 3 * HOUR_MS))
+        (found,) = find(local, P0, AT_T0 + 15)
+        assert (found.where, found.earlier and found.earlier.name) == ("hole", window(0))
+        assert [each.where for each in find(local, P0, AT_T0 - 1)] == ["before"]
+        assert [each.where for each in find(local, P0, AT_T0 + 36)] == ["after"]
+
 
 @dataclass
 class Counted:

@@ -11,6 +11,7 @@ from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.holes import Hole, ranges_of, stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
@@ -87,6 +88,37 @@ class TestBetweenPublishedWindows:
         publish(local, pin(local, *anew))
         (hole,) = holes.holes_of(local)
         assert hole.ranges == (LogRange("t", 0, 0, 20),)
+
+    def test_what_a_restart_has_taken_is_none(self, local: Ledger) -> None:
+        """The window that had it can't be loaded any more, and the next ones don't wait for it."""
+        published(local, 0, 10)
+        pinned(local, 10, 30)
+        wish = Restarted(T0, ("t",), "re-created")
+        local.change(lambda state: decisions.restart(state, wish, local.contents))
+        anew = [snapshot({0: each}, at_ms=T0 + (30 + each) * MINUTE_MS, topic_id="id-2") for each in (5, 10)]
+        waiting = pin(local, at(30), anew[0])
+        last = publish(local, pin(local, *anew))
+        (hole,) = holes.holes_of(local)
+        assert found(hole) == (5, 0, [waiting.name])
+        publish(local, waiting)
+        assert holes.holes_of(local) == []
+        assert list(holes.missing_since(local, {P0: 3}, last)) == []
+
+    def test_what_other_topics_have_is_still_one_and_can_be_loaded(self, local: Ledger) -> None:
+        """Of the window that was voided."""
+        pairs = [with_another_topic(at(minute), minute) for minute in (0, 10, 30)]
+        publish(local, pin(local, *pairs[:2]))
+        gone = pin(local, *pairs[1:])
+        wish = Restarted(T0, ("t",), "re-created")
+        local.change(lambda state: decisions.restart(state, wish, local.contents))
+        local.change(lambda state: decisions.void(state, [gone.name]))
+        now = with_another_topic(snapshot({0: 4}, at_ms=T0 + 40 * MINUTE_MS, topic_id="id-3"), 40)
+        publish(local, pin(local, pairs[2], now))
+        (hole,) = holes.holes_of(local)
+        assert (hole.ranges, hole.free) == ((LogRange("u", 0, 10, 30),),) * 2
+        publish(local, pin(local, *pairs[1:]))
+        assert holes.holes_of(local) == []
+        assert [each.found for each in verify(local) if not each.holds] == []
 
 
 def with_another_topic(one: OffsetSnapshot, offset: int, log_start: int = 0) -> OffsetSnapshot:

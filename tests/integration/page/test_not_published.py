@@ -173,7 +173,7 @@ class TestGone:
         assert (row["gone_offsets"], row["unloaded_from_ms"]) == (gone, since_ms)
 
     def test_is_of_the_present_log_alone(self, late: Ledger, ask: Ask) -> None:
-        """Hour 1 is a hole in a log that has begun anew since: nobody can load it, and the new log starts at 25."""
+        """Hour 1 was a hole in a log that has begun anew since: nobody can load it, so it is the restart's loss."""
         for hour in (0, 2):
             load(late, hour)
         wish = Restarted(T0 + 3 * HOUR_MS + 1, ("t",), "it was re-created")
@@ -184,7 +184,7 @@ class TestGone:
         assert wish.why in row["restarts"][0]
         place(late, snapshot({0: 30}, at_ms=T0 + 4 * HOUR_MS, topic_id="id-2", log_start=25))
         row = ask()["overview"]
-        assert (row["gone_offsets"], row["unloaded_from_ms"], len(row["holes"])) == (0, T0 + 3 * HOUR_MS, 1)
+        assert (row["gone_offsets"], row["unloaded_from_ms"], len(row["holes"])) == (0, T0 + 3 * HOUR_MS, 0)
 
 
 def test_a_snapshot_that_cannot_be_read_hides_no_window(late: Ledger, ask: Ask) -> None:

@@ -29,11 +29,12 @@ from airflow_kafka_offsets.ledger.entries import (
     Verified,
 )
 from airflow_kafka_offsets.ledger.state import Commit, State, fold
-from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
+from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 from tests.unit.ledger.memory import CREATED, MemoryContents
-from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
+from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
 
 AT = [T0 + hour * HOUR_MS for hour in range(5)]
 NOW = T0 + 24 * HOUR_MS
@@ -75,6 +76,18 @@ def publish(state: State, attempt: int, *, apart: bool = False, result: str = "r
     outputs = (Output("", "delta", "s3://lake/t", 10),)
     wish = Published(NAME, attempt, "0" * 8, result, outputs, apart, NOW)
     return load_decisions.publish(state, wish, state.windows[NAME].manifest)
+
+
+def both(hour: int, t: int, u: int, topic_id: str = "id-1") -> OffsetSnapshot:
+    """A snapshot of two topics.
+
+    :param topic_id: of the first one.
+    """
+    one = snapshot({0: t}, at_ms=AT[hour], topic_id=topic_id)
+    facts = TopicFacts("u", "id-u", 1, "delete", -1, -1, "CreateTime")
+    other = TopicPartition("u", 0)
+    boundaries = {**one.boundaries, other: boundary(0, u, topic="u")}
+    return replace(one, topics={**one.topics, "u": facts}, boundaries=boundaries)
 
 
 class TestCreate:
@@ -252,12 +265,9 @@ class TestPublishedWindows:
 
 
 class TestRestart:
-    def test_tells_what_was_left_and_the_next_snapshot_begins_anew(self, contents: MemoryContents) -> None:
+    def test_the_next_snapshot_begins_the_new_log(self, contents: MemoryContents) -> None:
         state = pinned(contents, 0, 10)
-        (entry,) = decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents)
-        assert isinstance(entry, Restarted)
-        assert entry.left == (LogRange("t", 0, 10, 1010),)
-        state = after(state, (entry,))
+        state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
         later = snapshot({0: 4}, at_ms=NOW + HOUR_MS, topic_id="id-2", log_start=2)
         wish = asked(contents, later, now_ms=NOW + HOUR_MS)
         state = after(state, decisions.pin(state, [(AT[1], NOW + HOUR_MS)], wish, contents))
@@ -270,7 +280,7 @@ class TestRestart:
         wish = Restarted(NOW, ("t",), "truncated", truncated=(SeenOffset("t", 0, 60, 1),))
         (entry,) = decisions.restart(state, wish, contents)
         assert isinstance(entry, Restarted)
-        assert (entry.at_ms, entry.left) == (AT[1] + 1, (LogRange("t", 0, 100, 1100),))
+        assert entry.at_ms == AT[1] + 1
         state = after(state, (entry,))
         grown = asked(contents, snapshot({0: 75}, at_ms=AT[2]))
         state = after(state, decisions.pin(state, [(AT[1], AT[2])], grown, contents))
@@ -288,12 +298,76 @@ class TestRestart:
         assert manifest.cluster_id == "cluster-2"
         assert [(each.start_offset, each.end_offset) for each in manifest.ranges] == [(3, 7)]
 
-    def test_what_was_before_it_and_was_not_stored_cannot_be_resolved_any_more(self, contents: MemoryContents) -> None:
-        ends = [snapshot({0: 0}, at_ms=AT[0]), snapshot({0: 20}, at_ms=AT[2])]
-        state = after(BEGUN, decisions.pin(BEGUN, [(AT[0], AT[2])], asked(contents, *ends), contents))
+    def test_before_it_there_is_what_the_other_topics_have(self, contents: MemoryContents) -> None:
+        """Their records are still there; what the restart has taken is no part of windows any more."""
+        state = after(
+            BEGUN, decisions.pin(BEGUN, [(AT[0], AT[2])], asked(contents, both(0, 0, 0), both(2, 20, 50)), contents)
+        )
+        name = window_id(AT[0], AT[2])
         state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
-        with pytest.raises(InstantError, match=r"before the restart of t after 2026-11-21T08:00"):
-            decisions.place(state, asked(contents, snapshot({0: 10}, at_ms=AT[1])), contents)
+        state = after(state, decisions.void(state, [name]))
+        now = both(1, 3, 30, topic_id="id-2")
+        wish = asked(contents, now)
+        state = after(state, decisions.pin(state, [(AT[0], AT[1]), (AT[1], AT[2])], wish, contents))
+        found = [contents.manifests[each.manifest].ranges for each in state.windows.values()]
+        assert [[(each.topic, each.start_offset, each.end_offset) for each in ranges] for ranges in found] == [
+            [("u", 0, 30)],
+            [("u", 30, 50)],
+        ]
+
+    def test_an_increment_begins_after_snapshots_of_logs_that_are_gone(self, contents: MemoryContents) -> None:
+        """The pipeline had no window when its topic was re-created."""
+        state = after(BEGUN, decisions.place(BEGUN, asked(contents, snapshot({0: 50}, at_ms=AT[1])), contents))
+        state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        origin = snapshot({0: 2}, at_ms=AT[3], kind=AsOfKind.EARLIEST, topic_id="id-2", log_start=2)
+        latest = snapshot({0: 9}, at_ms=AT[3], kind=AsOfKind.LATEST, topic_id="id-2", log_start=2)
+        wish = Answers(99, NOW, latest=latest, origin=origin)
+        state = after(state, decisions.pin_increment(state, "r", wish, contents))
+        (window,) = state.windows.values()
+        assert [(each.start_offset, each.end_offset) for each in contents.manifests[window.manifest].ranges] == [(2, 9)]
+
+    def test_on_a_cluster_that_was_left_logs_go_on_where_they_were(self, contents: MemoryContents) -> None:
+        """What was loaded there before isn't loaded again."""
+        state = pinned(contents, 0, 100)
+        state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "moved", "cluster-2"), contents))
+        other = snapshot({0: 7}, at_ms=AT[2], cluster_id="cluster-2", topic_id="id-2")
+        state = after(state, decisions.pin(state, [(AT[1], AT[2])], asked(contents, other), contents))
+        seen = decisions.ends_on(state, "cluster-1", contents)
+        assert seen is not None
+        assert (seen.cluster_id, {key.partition: each.offset for key, each in seen.boundaries.items()}) == (
+            "cluster-1",
+            {0: 100},
+        )
+        assert decisions.ends_on(state, "cluster-3", contents) is None
+        back = Restarted(NOW, ("t",), "moved back", "cluster-1", resumed=seen)
+        state = after(state, decisions.restart(state, back, contents))
+        again = asked(contents, snapshot({0: 130}, at_ms=AT[3]))
+        state = after(state, decisions.pin(state, [(AT[2], AT[3])], again, contents))
+        manifest = contents.manifests[state.windows[window_id(AT[2], AT[3])].manifest]
+        assert [(each.start_offset, each.end_offset) for each in manifest.ranges] == [(100, 130)]
+        with pytest.raises(LedgerConflictError, match="on cluster cluster-1 already"):
+            decisions.restart(state, back, contents)
+
+    def test_one_that_was_wrong_can_be_called_off(self, contents: MemoryContents) -> None:
+        """By the way back to the old cluster, or by a rewind, which takes away what was decided after it."""
+        state = pinned(contents, 0, 100)
+        wrong = after(state, decisions.restart(state, Restarted(NOW, ("t",), "moved", "cluster-2"), contents))
+        seen = decisions.ends_on(wrong, "cluster-1", contents)
+        back = Restarted(NOW, ("t",), "moved back", "cluster-1", resumed=seen)
+        called_off = after(wrong, decisions.restart(wrong, back, contents))
+        before = contents.snapshot(state.snapshots[AT[1]].offsets)
+        assert called_off.anew(before, AT[1]) == before
+        rewound = after(wrong, decisions.rewind(wrong, AT[1]))
+        assert (rewound.restarts, rewound.cluster_id, rewound.windows) == ((), "cluster-1", state.windows)
+
+    def test_a_rewind_of_it_takes_away_what_was_decided_after_it(self, contents: MemoryContents) -> None:
+        state = after(BEGUN, decisions.place(BEGUN, asked(contents, both(0, 0, 0), both(2, 20, 50)), contents))
+        state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        wish = asked(contents, both(1, 3, 30, topic_id="id-2"))
+        state = after(state, decisions.pin(state, [(AT[0], AT[1])], wish, contents))
+        assert list(state.windows) == [NAME]
+        state = after(state, decisions.rewind(state, AT[2]))
+        assert (list(state.snapshots), list(state.windows), state.restarts) == ([AT[0], AT[2]], [], ())
 
     def test_of_a_topic_that_no_snapshot_has_is_refused(self, contents: MemoryContents) -> None:
         with pytest.raises(LedgerConflictError, match="nothing to restart"):

@@ -176,7 +176,7 @@ class Histories(RuleBasedStateMachine):
         newest = self.state.newest_snapshot
         if newest is None:
             return None
-        return self.state.anew(self.contents.snapshot(newest.offsets), newest.at_ms, newest.at_ms + 1)
+        return self.state.anew(self.contents.snapshot(newest.offsets), newest.at_ms)
 
     def is_rewritten(self) -> bool:
         """Whether a resolver refuses to go on, as the newest snapshot's offsets are other records' now."""
@@ -282,8 +282,12 @@ class Histories(RuleBasedStateMachine):
             state = self.state
             assert all(at_ms <= to_ms for at_ms in state.snapshots)
             assert all(window.end_ms <= to_ms for window in state.windows.values())
+            gone = [number for number, each in before.restarts if each.at_ms > to_ms]
+            assert not [each for _, each in state.restarts if each.at_ms > to_ms]
             assert all(
-                state.windows[name] == window for name, window in before.windows.items() if window.end_ms <= to_ms
+                state.windows[name] == window
+                for name, window in before.windows.items()
+                if window.end_ms <= to_ms and not any(number < window.number for number in gone)
             )
 
     @rule()
@@ -314,13 +318,18 @@ class Histories(RuleBasedStateMachine):
     def windows_never_cross_and_tile_where_they_meet(self) -> None:
         for earlier, later in pairwise(self.state.windows.values()):
             assert earlier.end_ms <= later.start_ms
-            if earlier.end_ms == later.start_ms and not self.restarts_between(earlier.start_ms, later.end_ms):
+            if earlier.end_ms == later.start_ms and not self.restarts_between(earlier, later):
                 assert [end for _, end in self.offsets_of(earlier).values()] == [
                     start for start, _ in self.offsets_of(later).values()
                 ]
 
-    def restarts_between(self, start_ms: int, end_ms: int) -> bool:
-        return any(start_ms < restart.at_ms <= end_ms for _, restart in self.state.restarts)
+    def restarts_between(self, earlier: Window, later: Window) -> bool:
+        """Whether the two are of different logs, by their times or by when they were pinned."""
+        first, last = sorted((earlier.number, later.number))
+        return any(
+            earlier.start_ms < restart.at_ms <= later.end_ms or first < number <= last
+            for number, restart in self.state.restarts
+        )
 
     @invariant()
     def no_record_is_in_two_windows(self) -> None:
@@ -336,7 +345,7 @@ class Histories(RuleBasedStateMachine):
     def loaded_by(self, window: Window) -> Iterator[int]:
         """The records that a load of a window reads and publishes now."""
         manifest = self.contents.manifests[window.manifest]
-        if manifest.topics["t"].topic_id != self.topic.id:
+        if "t" not in manifest.topics or manifest.topics["t"].topic_id != self.topic.id:
             return
         for each in manifest.ranges:
             for offset, epoch in (
@@ -350,8 +359,11 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def snapshots_are_in_order(self) -> None:
         for earlier, later in pairwise(self.state.snapshots.values()):
-            known = self.state.anew(self.contents.snapshot(earlier.offsets), earlier.at_ms, later.at_ms).boundaries
-            stored = self.contents.snapshot(later.offsets).boundaries
+            number = max(earlier.number, later.number)
+            known, stored = (
+                self.state.anew(self.contents.snapshot(each.offsets), each.at_ms, number).boundaries
+                for each in (earlier, later)
+            )
             assert all(known[key].offset <= stored[key].offset for key in known)
 
     def offsets_of(self, window: Window) -> dict[int, tuple[int, int]]:

@@ -30,7 +30,7 @@ from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from tests.unit.ledger.memory import CREATED, MemoryFiles
-from tests.unit.offsets.builders import HOUR_MS, T0
+from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 HASH = "ab" * 32
 
@@ -224,8 +224,10 @@ class TestCheckpoints:
     def test_one_says_all_that_a_state_has(self) -> None:
         commits = list(windows(3))
         name = window_id(T0, T0 + HOUR_MS)
-        lost = (LogRange("t", 0, 5, 9),)
-        commits.append(Commit(len(commits) + 1, (Reloaded(name), Restarted(T0, ("t",), "re-created", "other", lost))))
+        lost, resumed = (LogRange("t", 0, 5, 9),), snapshot({0: 5})
+        commits.append(
+            Commit(len(commits) + 1, (Reloaded(name), Restarted(T0, ("t",), "re-created", "other", (), resumed)))
+        )
         commits.append(Commit(len(commits) + 1, (Attempted(name, {"by": "hand"}, lost, T0),)))
         state = fold(State(), commits)
         assert checkpoints.from_bytes(checkpoints.to_bytes(state)) == state

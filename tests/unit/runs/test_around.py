@@ -29,7 +29,8 @@ def hour(number: int) -> tuple[int, int]:
 
 def said(start_ms: int, end_ms: int, who: dict[str, Any], *pinned: Window) -> str:
     """What verify says about a hole of a hundred offsets."""
-    missing = Hole(start_ms, end_ms, pinned, (LogRange("t", 0, 0, 100),))
+    ranges = (LogRange("t", 0, 0, 100),)
+    missing = Hole(start_ms, end_ms, pinned, ranges, () if pinned else ranges)
     return str(refusal({"ti": SimpleNamespace(dag_id="loads")}, who, "w", [missing]))
 
 

@@ -80,6 +80,18 @@ class TestBacklog:
         assert run("ledger", "restart", "loads")[0] == 0
         assert [(each["window"], each["offsets"]) for each in watch()] == [("backlog", 2)]
 
+    def test_of_a_window_of_two_topics_there_is_what_the_one_that_stays_has(
+        self, topic: MakeTopic, write: Write, increment: Any, watch: Watch, admin: KafkaAdminClient, run: Run
+    ) -> None:
+        """S16: the other one's log is a shorter one now, which is no truncation."""
+        names, at_ms = sorted([topic(DAY), topic(DAY)]), now_ms()
+        for name in names:
+            write(name, [at_ms] * 3)
+        window = increment(names, "run-1")["window"]
+        recreate(admin, names[0])
+        assert run("ledger", "restart", "loads")[0] == 0
+        assert [(each["window"], each["topic"], each["offsets"]) for each in watch()] == [(window, names[1], 3)]
+
     def test_partitions_that_were_added_belong_to_it_from_their_start(
         self, topic: MakeTopic, write: Write, resolve: Resolve, watch: Watch, admin: KafkaAdminClient, deleting: Broker
     ) -> None:
