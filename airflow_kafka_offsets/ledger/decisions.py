@@ -342,8 +342,9 @@ def void(state: State, windows: Collection[str], *, force: bool = False) -> Entr
     :param force: also when they are published.
     :raises LedgerConflictError: when one isn't there, or is published and ``force`` isn't set; names its rows.
     """
-    _refuse_published([window_of(state, name) for name in windows], force)
-    return tuple(map(Voided, dict.fromkeys(windows)))
+    chosen = dict.fromkeys(windows)
+    _refuse_published([window_of(state, name) for name in chosen], force)
+    return tuple(map(Voided, chosen))
 
 
 def rewind(state: State, to_ms: int, *, force: bool = False) -> Entries:

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     WindowOverlapError,
 )
-from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger import checkpoints, decisions, load_decisions
 from airflow_kafka_offsets.ledger.decisions import Answers, Entries
 from airflow_kafka_offsets.ledger.entries import (
     Attempted,
@@ -290,6 +290,20 @@ class TestLoads:
         assert load_decisions.reload(state, [NAME], by="run") == ()
         assert load_decisions.reload(state, [NAME], by="cleared run")
         assert load_decisions.reload(state, [NAME])
+
+    def test_each_run_reloads_once_also_when_others_have_since(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        for by in ("run", "other run", None):
+            assert load_decisions.reload(state, [NAME], by)
+            state = attempted(after(state, load_decisions.reload(state, [NAME], by)))
+        state = checkpoints.from_bytes(checkpoints.to_bytes(state))
+        assert load_decisions.reload(state, [NAME], "run") == load_decisions.reload(state, [NAME], "other run") == ()
+
+    def test_a_window_that_is_named_twice_is_changed_once(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        for decide in (load_decisions.reload, decisions.void):
+            entries = decide(state, [NAME, NAME])  # type: ignore[operator]
+            assert len(entries) == 1
 
     def test_they_know_it_also_where_there_was_nothing_to_reload(self, contents: MemoryContents) -> None:
         state = pinned(contents, 0, 10)
