@@ -190,6 +190,8 @@ class _Draft:
         stored = self._snapshot(at_ms)
         if stored is None:
             self._add(replace(self._placed(at_ms, origin), is_origin=True))
+        elif at_ms < self._anew_ms:
+            return self._begin_at(None, origin)
         else:
             as_of = self._contents.snapshot(stored.offsets).as_of
             self._add(Snapshotted(at_ms, as_of, stored.offsets, is_origin=True))
@@ -213,21 +215,25 @@ class _Draft:
         where = f" on {shorten(map(str, moved))}" if moved else ""
         pipeline, before = created_of(self._state).pipeline, iso_instant(self._times[0] - 1)
         raise LedgerConflictError(
-            f"The pipeline can't begin as of {origin.as_of}: it has snapshots already, in the order of their offsets, "
-            f"and these offsets fit before none and after none of them{where}. Begin elsewhere; or take the snapshots "
-            f"away with kafka-offsets ledger rewind {pipeline} --to {before}; or use another pipeline name."
+            f"The pipeline can't begin as of {origin.as_of}: its snapshots are in the order of their offsets, and this "
+            f"one has no place among them, or none since logs began anew{where}. Begin elsewhere; or take the "
+            f"snapshots away with kafka-offsets ledger rewind {pipeline} --to {before}; or use another pipeline name."
         )
 
     def _gap_for(self, origin: OffsetSnapshot) -> int | None:
         """The time for an origin that is as of no instant: directly before the first snapshot that has offsets above
         its own. None when there is none, as these two have no time between them, or logs began anew since."""
-        anew_ms = max((restart.at_ms for _, restart in self._state.restarts), default=0)
-        first = bisect_left(self._times, anew_ms)
+        first = bisect_left(self._times, self._anew_ms)
         place = bisect_left(self._times, True, first, key=lambda at_ms: self._has_above(at_ms, origin))
         if place == len(self._times):
             return max(origin.timestamp_ms, self.newest_ms + 1)
         at_ms = self._times[place] - 1
-        return None if at_ms < anew_ms or at_ms in self._times[:place] else at_ms
+        return None if at_ms < self._anew_ms or at_ms in self._times[:place] else at_ms
+
+    @property
+    def _anew_ms(self) -> int:
+        """When logs last began anew: what was before, nobody can load; 0 if none did."""
+        return max((restart.at_ms for _, restart in self._state.restarts), default=0)
 
     def _has_above(self, at_ms: int, origin: OffsetSnapshot) -> bool:
         known = origin.boundaries

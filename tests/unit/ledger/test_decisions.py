@@ -251,7 +251,7 @@ class TestOrigin:
     def test_lies_after_a_restart(self, contents: MemoryContents) -> None:
         old = snapshot({0: 10, 1: 10}, at_ms=AT[1])
         state = after(BEGUN, decisions.place(BEGUN, asked(contents, old), contents))
-        state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        state = restarted = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
         origin, latest = (
             snapshot({0: each, 1: each}, at_ms=NOW, kind=kind, topic_id="id-2")
             for each, kind in ((0, AsOfKind.EARLIEST), (5, AsOfKind.LATEST))
@@ -259,6 +259,9 @@ class TestOrigin:
         wish = Answers(state.number, NOW, latest=latest, origin=origin)
         state = after(state, decisions.pin_increment(state, "run", wish, contents))
         assert [window.offsets for window in state.windows.values()] == [10]
+        begun = replace(wish, origin=snapshot({0: 0, 1: 0}, at_ms=AT[1], topic_id="id-2"), commit=99)
+        with pytest.raises(LedgerConflictError, match="can't begin as of 2026-11-21T07:00"):
+            decisions.pin_increment(restarted, "run", begun, contents)
 
 
 class TestLoads:
