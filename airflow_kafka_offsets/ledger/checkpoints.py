@@ -74,14 +74,14 @@ def _from_json(fields: dict[str, Any]) -> State:
 
 
 def _window(row: list[Any]) -> Window:
-    *plain, attempts, published = row
+    *plain, reloaded_by, attempts, published = row
     made = tuple(Attempt(number, who, tuple(map(LogRange._make, lost)), at) for number, who, lost, at in attempts)
     publication = None
     if published is not None:
         *before, outputs, apart, published_ms, verdict = published
         made_outputs = tuple(map(Output._make, outputs))
         publication = Publication._make((*before, made_outputs, apart, published_ms, verdict))
-    return Window._make((*plain, made, publication))
+    return Window._make((*plain, tuple(reloaded_by), made, publication))
 
 
 def _without_kind(fields: dict[str, Any]) -> dict[str, Any]:

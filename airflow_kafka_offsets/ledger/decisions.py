@@ -33,7 +33,8 @@ from airflow_kafka_offsets.ledger.entries import (
     Voided,
 )
 from airflow_kafka_offsets.ledger.state import State, StoredSnapshot, Window
-from airflow_kafka_offsets.offsets.instants import FUTURE_TOLERANCE_MS, iso_instant
+from airflow_kafka_offsets.offsets.instants import CLOCK_TOLERANCE_MS, iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import clamp
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent, window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -65,7 +66,7 @@ class Answers:
     :param instants: for each instant, the hash of the file with its offsets as Kafka said them: those of a backfill may
         be more than memory holds.
     :param latest: the visible ends of the logs; None if nobody asked for them.
-    :param origin: where the pipeline begins, if it has no window yet; None to begin at the first instant.
+    :param origin: where a pipeline of increments begins, if it hasn't begun yet.
     """
 
     commit: int
@@ -130,14 +131,15 @@ def pin_increment(state: State, by: str, answers: Answers, contents: Contents) -
     """Pin the window from the end of the last one to the visible ends of the logs. A run has one increment.
 
     :param by: the run.
-    :param answers: the ends, and where the pipeline begins if it has no window.
-    :raises OutdatedSurveyError: when the pipeline has lost its windows since Kafka was asked. Ask again.
+    :param answers: the ends, and where the pipeline begins if it hasn't begun.
+    :raises OutdatedSurveyError: when the pipeline has lost its beginning since Kafka was asked. Ask again.
+    :raises LedgerConflictError: when it can't begin there, as offsets of its snapshots lie on both sides.
     :raises: as :func:`pin`.
     """
     if state.increment(by) is not None:
         return ()
     draft = _Draft(state, answers, contents)
-    start_ms = _increment_start_ms(state)
+    start_ms = increment_start_ms(state)
     if start_ms is None:
         start_ms = draft.begin()
     draft.place()
@@ -145,8 +147,8 @@ def pin_increment(state: State, by: str, answers: Answers, contents: Contents) -
     return tuple(draft.entries)
 
 
-def _increment_start_ms(state: State) -> int | None:
-    """Where the next increment starts; None when the pipeline hasn't begun."""
+def increment_start_ms(state: State) -> int | None:
+    """Where the next increment starts, Unix milliseconds; None when the pipeline hasn't begun."""
     last = state.last_window
     if last is not None:
         return last.end_ms
@@ -168,6 +170,7 @@ class _Draft:
         self._times = list(state.snapshots)
         self._added: dict[int, StoredSnapshot] = {}
         self._last: Pinned | None = None
+        self._refuse_wrong_times()
 
     @property
     def newest_ms(self) -> int:
@@ -175,35 +178,89 @@ class _Draft:
         return self._times[-1] if self._times else -1
 
     def begin(self) -> int:
-        """Store where the pipeline begins: below all snapshots that others have stored, in time and in offsets. Returns
-        its place in time."""
+        """Store where the pipeline begins. Returns its place in time."""
         origin = self._answers.origin
         if origin is None:
             raise OutdatedSurveyError(
-                "The pipeline has no window any more, so Kafka has to be asked where it begins. Ask again."
+                "The pipeline has no beginning any more, so Kafka has to be asked where it begins. Ask again."
             )
-        at_ms = min([origin.timestamp_ms, *(first - 1 for first in self._times[:1])])
-        self._add(replace(self._placed(at_ms, origin), is_origin=True))
+        if origin.as_of.timestamp_ms is None:
+            return self._begin_at(self._gap_for(origin), origin)
+        at_ms = origin.as_of.timestamp_ms
+        stored = self._snapshot(at_ms)
+        if stored is None:
+            self._add(replace(self._placed(at_ms, origin), is_origin=True))
+        elif at_ms < self._anew_ms:
+            return self._begin_at(None, origin)
+        else:
+            as_of = self._contents.snapshot(stored.offsets).as_of
+            self._add(Snapshotted(at_ms, as_of, stored.offsets, is_origin=True))
         return at_ms
+
+    def _begin_at(self, at_ms: int | None, origin: OffsetSnapshot) -> int:
+        """Store an origin that is as of no instant. Its offsets are what the user said, so none may be moved."""
+        moved: list[TopicPartition] = []
+        if at_ms is not None:
+            placed = self._placed(at_ms, origin)
+            fitted = self._contents.snapshot(placed.offsets).boundaries
+            # A partition that later snapshots lack begins at its first record.
+            expected = (
+                (key, each, fitted[key].offset if key in fitted else each.log_start_offset)
+                for key, each in origin.boundaries.items()
+            )
+            moved = [key for key, each, offset in expected if each.offset != offset]
+            if not moved:
+                self._add(replace(placed, is_origin=True))
+                return at_ms
+        where = f" on {shorten(map(str, moved))}" if moved else ""
+        pipeline, before = created_of(self._state).pipeline, iso_instant(self._times[0] - 1)
+        raise LedgerConflictError(
+            f"The pipeline can't begin as of {origin.as_of}: its snapshots are in the order of their offsets, and this "
+            f"one has no place among them, or none since logs began anew{where}. Begin elsewhere; or take the "
+            f"snapshots away with kafka-offsets ledger rewind {pipeline} --to {before}; or use another pipeline name."
+        )
+
+    def _gap_for(self, origin: OffsetSnapshot) -> int | None:
+        """The time for an origin that is as of no instant: directly before the first snapshot that has offsets above
+        its own. None when there is none, as these two have no time between them, or logs began anew since."""
+        first = bisect_left(self._times, self._anew_ms)
+        place = bisect_left(self._times, True, first, key=lambda at_ms: self._has_above(at_ms, origin))
+        if place == len(self._times):
+            return max(origin.timestamp_ms, self.newest_ms + 1)
+        at_ms = self._times[place] - 1
+        return None if at_ms < self._anew_ms or at_ms in self._times[:place] else at_ms
+
+    @property
+    def _anew_ms(self) -> int:
+        """When logs last began anew: what was before, nobody can load; 0 if none did."""
+        return max((restart.at_ms for _, restart in self._state.restarts), default=0)
+
+    def _has_above(self, at_ms: int, origin: OffsetSnapshot) -> bool:
+        known = origin.boundaries
+        return any(
+            key in known and each.offset > known[key].offset for key, each in self._offsets_at(at_ms).boundaries.items()
+        )
 
     def place(self) -> None:
         """Store what Kafka has answered."""
-        state, answers = self._state, self._answers
-        if answers.commit < state.turned:
-            raise OutdatedSurveyError("The ledger was rewound, or a topic restarted, since Kafka was asked. Ask again.")
-        newest = state.newest_snapshot
-        if newest is not None and newest.at_ms > answers.now_ms + FUTURE_TOLERANCE_MS:
-            raise InstantError(
-                f"The newest snapshot is at {iso_instant(newest.at_ms)}, but the clock says "
-                f"{iso_instant(answers.now_ms)}: one of the two clocks is wrong. If it is the snapshot's, take the "
-                "snapshot away with kafka-offsets ledger rewind."
-            )
-        for at_ms, offsets in sorted(answers.instants.items()):
+        for at_ms, offsets in sorted(self._answers.instants.items()):
             if self._snapshot(at_ms) is None:
                 self._add(self._placed(at_ms, self._contents.snapshot(offsets)))
-        if answers.latest is not None:
-            at_ms = max(answers.latest.resolved_at_ms, self.newest_ms + 1)
-            self._add(self._placed(at_ms, answers.latest))
+        latest = self._answers.latest
+        if latest is not None:
+            at_ms = max(latest.resolved_at_ms, self.newest_ms + 1)
+            self._add(self._placed(at_ms, latest))
+
+    def _refuse_wrong_times(self) -> None:
+        """Refuse what Kafka said before its logs began anew, and to add to what a wrong clock has stored."""
+        if self._answers.commit < self._state.turned:
+            raise OutdatedSurveyError("The ledger was rewound, or a topic restarted, since Kafka was asked. Ask again.")
+        if self.newest_ms > self._answers.now_ms + CLOCK_TOLERANCE_MS:
+            raise InstantError(
+                f"The newest snapshot is at {iso_instant(self.newest_ms)}, but the clock says "
+                f"{iso_instant(self._answers.now_ms)}: one of the two clocks is wrong. If it is the snapshot's, take "
+                "the snapshot away with kafka-offsets ledger rewind."
+            )
 
     def pin(self, start_ms: int, end_ms: int, by: str | None = None) -> None:
         """Pin a window, after all that were added before."""
@@ -211,6 +268,7 @@ class _Draft:
         self._refuse_crossing(name, start_ms, end_ms)
         window = window_between(*(self._state.anew(self._offsets_at(at_ms), at_ms) for at_ms in (start_ms, end_ms)))
         manifest = Manifest.of(created.pipeline, created.ledger_id, window)
+        assert manifest.window == name, "a snapshot's own time is its place in the log"
         self._last = Pinned(name, self._contents.add_manifest(manifest), manifest.span, by)
         self.entries.append(self._last)
 
@@ -218,7 +276,8 @@ class _Draft:
         number = self._state.number + 1
         self.entries.append(entry)
         self._added[entry.at_ms] = StoredSnapshot(number, entry.at_ms, entry.as_of.kind, entry.offsets)
-        insort(self._times, entry.at_ms)
+        if entry.at_ms not in self._state.snapshots:
+            insort(self._times, entry.at_ms)
 
     def _snapshot(self, at_ms: int) -> StoredSnapshot | None:
         return self._state.snapshots.get(at_ms) or self._added.get(at_ms)
@@ -282,8 +341,9 @@ def void(state: State, windows: Collection[str], *, force: bool = False) -> Entr
     :param force: also when they are published.
     :raises LedgerConflictError: when one isn't there, or is published and ``force`` isn't set; names its rows.
     """
-    _refuse_published([window_of(state, name) for name in windows], force)
-    return tuple(map(Voided, dict.fromkeys(windows)))
+    chosen = dict.fromkeys(windows)
+    _refuse_published([window_of(state, name) for name in chosen], force)
+    return tuple(map(Voided, chosen))
 
 
 def rewind(state: State, to_ms: int, *, force: bool = False) -> Entries:

@@ -37,6 +37,16 @@ def refresh(ledger: Ledger, window: Window, result: RunResult | None = None) -> 
         written, result = publication, None
 
 
+def ensure(ledger: Ledger, window: Window, result: RunResult) -> None:
+    """Write the list of a published window, unless it is right: its publisher may have died before it did.
+
+    :param result: what the published attempt read and wrote.
+    """
+    files = _files(ledger, window.name, window.publication, result)
+    if not _is_right(ledger, window.name, files):
+        refresh(ledger, window, result)
+
+
 def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:
     """Write the list of a window again, if it isn't what is published. Returns whether it was right.
 
@@ -44,7 +54,7 @@ def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:
     """
     window = ledger.state.windows.get(name)
     files = _files(ledger, name, None if window is None else window.publication, result)
-    right = (ledger.files.read(_file(name)) or b"") == _content(files)
+    right = _is_right(ledger, name, files)
     if not right:
         _write(ledger, name, files)
     return right
@@ -82,6 +92,10 @@ def _files(ledger: Ledger, name: str, publication: Publication | None, result: R
     if publication is None or not publication.apart or publication.outputs[0].output is None:
         return []
     return files_of(result or ledger.published_result(name, publication))
+
+
+def _is_right(ledger: Ledger, name: str, files: Sequence[str]) -> bool:
+    return (ledger.files.read(_file(name)) or b"") == _content(files)
 
 
 def _write(ledger: Ledger, name: str, files: Sequence[str]) -> None:

@@ -59,8 +59,8 @@ class Ledger:
     def __init__(self, root: StoragePath, pipeline: str, at_least: int = 0) -> None:
         if not PIPELINE_NAME.fullmatch(pipeline):
             raise ConfigurationError(
-                "A pipeline's name may have only letters, digits, '.', '_' and '-', because it names a folder; "
-                f"not {pipeline!r}."
+                "A pipeline's name has up to 200 letters, digits, '.', '_' and '-', and begins with a letter or digit, "
+                f"because it names a folder; not {pipeline!r}."
             )
         self.pipeline = pipeline
         self.folder = LedgerPath.of(root) / pipeline

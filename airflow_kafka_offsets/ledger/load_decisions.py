@@ -65,14 +65,14 @@ def verify(state: State, wish: Verified) -> Entries:
 def reload(state: State, windows: Collection[str], by: str | None = None) -> Entries:
     """Windows are to be loaded again: what was attempted and published before no longer satisfies a load.
 
-    :param by: the run of a task that asks for it. Its retries change nothing; so that they know, its wish is recorded
-        also where nothing was attempted before.
+    :param by: the run of a task that asks for it. Its retries change nothing, whoever has asked since; so that they
+        know, its wish is recorded also where nothing was attempted before.
     :raises LedgerConflictError: when one isn't there.
     """
     return tuple(
         Reloaded(window.name, by)
-        for window in [window_of(state, name) for name in windows]
-        if (window.reloaded_by != by if by is not None else window.attempts or window.publication is not None)
+        for window in [window_of(state, name) for name in dict.fromkeys(windows)]
+        if (by not in window.reloaded_by if by is not None else window.attempts or window.publication is not None)
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from uuid import uuid4
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError
+from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger import checkpoints
 from airflow_kafka_offsets.ledger.entries import AnyEntry, entry_from_json
 from airflow_kafka_offsets.ledger.files import Files, checkpoint_file, commit_file, newest_commit
@@ -121,6 +121,7 @@ class Log:
         """The state now: what all commits add up to.
 
         :raises LedgerCorruptError: when a commit is damaged or missing.
+        :raises LedgerConflictError: when the log is older than the commit that is known.
         """
         self._advance(newest_commit(self._files, max(self._at_least, self._head.state.number)))
         return self._head.state
@@ -190,7 +191,7 @@ class Log:
         """Read what was committed up to a number."""
         if number <= self._head.state.number:
             return
-        newest, before = self._file(number), self._head.state
+        newest, before = self._file(number, is_newest=True), self._head.state
         commits = (*newest.since, newest.commit)
         if before.number >= newest.checkpoint and before.number:  # what was read before is as good as the checkpoint
             state = fold(before, [each for each in commits if each.number > before.number])
@@ -220,9 +221,14 @@ class Log:
             return None
         return checkpoints.from_bytes(content)
 
-    def _file(self, number: int) -> CommitFile:
+    def _file(self, number: int, *, is_newest: bool = False) -> CommitFile:
         name = commit_file(number)
         content = self._files.read(name)
+        if content is None and is_newest:  # nothing lists it: somebody has said that it exists
+            raise LedgerConflictError(
+                f"{self._where} has no commit {number}, though an earlier task has seen it: the ledger was restored "
+                "from an older copy since, made anew, or moved. Clear the task that resolves, and all after it."
+            )
         if content is None:
             raise LedgerCorruptError(
                 f"{self._where}/{name} is missing, though later commits exist: restore the file, from a backup or an "

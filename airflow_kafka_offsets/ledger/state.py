@@ -118,7 +118,7 @@ class Window(NamedTuple):
     :param offsets: how many offsets it has.
     :param by: the run that it belongs to, if it is an increment.
     :param reloaded: number of the commit that last said that it is to be loaded again; 0 if none did.
-    :param reloaded_by: the run of a task that asked for it; None for a command.
+    :param reloaded_by: the runs of tasks that have ever asked for it: each does once.
     :param attempts: those that may still be published, and the published one, in order.
     :param publication: the one that counts; None when nothing is published.
     """
@@ -131,7 +131,7 @@ class Window(NamedTuple):
     offsets: int
     by: str | None = None
     reloaded: int = 0
-    reloaded_by: str | None = None
+    reloaded_by: tuple[str, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     publication: Publication | None = None
 
@@ -319,7 +319,8 @@ class _Fold:
 
     @_add.register
     def _(self, entry: Reloaded) -> None:
-        self._set(entry.window, reloaded=self._number, reloaded_by=entry.by)
+        asked = self._windows[entry.window].reloaded_by
+        self._set(entry.window, reloaded=self._number, reloaded_by=(*asked, entry.by) if entry.by else asked)
 
     def _set(self, window: str, **changed: Any) -> None:
         self._windows[window] = self._windows[window]._replace(**changed)

@@ -23,6 +23,8 @@ _PLAUSIBLE_MS = range(100_000_000_000, 10_000_000_000_000)
 FUTURE_TOLERANCE_MS = 3_600_000
 """How far ahead of our clock a record's timestamp may be: Kafka 4's default ``message.timestamp.after.max.ms``
 (KIP-937, KIP-1030)."""
+CLOCK_TOLERANCE_MS = 300_000
+"""How far the clocks of two machines of ours may be apart."""
 _COMPACT = re.compile(r"\d{8}T\d{9}Z", re.ASCII)
 _ISO = re.compile(
     r"[\dW-]+(?:[Tt ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?)?",

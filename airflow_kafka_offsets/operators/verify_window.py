@@ -13,7 +13,7 @@ from airflow_kafka_offsets.arguments import as_milliseconds, check_choice
 from airflow_kafka_offsets.compat.airflow_versions import TaskDeferralTimeout
 from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, UnprovenError
 from airflow_kafka_offsets.hooks.metrics import tell
-from airflow_kafka_offsets.ledger import load_decisions
+from airflow_kafka_offsets.ledger import file_lists, load_decisions
 from airflow_kafka_offsets.ledger.entries import Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Publication
@@ -219,6 +219,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             self.log.warning("Window %s: %s", ref.window, line)
         if around.skipped and self.on_hole == "fail" and not is_backfill(context):
             raise refusal(context, loaded.attempt.who, ref.window, around.skipped)
+        if published.verdict is None:  # whoever published may have died before it wrote the list
+            file_lists.ensure(ledger, loaded.window, loaded.result)
         wish = Verified(ref.window, loaded.attempt.number, _stored(verdict))
         ledger.change(lambda state: load_decisions.verify(state, wish))
         report = _report(loaded, published, verdict) | {"source": source or "unchanged", "tiling": str(around)}

@@ -122,7 +122,7 @@ class Resolver:
         increment; runs in parallel get consecutive ones.
 
         :param by: the run.
-        :param since: where the pipeline begins, if it has no window yet.
+        :param since: where the pipeline begins, if it hasn't begun yet.
         :raises: as :meth:`windows`.
         """
 
@@ -132,7 +132,8 @@ class Resolver:
                 return None
             survey = self._survey(state)
             latest = self._made(survey, AsOf(AsOfKind.LATEST), at_latest(survey.extents, self._isolation_level))
-            origin = None if state.windows else self._origin(since, survey)
+            begun = decisions.increment_start_ms(state) is not None
+            origin = None if begun else self._origin(since, survey)
             return Answers(state.number, now_ms(), latest=latest, origin=origin)
 
         self._change(pin, lambda state, answers: decisions.pin_increment(state, by, answers, self.ledger.contents))

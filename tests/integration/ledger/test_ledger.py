@@ -58,9 +58,9 @@ class TestPipeline:
         with pytest.raises(LedgerCorruptError, match=r"00000001.json is damaged.*Restore it as it was"):
             _ = again(local).exists
 
-    @pytest.mark.parametrize("name", ["", "a/b", "a:b", "..", ".hidden"])
+    @pytest.mark.parametrize("name", ["", "a/b", "a:b", "..", ".hidden", "a" * 201])
     def test_a_name_that_cannot_name_a_folder_is_refused(self, root: str, name: str) -> None:
-        with pytest.raises(ConfigurationError, match="pipeline's name"):
+        with pytest.raises(ConfigurationError, match=r"pipeline's name.* up to 200 .*begins with"):
             Ledger(ObjectStoragePath(root), name)
 
 

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     WindowOverlapError,
 )
-from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger import checkpoints, decisions, load_decisions
 from airflow_kafka_offsets.ledger.decisions import Answers, Entries
 from airflow_kafka_offsets.ledger.entries import (
     Attempted,
@@ -32,6 +32,7 @@ from airflow_kafka_offsets.ledger.state import Commit, State, fold
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 from tests.unit.ledger.memory import CREATED, MemoryContents
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
@@ -133,11 +134,14 @@ class TestPlace:
         with pytest.raises(OutdatedSurveyError):
             decisions.place(state, asked(contents, shorter, known=1), contents)
 
-    def test_a_clock_far_ahead_is_named(self, contents: MemoryContents) -> None:
+    def test_a_clock_more_than_five_minutes_ahead_is_named(self, contents: MemoryContents) -> None:
         state = pinned(contents, 0, 10)
-        late = asked(contents, snapshot({0: 20}, at_ms=AT[2]), now_ms=AT[0] - 3 * HOUR_MS)
+        tolerated, refused = (
+            asked(contents, snapshot({0: 5}, at_ms=AT[0] + 1), now_ms=AT[1] - minutes * 60_000) for minutes in (5, 6)
+        )
+        assert decisions.place(state, tolerated, contents)
         with pytest.raises(InstantError, match="kafka-offsets ledger rewind"):
-            decisions.place(state, late, contents)
+            decisions.place(state, refused, contents)
 
     def test_what_kafka_said_before_a_rewind_or_a_restart_is_asked_for_again(self, contents: MemoryContents) -> None:
         state = pinned(contents, 0, 10)
@@ -196,6 +200,83 @@ class TestIncrements:
             decisions.place(state, asked(contents, snapshot({0: 1}, at_ms=AT[0])), contents)
 
 
+class TestOrigin:
+    """Where the first increment begins, in a pipeline that has snapshots: nowhere else than where the user says."""
+
+    @staticmethod
+    def begun(contents: MemoryContents, origin: OffsetSnapshot, *taken: OffsetSnapshot) -> tuple[State, Manifest]:
+        """The state after the first increment, and what that has."""
+        state = after(BEGUN, decisions.place(BEGUN, asked(contents, *taken), contents))
+        latest = snapshot({0: 70, 1: 70}, at_ms=NOW, kind=AsOfKind.LATEST)
+        wish = Answers(state.number, NOW, latest=latest, origin=origin)
+        state = after(state, decisions.pin_increment(state, "run", wish, contents))
+        (window,) = state.windows.values()
+        manifest = contents.manifests[window.manifest]
+        assert manifest.window == window.name
+        assert (manifest.start_ms, manifest.end_ms) == (window.start_ms, window.end_ms)
+        return state, manifest
+
+    @pytest.mark.parametrize("kind", [AsOfKind.GROUP, AsOfKind.LATEST, AsOfKind.EARLIEST])
+    @pytest.mark.parametrize(
+        ("offset", "start_ms"),
+        [(3, AT[1] - 1), (10, AT[2] - 1), (15, AT[2] - 1), (40, NOW - 5), (55, NOW - 5)],
+    )
+    def test_what_has_no_time_of_its_own_lies_where_its_offsets_fit(
+        self, contents: MemoryContents, offset: int, start_ms: int, kind: AsOfKind
+    ) -> None:
+        origin = snapshot({0: offset, 1: offset}, at_ms=NOW - 5, kind=kind)
+        taken = (snapshot({0: place, 1: place}, at_ms=at_ms) for at_ms, place in ((AT[1], 10), (AT[2], 40)))
+        _, manifest = self.begun(contents, origin, *taken)
+        assert [each.start_offset for each in manifest.ranges] == [offset, offset]
+        assert manifest.start_ms == start_ms
+
+    @pytest.mark.parametrize(("hour", "start"), [(0, 0), (2, 30), (3, 60)])
+    def test_an_instant_lies_at_its_own_time(self, contents: MemoryContents, hour: int, start: int) -> None:
+        origin = snapshot({0: start, 1: start}, at_ms=AT[hour])
+        taken = (snapshot({0: place, 1: place}, at_ms=at_ms) for at_ms, place in ((AT[1], 10), (AT[3], 60)))
+        _, manifest = self.begun(contents, origin, *taken)
+        assert manifest.start_ms == AT[hour]
+        assert [each.start_offset for each in manifest.ranges] == [start, start]
+
+    def test_an_instant_that_has_a_snapshot_keeps_it(self, contents: MemoryContents) -> None:
+        stored = snapshot({0: 10, 1: 10}, at_ms=AT[1])
+        state, manifest = self.begun(contents, snapshot({0: 4, 1: 4}, at_ms=AT[1]), stored)
+        assert [each.start_offset for each in manifest.ranges] == [10, 10]
+        voided = after(state, decisions.void(state, [manifest.window]))
+        assert decisions.increment_start_ms(voided) == AT[1]
+
+    @pytest.mark.parametrize("commits", [{0: 5, 1: 50}, {0: 15, 1: 41}])
+    def test_what_fits_nowhere_is_refused_with_a_way_out(
+        self, contents: MemoryContents, commits: dict[int, int]
+    ) -> None:
+        origin = snapshot(commits, at_ms=NOW - 5, kind=AsOfKind.GROUP)
+        taken = (snapshot({0: place, 1: place}, at_ms=at_ms) for at_ms, place in ((AT[1], 10), (AT[2], 40)))
+        with pytest.raises(LedgerConflictError, match=r"group g.*kafka-offsets ledger rewind p"):
+            self.begun(contents, origin, *taken)
+
+    def test_a_partition_that_was_added_after_a_snapshot_is_not_left_out_silently(
+        self, contents: MemoryContents
+    ) -> None:
+        origin = snapshot({0: 3, 1: 55}, at_ms=NOW - 5, kind=AsOfKind.GROUP)
+        with pytest.raises(LedgerConflictError, match="t-1"):
+            self.begun(contents, origin, snapshot({0: 10}, at_ms=AT[1]))
+
+    def test_lies_after_a_restart(self, contents: MemoryContents) -> None:
+        old = snapshot({0: 10, 1: 10}, at_ms=AT[1])
+        state = after(BEGUN, decisions.place(BEGUN, asked(contents, old), contents))
+        state = restarted = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        origin, latest = (
+            snapshot({0: each, 1: each}, at_ms=NOW, kind=kind, topic_id="id-2")
+            for each, kind in ((0, AsOfKind.EARLIEST), (5, AsOfKind.LATEST))
+        )
+        wish = Answers(state.number, NOW, latest=latest, origin=origin)
+        state = after(state, decisions.pin_increment(state, "run", wish, contents))
+        assert [window.offsets for window in state.windows.values()] == [10]
+        begun = replace(wish, origin=snapshot({0: 0, 1: 0}, at_ms=AT[1], topic_id="id-2"), commit=99)
+        with pytest.raises(LedgerConflictError, match="can't begin as of 2026-11-21T07:00"):
+            decisions.pin_increment(restarted, "run", begun, contents)
+
+
 class TestLoads:
     def test_of_a_published_window_nothing_begins(self, contents: MemoryContents) -> None:
         state = attempted(pinned(contents, 0, 10))
@@ -225,6 +306,20 @@ class TestLoads:
         assert load_decisions.reload(state, [NAME], by="run") == ()
         assert load_decisions.reload(state, [NAME], by="cleared run")
         assert load_decisions.reload(state, [NAME])
+
+    def test_each_run_reloads_once_also_when_others_have_since(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        for by in ("run", "other run", None):
+            assert load_decisions.reload(state, [NAME], by)
+            state = attempted(after(state, load_decisions.reload(state, [NAME], by)))
+        state = checkpoints.from_bytes(checkpoints.to_bytes(state))
+        assert load_decisions.reload(state, [NAME], "run") == load_decisions.reload(state, [NAME], "other run") == ()
+
+    def test_a_window_that_is_named_twice_is_changed_once(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        for decide in (load_decisions.reload, decisions.void):
+            entries = decide(state, [NAME, NAME])  # type: ignore[operator]
+            assert len(entries) == 1
 
     def test_they_know_it_also_where_there_was_nothing_to_reload(self, contents: MemoryContents) -> None:
         state = pinned(contents, 0, 10)

@@ -5,7 +5,7 @@ change."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -196,13 +196,25 @@ class Histories(RuleBasedStateMachine):
         asked = Answers(self.state.number, self.now_ms, instants)
         return partial(decisions.pin, windows=[window], answers=asked, contents=self.contents)
 
-    @rule(target=asked)
-    def ask_for_an_increment(self) -> Any:
+    @rule(
+        target=asked,
+        since=st.sampled_from(AsOfKind),
+        ago_ms=st.integers(0, 4 * HOUR_MS),
+        shares=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+    )
+    def ask_for_an_increment(self, since: AsOfKind, ago_ms: int, shares: tuple[float, float]) -> Any:
         if self.is_rewritten():
             return None
         self.runs += 1
         latest = self.topic.snapshot(AsOf(AsOfKind.LATEST), self.now_ms)
-        origin = self.topic.snapshot(AsOf(AsOfKind.EARLIEST), self.now_ms)
+        instant = self.now_ms - ago_ms if since is AsOfKind.INSTANT else None
+        origin = self.topic.snapshot(AsOf(since, instant, "g" if since is AsOfKind.GROUP else None), self.now_ms)
+        if since is AsOfKind.GROUP:
+            committed = {
+                key: replace(each, offset=int(each.log_start_offset * (1 - share) + each.offset * share))
+                for share, (key, each) in zip(shares, origin.boundaries.items(), strict=True)
+            }
+            origin = replace(origin, boundaries=committed)
         asked = Answers(self.state.number, self.now_ms, latest=latest, origin=origin)
         return partial(decisions.pin_increment, by=f"run-{self.runs}", answers=asked, contents=self.contents)
 
@@ -313,6 +325,12 @@ class Histories(RuleBasedStateMachine):
                 window.number * 1_000 + hash(window.name) % 1_000, (window.name, window.manifest)
             )
             assert known == (window.name, window.manifest)
+
+    @invariant()
+    def a_window_is_named_after_its_snapshots(self) -> None:
+        for window in self.state.windows.values():
+            manifest = self.contents.manifests[window.manifest]
+            assert (manifest.window, manifest.start_ms, manifest.end_ms) == window[:3]
 
     @invariant()
     def windows_never_cross_and_tile_where_they_meet(self) -> None:

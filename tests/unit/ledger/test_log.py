@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger import checkpoints
 from airflow_kafka_offsets.ledger.entries import (
     Attempted,
@@ -214,6 +214,14 @@ class TestCheckpoints:
         del files.files[commit_file(100)]
         with pytest.raises(LedgerCorruptError, match=r"log/00000/00000100.json is missing, though later commits exist"):
             Log(files, "memory").read()
+
+    def test_a_log_that_is_older_than_what_a_task_knows_is_told_from_a_damaged_one(self) -> None:
+        """It was restored from an older copy, or made anew."""
+        files = MemoryFiles()
+        write(files, 5)
+        for there in (files, MemoryFiles()):
+            with pytest.raises(LedgerConflictError, match=r"has no commit 8.* Clear the task that resolves"):
+                Log(there, "memory", at_least=8).read()
 
     @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"format":2}', b"\xff"])
     def test_a_commit_that_is_damaged_is_named(self, written: dict[str, bytes], content: bytes) -> None:

@@ -59,7 +59,7 @@ def snapshot(
     resolved_at_ms: int | None = None,
 ) -> OffsetSnapshot:
     """A snapshot; an instant is resolved an hour later, unless another time is given."""
-    as_of = AsOf(kind, at_ms) if kind is AsOfKind.INSTANT else AsOf(kind)
+    as_of = AsOf(kind, at_ms if kind is AsOfKind.INSTANT else None, "g" if kind is AsOfKind.GROUP else None)
     return OffsetSnapshot(
         as_of=as_of,
         cluster_id=cluster_id,

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.errors import InstantError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Resolve, Run, at, fails_with
-from tests.integration.airflow.windows.conftest import DeleteBefore, Increment, XCom, ranges, stamped
+from tests.integration.airflow.windows.conftest import DeleteBefore, Increment, Snapshot, XCom, ranges, stamped
 from tests.integration.conftest import Produce
 
 
@@ -43,6 +43,33 @@ class TestFirst:
         assert ranges(increment(ten, "run-1", since="group connect-a")) == [(0, 7, 10)]
         produce(ten, 0, stamped(60))
         assert ranges(increment(ten, "run-2", since="group connect-a")) == [(0, 10, 11)]
+
+    def test_asks_for_commits_only_to_begin(self, ten: str, increment: Increment, run: Run, broker: Broker) -> None:
+        """E18: the group may have gone, once the ledger knows where it was."""
+        with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
+            client.commit_offsets("connect-b", CommittedOffsets([CommittedOffset(ten, 0, 7)])).raise_for_errors()
+        first = increment(ten, "run-1", since="group connect-b")
+        assert run("ledger", "void", "loads", first["window"])[0] == 0
+        assert ranges(increment(ten, "run-2", since="group nobody")) == [(0, 7, 10)]
+
+    @pytest.mark.parametrize(
+        ("since", "expected"), [("earliest", (0, 12)), ("latest", (12, 12)), (at(4), (4, 12)), (at(7), (7, 12))]
+    )
+    def test_begins_there_also_among_the_snapshots_of_others(
+        self,
+        ten: str,
+        increment: Increment,
+        snapshot: Snapshot,
+        produce: Produce,
+        since: str,
+        expected: tuple[int, int],
+    ) -> None:
+        snapshot(ten, at=at(5))
+        snapshot(ten)
+        produce(ten, 0, stamped(60, 61))
+        found = increment(ten, "run-1", since=since)
+        assert ranges(found) == [(0, *expected)]
+        assert increment(ten, "run-1", since=since) == found
 
     def test_begins_where_the_last_window_of_the_ledger_ends(
         self, ten: str, resolve: Resolve, increment: Increment

@@ -64,6 +64,23 @@ class TestAnotherSubmitter:
         assert verified(window, context) == report
         assert ledger.read().number == number
 
+    @pytest.mark.parametrize("left", [b"file:///old/attempt/a.parquet\n", None], ids=["outdated", "missing"])
+    def test_verify_writes_the_list_of_files_that_a_publisher_left_as_it_was(
+        self, window: XCom, pinned: Window, count: Count, context: Context, ledger: Ledger, left: bytes | None
+    ) -> None:
+        """It died once it had published. Once verified, a list is right."""
+        publish_asked(ledger, count(pinned, files=("b.parquet",)))
+        name = f"files/window={pinned.name}/files.txt"
+        right = ledger.files.read(name)
+        assert right is not None
+        assert right.endswith(b"/b.parquet\n")
+        if left is None:
+            (ledger.folder / name).fs.rm((ledger.folder / name).path)
+        else:
+            ledger.files.replace(name, left)
+        verified(window, context)
+        assert ledger.files.read(name) == right
+
     def test_verify_takes_over_what_a_driver_hands_over(
         self, window: XCom, pinned: Window, context: Context, ledger: Ledger
     ) -> None:
