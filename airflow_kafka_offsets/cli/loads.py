@@ -72,9 +72,6 @@ def begin_attempt(args: Any) -> int:
     manifest = ledger.window(args.window).manifest
     begun = loads.begin(ledger, lambda: kafka_client(args), args.window, manifest, who, args.on_data_loss)
     published = begun.publication
-    if begun.attempt is not None and not begun.pinned.manifest.span:
-        with kafka_client(args) as client:
-            published = loads.publish(client, ledger, loads.count_nothing(ledger, begun))
     conf = {} if published is not None else _confs(ledger, begun, settings.plain)
     print_record(_begun_row(begun, published, conf), args, _BEGUN)
     if conf and args.output == "table":

@@ -171,6 +171,8 @@ class State:
     :param restarts: all that count, with the numbers of their commits, in order.
     :param turned: number of the newest commit with a rewind or a restart; 0 when there is none. What Kafka said before
         it may be about other logs.
+    :param rows_left: names of windows that were voided or rewound after an attempt at them had begun: its rows may be
+        in a table under that name.
     """
 
     number: int = 0
@@ -179,6 +181,12 @@ class State:
     windows: dict[str, Window] = field(default_factory=dict)
     restarts: tuple[tuple[int, Restarted], ...] = ()
     turned: int = 0
+    rows_left: frozenset[str] = frozenset()
+
+    def needs_driver(self, window: Window) -> bool:
+        """Whether a load of a window has anything to do: to write rows, or to take away those of another window that
+        had its name."""
+        return bool(window.offsets) or window.name in self.rows_left
 
     @property
     def cluster_id(self) -> str | None:
@@ -252,6 +260,7 @@ class _Fold:
         self._windows = dict(state.windows)
         self._restarts = list(state.restarts)
         self._turned = state.turned
+        self._rows_left = set(state.rows_left)
 
     def state(self) -> State:
         """The state now."""
@@ -262,6 +271,7 @@ class _Fold:
             dict(sorted(self._windows.items())),
             tuple(self._restarts),
             self._turned,
+            frozenset(self._rows_left),
         )
 
     def add(self, commit: Commit) -> None:
@@ -325,12 +335,18 @@ class _Fold:
 
     @_add.register
     def _(self, entry: Voided) -> None:
-        del self._windows[entry.window]
+        self._take_away(entry.window)
+
+    def _take_away(self, name: str) -> None:
+        window = self._windows.pop(name)
+        if window.attempts and window.offsets:
+            self._rows_left.add(name)
 
     @_add.register
     def _(self, entry: Rewound) -> None:
         self._snapshots = {at_ms: each for at_ms, each in self._snapshots.items() if at_ms <= entry.to_ms}
-        self._windows = {name: window for name, window in self._windows.items() if window.end_ms <= entry.to_ms}
+        for window in [each for each in self._windows.values() if each.end_ms > entry.to_ms]:
+            self._take_away(window.name)
         self._restarts = [(number, each) for number, each in self._restarts if each.at_ms <= entry.to_ms]
         self._turned = self._number
 

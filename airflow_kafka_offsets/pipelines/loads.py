@@ -71,7 +71,7 @@ class Begun:
 
     :param window: the window, as the log has it now.
     :param pinned: its manifest.
-    :param attempt: the attempt that began; None when there is nothing to load.
+    :param attempt: the attempt that began, for a driver to make; None when there is nothing to load.
     :param publication: the publication that satisfies the load; None when an attempt began.
     """
 
@@ -89,8 +89,8 @@ def begin(
     who: Mapping[str, Any],
     on_data_loss: DataLossPolicy = "fail",
 ) -> Begun:
-    """Begin to load a window, unless there is nothing to do: it is published, or an attempt of before is proved and is
-    published here.
+    """Begin to load a window, unless there is nothing to do: it is published; or an attempt of before is proved, or it
+    has no offsets (S6), and it is published here.
 
     :param client_factory: gives the client, for when Kafka has to be asked.
     :param name: the window's name.
@@ -116,7 +116,11 @@ def begin(
     wish = Attempted(name, who, lost, now_ms())
     number = ledger.change(lambda state: load_decisions.begin(state, wish, manifest_sha256))
     now = ledger.window(name)
-    return Begun(now, pinned, now.attempt(number), None if number else now.loaded)
+    attempt = now.attempt(number)
+    if attempt is None or ledger.state.needs_driver(now):
+        return Begun(now, pinned, attempt, now.loaded)
+    publication = publish_asked(ledger, _count_nothing(ledger, now, pinned, attempt))
+    return Begun(ledger.window(name), pinned, None, publication)
 
 
 def reload(ledger: Ledger, names: Collection[str], by: str | None = None) -> int:
@@ -252,14 +256,12 @@ def take_over(client: OffsetsClient, ledger: Ledger, window: Window, number: int
     return Counted(window, pinned, attempt, *stored)
 
 
-def count_nothing(ledger: Ledger, begun: Begun) -> Counted:
-    """Store the counts of an attempt at a window without offsets: there is nothing to read or write, so no job is
-    needed (S6)."""
-    assert begun.attempt is not None, "an attempt began"
+def _count_nothing(ledger: Ledger, window: Window, pinned: PinnedManifest, attempt: Attempt) -> Counted:
+    """Store the counts of an attempt that has nothing to read or write, so that no job is needed."""
     result = RunResult(
-        attempt=begun.attempt.number,
+        attempt=attempt.number,
         run=secrets.token_hex(4),
-        manifest_sha256=begun.pinned.sha256,
+        manifest_sha256=pinned.sha256,
         application_id=None,
         output=None,
         sink=NO_SINK,
@@ -268,8 +270,8 @@ def count_nothing(ledger: Ledger, begun: Begun) -> Counted:
         written=(),
         seconds=0.0,
     )
-    ledger.attempt(begun.window.name, begun.attempt.number).record_result(result)
-    return Counted(begun.window, begun.pinned, begun.attempt, result, digest(result.to_bytes()))
+    ledger.attempt(window.name, attempt.number).record_result(result)
+    return Counted(window, pinned, attempt, result, digest(result.to_bytes()))
 
 
 def handed_over(fields: Any, argument: str) -> RunResult:

@@ -250,6 +250,21 @@ class TestPublishedWindows:
                 decide(state)  # type: ignore[operator]
             assert after(state, decide(state, force=True)).windows == {}  # type: ignore[operator]
 
+    def test_are_remembered_by_name_where_an_attempt_may_have_left_rows(self, contents: MemoryContents) -> None:
+        """A window without offsets of that name needs a driver then."""
+        state = pinned(contents, 0, 0, 10, 20)
+        first, second, third = state.windows.values()
+        assert not state.needs_driver(first)
+        for each in (first, second):
+            wish = Attempted(each.name, {})
+            state = after(state, load_decisions.begin(state, wish, each.manifest))
+        voided = after(state, decisions.void(state, [second.name]))
+        assert voided.rows_left == {second.name}
+        rewound = after(voided, decisions.rewind(voided, AT[0]))
+        assert rewound.rows_left == {second.name}, "no attempt has written rows of the others"
+        assert rewound.needs_driver(first._replace(name=second.name))
+        assert third.name not in rewound.windows
+
 
 class TestRestart:
     def test_tells_what_was_left_and_the_next_snapshot_begins_anew(self, contents: MemoryContents) -> None:
