@@ -24,22 +24,22 @@ def publish(state: State, wish: Published, manifest: str) -> Entries:
     """Publish an attempt, unless a publication stands already.
 
     :param manifest: hash of the manifest that the attempt has read.
-    :raises LedgerConflictError: when the window isn't there, is another one of that name, or is to be loaded again
-        since the attempt began.
-    :raises CommitConflictError: when a later attempt may have replaced its rows.
+    :raises LedgerConflictError: when the window isn't there, or is another one of that name.
+    :raises CommitConflictError: when the window is to be loaded again since the attempt began, or a later attempt may
+        have replaced its rows: another attempt helps.
     """
     window = window_read_from(state, wish.window, manifest)
     if window.loaded is not None:
         return ()
-    newest = window.newest_attempt
-    if wish.attempt <= window.reloaded or newest is None or window.attempt(wish.attempt) is None:
-        raise LedgerConflictError(
-            f"Attempt {wish.attempt} at window {wish.window} is not published: the window is to be loaded again since. "
-            "Clear the load."
-        )
-    if not wish.apart and newest.number > wish.attempt:
+    may = [each.number for each in window.open_attempts]
+    if wish.attempt not in may:
         raise CommitConflictError(
-            f"Attempt {wish.attempt} at window {wish.window} is not published: attempt {newest.number} began later to "
+            f"Attempt {wish.attempt} at window {wish.window} is not published: the window is to be loaded again since. "
+            "Run the task again."
+        )
+    if not wish.apart and may[-1] > wish.attempt:
+        raise CommitConflictError(
+            f"Attempt {wish.attempt} at window {wish.window} is not published: attempt {may[-1]} began later to "
             f"write to {wish.outputs[0].output}, where its rows replace this attempt's. It may still be running or may "
             "have died. Run the task again."
         )
@@ -103,12 +103,12 @@ def window_read_from(state: State, name: str, manifest: str) -> Window:
 def attempt_of(window: Window, number: int) -> Attempt:
     """An attempt at a window that may be published, or is.
 
-    :raises LedgerConflictError: when the window has no such attempt.
+    :raises CommitConflictError: when the window has no such attempt any more: another attempt helps.
     """
     attempt = window.attempt(number)
     if attempt is None:
-        raise LedgerConflictError(
+        raise CommitConflictError(
             f"Window {window.name} has no attempt {number} that may still be published: a later one was published, or "
-            "the window was resolved anew since. Clear the load."
+            "the window was voided and resolved again since. Run the load again."
         )
     return attempt

@@ -142,6 +142,12 @@ class Window(NamedTuple):
         return published if published is not None and published.number > self.reloaded else None
 
     @property
+    def open_attempts(self) -> tuple[Attempt, ...]:
+        """The attempts that may still be published, in order: those that began since the window was last reloaded. None
+        once one of them is published."""
+        return () if self.loaded is not None else tuple(each for each in self.attempts if each.number > self.reloaded)
+
+    @property
     def newest_attempt(self) -> Attempt | None:
         """The attempt that began last, if the window wasn't reloaded since; None when there is none."""
         last = self.attempts[-1] if self.attempts else None

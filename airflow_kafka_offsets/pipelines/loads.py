@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
+    CommitConflictError,
     ConfigurationError,
     CountedTwiceError,
     LedgerConflictError,
@@ -158,7 +159,7 @@ def outnumber(ledger: Ledger, name: str, number: int, run: str) -> None:
 def counted(ledger: Ledger, window: Window, number: int) -> list[Counted]:
     """What the drivers of an attempt have counted so far, in the order of their runs.
 
-    :raises LedgerConflictError: when the window has no such attempt any more.
+    :raises CommitConflictError: when the window has no such attempt any more.
     """
     attempt, pinned = load_decisions.attempt_of(window, number), ledger.pinned(window)
     results = ledger.attempt(window.name, number).results()
@@ -182,14 +183,10 @@ def left_to_publish(ledger: Ledger, window: Window) -> Counted | None:
     has recorded that an attempt failed, its application failed after it had counted: then it may not have done all that
     it was to do.
     """
-    newest = window.newest_attempt
-    if window.loaded is not None or newest is None:
-        return None
-    for attempt in reversed(window.attempts):
-        if attempt.number <= window.reloaded:
-            break
+    may = window.open_attempts
+    for attempt in reversed(may):
         proved = [each for each in counted(ledger, window, attempt.number) if each.verdict.proved]
-        usable = next((each for each in proved if each.result.apart or attempt is newest), None)
+        usable = next((each for each in proved if each.result.apart or attempt is may[-1]), None)
         if usable is not None and not ledger.attempt(window.name, attempt.number).has_ended:
             return usable
     return None
@@ -201,8 +198,9 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: Counted) -> Publicat
 
     :returns: the publication that counts: of this result, or the one that stood.
     :raises UnprovenError: when the result isn't proved; a :class:`CountedTwiceError` if another attempt may prove it.
-    :raises CommitConflictError: when a later attempt may have replaced its rows in a table.
-    :raises LedgerConflictError: when the window is gone, or is to be loaded again since the attempt began.
+    :raises CommitConflictError: when the window is to be loaded again since the attempt began, or a later attempt may
+        have replaced its rows in a table.
+    :raises LedgerConflictError: when the window is gone.
     :raises WindowError: when the topics or their logs have changed.
     :raises KafkaOffsetsError: when Kafka can't be asked; nothing is published then, and a retry continues here.
     """
@@ -220,7 +218,7 @@ def publish_asked(ledger: Ledger, counted: Counted) -> Publication:
     window = ledger.window(name)
     stands = window.loaded
     if stands is None:
-        raise LedgerConflictError(f"Window {name} is to be loaded again since it was published. Clear the load.")
+        raise CommitConflictError(f"Window {name} is to be loaded again since it was published. Run the task again.")
     if (stands.attempt, stands.run) == (wish.attempt, wish.run):
         file_lists.refresh(ledger, window, counted.result)
     return stands

@@ -226,7 +226,7 @@ class TestLoads:
         state = after(state, load_decisions.reload(state, [NAME]))
         assert state.windows[NAME].loaded is None
         assert state.windows[NAME].publication is not None
-        with pytest.raises(LedgerConflictError, match="to be loaded again since"):
+        with pytest.raises(CommitConflictError, match="to be loaded again since"):
             publish(state, number)
         state = attempted(state, "b")
         state = after(state, publish(state, state.number))
