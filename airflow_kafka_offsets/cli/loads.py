@@ -174,10 +174,22 @@ def _nothing_to_publish(ledger: Ledger, window: Window) -> LedgerError:
         return LedgerError(
             f"Nothing has loaded window {window.name} yet: no attempt has counted it. Run its load first."
         )
+    ended = [str(each.number) for each in window.open_attempts if _is_proved_and_ended(ledger, window, each.number)]
+    if ended:
+        return LedgerError(
+            f"The application of window {window.name} failed after it had counted (attempt {shorten(ended)}): the "
+            "rows are proved, but it may not have done all that it was to do. Load the window again; or, if you know "
+            "that nothing is missing, name the attempt with --attempt."
+        )
     return LedgerError(
         f"None of the attempts at window {window.name} that have counted ({shorten(counted)}) is proved and may be "
         "published. Load it again, or name an attempt with --attempt to see what it lacks."
     )
+
+
+def _is_proved_and_ended(ledger: Ledger, window: Window, number: int) -> bool:
+    proved = any(each.verdict.proved for each in loads.counted(ledger, window, number))
+    return proved and ledger.attempt(window.name, number).has_ended
 
 
 def _with_result(ledger: Ledger, window: Window) -> list[str]:

@@ -39,7 +39,7 @@ class Backlog:
         self._client = client
         self._ledger = ledger
         self._end = end
-        self._unloaded = {stretch: ranges_of(ledger, stretch) for stretch in stretches(ledger.state)}
+        self._unloaded = {stretch: ranges_of(ledger, stretch) for stretch in stretches(ledger.state, reloads=True)}
         topics = {each.topic for ranges in self._unloaded.values() for each in ranges}
         self._survey = client.survey({*end.names(), *topics, *_topics(ledger)})
         self._extents = self._survey.extents.raise_for_errors()

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
     WindowError,
 )
-from airflow_kafka_offsets.ledger import file_lists, load_decisions
+from airflow_kafka_offsets.ledger import file_lists, load_decisions, standing
 from airflow_kafka_offsets.ledger.attempt_files import note_file
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
@@ -177,19 +177,9 @@ def published_counts(ledger: Ledger, window: Window, publication: Publication) -
 
 
 def left_to_publish(ledger: Ledger, window: Window) -> Counted | None:
-    """A proved result of a window that nobody has published and that may be published; None when there is none.
-
-    It is of the newest attempt; or of an older one if each attempt's rows have a place of their own. If Airflow's side
-    has recorded that an attempt failed, its application failed after it had counted: then it may not have done all that
-    it was to do.
-    """
-    may = window.open_attempts
-    for attempt in reversed(may):
-        proved = [each for each in counted(ledger, window, attempt.number) if each.verdict.proved]
-        usable = next((each for each in proved if each.result.apart or attempt is may[-1]), None)
-        if usable is not None and not ledger.attempt(window.name, attempt.number).has_ended:
-            return usable
-    return None
+    """What of a window is proved and may be published, but isn't: see :func:`.standing.left_to_publish`."""
+    found = standing.left_to_publish(ledger, window)
+    return None if found is None else Counted(window, ledger.pinned(window), *found)
 
 
 def publish(client: OffsetsClient, ledger: Ledger, counted: Counted) -> Publication:
