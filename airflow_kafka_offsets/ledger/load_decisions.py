@@ -62,7 +62,7 @@ def verify(state: State, wish: Verified) -> Entries:
     return () if counts.verdict is not None else (wish,)
 
 
-def reload(state: State, windows: Collection[str], by: str | None = None) -> Entries:
+def reload(state: State, windows: Collection[str], by: str | None = None) -> tuple[Reloaded, ...]:
     """Windows are to be loaded again: what was attempted and published before no longer satisfies a load.
 
     :param by: the run of a task that asks for it. Its retries change nothing; so that they know, its wish is recorded
@@ -74,6 +74,30 @@ def reload(state: State, windows: Collection[str], by: str | None = None) -> Ent
         for window in [window_of(state, name) for name in windows]
         if (window.reloaded_by != by if by is not None else window.attempts or window.publication is not None)
     )
+
+
+def take_back(state: State, windows: Collection[str]) -> Entries:
+    """Windows needn't be loaded again after all: what readers have had of them since satisfies loads again.
+
+    :raises LedgerConflictError: when one isn't there, was never published, or its rows may have been replaced since.
+    """
+    return tuple(
+        _published_again(window)
+        for window in [window_of(state, name) for name in dict.fromkeys(windows)]
+        if window.loaded is None
+    )
+
+
+def _published_again(window: Window) -> Published:
+    stands, newest = window.publication, window.newest_attempt
+    if stands is None:
+        raise LedgerConflictError(f"Window {window.name} was never published: there is no reload to take back.")
+    if newest is not None and not stands.apart:
+        raise LedgerConflictError(
+            f"Attempt {newest.number} at window {window.name} has begun since it is to be loaded again, and may have "
+            f"replaced its rows in {stands.outputs[0].output}. Run its load."
+        )
+    return Published(window.name, *stands[1:-1])
 
 
 def outnumber(state: State, name: str, number: int) -> Entries:

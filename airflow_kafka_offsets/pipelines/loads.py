@@ -134,6 +134,27 @@ def reload(ledger: Ledger, names: Collection[str], by: str | None = None) -> int
     return ledger.change(lambda state: load_decisions.reload(state, names, by))
 
 
+def refuse_unloadable(
+    ledger: Ledger,
+    client_factory: ClientFactory,
+    names: Collection[str],
+    by: str | None = None,
+    on_data_loss: DataLossPolicy = "fail",
+) -> None:
+    """Refuse to :func:`reload` windows that Kafka no longer has: their rows wouldn't satisfy a load any more, and no
+    load could replace them. Asks Kafka only about windows for which that would change something.
+
+    :param on_data_loss: ``load_rest`` accepts that only the remaining records can be loaded.
+    :raises: as :func:`.preflight.lost_of`, and :func:`.load_decisions.reload`.
+    """
+    again = [ledger.window(entry.window) for entry in load_decisions.reload(ledger.state, names, by)]
+    manifests = [ledger.pinned(window).manifest for window in again if window.offsets]
+    if manifests:
+        with client_factory() as client:
+            for manifest in manifests:
+                lost_of(client, manifest, on_data_loss)
+
+
 def outnumber(ledger: Ledger, name: str, number: int, run: str) -> None:
     """Have the ledger know an attempt that another copy of it has begun, and begin later ones with higher numbers: so
     they may replace its rows in a table. For a ledger that was restored from before that attempt.

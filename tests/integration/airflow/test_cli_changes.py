@@ -89,6 +89,27 @@ class TestReload:
         assert window.loaded is None
         assert window.publication is not None
 
+    def test_what_kafka_no_longer_has_is_not_loaded_again_unless_the_rest_is_enough(
+        self, run: Run, ledger: Ledger, admin: KafkaAdminClient, ten: str, windows: list[str]
+    ) -> None:
+        admin.delete_records({TopicPartition(ten, 0): 2})
+        before, reload = ledger.read().number, ("ledger", "reload", "loads", windows[0])
+        for more in ((), ("--dry-run",)):
+            code, _, err = run(*reload, *more)
+            assert (code, "2 of 3 offsets" in err, ledger.read().number) == (1, True, before)
+        assert run(*reload, "--on-data-loss", "load_rest")[0] == 0
+        assert ledger.read().windows[windows[0]].loaded is None
+
+    def test_it_can_be_taken_back(self, run: Run, ledger: Ledger, windows: list[str]) -> None:
+        reload = ("ledger", "reload", "loads", windows[0])
+        run(*reload)
+        (row, *_) = rows_of(run("ledger", "list", "loads", "-o", "json")[1])
+        assert (row["status"], row["remark"]) == ("pinned", "to be loaded again; its published rows count until then")
+        code, out, _ = run(*reload, "--take-back", "-o", "json")
+        assert (code, [(each["name"], each["change"]) for each in rows_of(out)]) == (0, [(windows[0], "loaded")])
+        assert ledger.read().windows[windows[0]].loaded is not None
+        assert run("ledger", "verify", "loads")[0] == 0
+
     def test_what_was_never_loaded_needs_no_reload(self, run: Run, ledger: Ledger, windows: list[str]) -> None:
         before = ledger.read().number
         code, _, err = run("ledger", "reload", "loads", windows[2])

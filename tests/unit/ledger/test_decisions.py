@@ -232,6 +232,28 @@ class TestLoads:
         state = after(state, publish(state, state.number))
         assert state.windows[NAME].loaded is not None
 
+    @pytest.mark.parametrize("apart", [True, False])
+    def test_a_reload_may_be_taken_back_unless_the_rows_may_have_been_replaced_since(
+        self, contents: MemoryContents, apart: bool
+    ) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        with pytest.raises(LedgerConflictError, match="never published"):
+            load_decisions.take_back(state, [NAME])
+        state = after(state, publish(state, state.number, apart=apart))
+        assert load_decisions.take_back(state, [NAME]) == (), "it is loaded"
+        before = state.windows[NAME].publication
+        state = after(state, load_decisions.reload(state, [NAME]))
+        back = after(state, load_decisions.take_back(state, [NAME]))
+        loaded = back.windows[NAME].loaded
+        assert before is not None
+        assert loaded == before._replace(number=back.number)
+        state = attempted(state, "b")
+        if apart:
+            assert after(state, load_decisions.take_back(state, [NAME])).windows[NAME].loaded is not None
+        else:
+            with pytest.raises(LedgerConflictError, match=f"Attempt {state.number} at window .* may have replaced"):
+                load_decisions.take_back(state, [NAME])
+
     def test_a_verdict_is_on_what_is_published(self, contents: MemoryContents) -> None:
         state = attempted(pinned(contents, 0, 10))
         number, state = state.number, after(state, publish(state, state.number))

@@ -238,7 +238,7 @@ def test_a_load_whose_window_is_reloaded_while_it_runs_is_retried_and_then_comes
     ended = KafkaSparkSubmitOperator._ended
 
     def meanwhile(task: Any, *load: Any) -> XCom:
-        monkeypatch.undo()
+        monkeypatch.setattr(KafkaSparkSubmitOperator, "_ended", ended)
         ledger.change(lambda state: load_decisions.reload(state, [window["window"]]))
         return ended(task, *load)
 
