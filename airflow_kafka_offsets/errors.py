@@ -28,7 +28,7 @@
     ├── CommitRefusedError                  a group has active members, who own its commits (transient)
     └── LedgerError                         the ledger can't be used as it is
         ├── LedgerConflictError             an existing file differs from what would be recorded
-        │   └── CommitConflictError         another commit to the table came in between (transient)
+        │   └── CommitConflictError         another commit or attempt came in between (transient)
         ├── LedgerCorruptError              a file is unreadable, missing, or doesn't match its hash
         ├── StoreFailedError                the store failed an operation (transient)
         └── ExclusiveCreateError            the store can't create a file exclusively
@@ -224,7 +224,8 @@ class LedgerConflictError(LedgerError):
 
 
 class CommitConflictError(LedgerConflictError):
-    """Another commit to the table came in between, so the window's rows were not written. Writing again helps."""
+    """Something came in between: another commit to the table, a later attempt, or a ``reload``. So this attempt's rows
+    don't count, and another attempt helps."""
 
     retriable = True
 

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.ledger.state import Commit, State, Window, fold
 from airflow_kafka_offsets.ledger.taken import ended_windows, taken
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.pipelines.loads import outnumber
+from airflow_kafka_offsets.pipelines.loads import outnumber, refuse_unloadable
 from airflow_kafka_offsets.pipelines.restarts import restart_found
 
 _CHANGED = (
@@ -48,10 +48,14 @@ Then = Callable[[State, State], str]
 
 @command
 def reload_windows(args: Any) -> int:
-    """Have windows loaded again, and print one row for each."""
+    """Have windows loaded again, or take that back, and print one row for each."""
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows)
     over = None if args.over is None else _over(args)
+    if args.take_back:
+        kept = "Their published rows satisfy loads again. Clear their verify tasks to have that checked."
+        return _change(ledger, args, partial(load_decisions.take_back, windows=args.windows), lambda *_: kept)
+    refuse_unloadable(ledger, lambda: kafka_client(args), args.windows, None, args.on_data_loss)
     then = "Clear their loads: they start Spark again. Readers keep the old rows until the new ones are published."
     code = _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), lambda *_: then)
     if over is not None and not args.dry_run:
@@ -155,6 +159,8 @@ def _rows(before: State, after: State) -> Iterator[Row]:
             yield _window_row(window, "no longer counts")
         elif now.reloaded != window.reloaded:
             yield _window_row(window, "to be loaded again")
+        elif now.publication != window.publication:
+            yield _window_row(window, "loaded")
     for snapshot in before.snapshots.values():
         if snapshot.at_ms not in after.snapshots:
             yield _row("snapshot", iso_instant(snapshot.at_ms), "no longer counts")

@@ -27,6 +27,7 @@ _WINDOWS = (
     Column("attempt", unless=(None,), spare=True),
     Column("remark", folds=True, unless=(None,)),
 )
+_AGAIN = "to be loaded again; its published rows count until then"
 _CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds", "in order"), Column("found", folds=True))
 _FILES = (Column("window"), Column("file", folds=True))
 
@@ -53,6 +54,7 @@ def _window_row(ledger: Ledger, window: Window, status: str) -> Row:
         "rows": None if published is None else published.rows,
         "attempt": number,
         "attempts": len(window.attempts),
+        "remark": None if published is None or window.loaded is not None else _AGAIN,
         "output": None if published is None else published.outputs[0].output,
         "manifest": uri_for_spark(ledger.folder / manifest_file(window.name, window.manifest)),
         "sha256": window.manifest,

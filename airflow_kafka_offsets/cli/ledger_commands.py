@@ -124,8 +124,19 @@ _CHANGING = (
     _ledger_command(
         "reload",
         "changes.reload_windows",
-        "Have windows loaded again, from the same offsets; readers keep the old rows until then",
+        "Have windows loaded again, from the same offsets; readers keep the old rows until then; asks Kafka",
         _WINDOWS,
+        policy(
+            "--on-data-loss",
+            DataLossPolicy,
+            "If records of a window are deleted: fail (default), or load_rest: have it loaded again all the same, by a "
+            "load that loads the others",
+        ),
+        arg(
+            "--take-back",
+            help="Take an earlier reload back: the published rows satisfy loads again; doesn't ask Kafka",
+            action="store_true",
+        ),
         arg(
             "--over",
             help="For a restored ledger: the attempt and run that a table has of the window, and that this ledger "
@@ -133,6 +144,7 @@ _CHANGING = (
             metavar="ATTEMPT-RUN",
         ),
         _DRY_RUN,
+        *CONN_ID,
     ),
     _ledger_command(
         "void",

@@ -72,9 +72,6 @@ def begin_attempt(args: Any) -> int:
     manifest = ledger.window(args.window).manifest
     begun = loads.begin(ledger, lambda: kafka_client(args), args.window, manifest, who, args.on_data_loss)
     published = begun.publication
-    if begun.attempt is not None and not begun.pinned.manifest.span:
-        with kafka_client(args) as client:
-            published = loads.publish(client, ledger, loads.count_nothing(ledger, begun))
     conf = {} if published is not None else _confs(ledger, begun, settings.plain)
     print_record(_begun_row(begun, published, conf), args, _BEGUN)
     if conf and args.output == "table":
@@ -177,10 +174,22 @@ def _nothing_to_publish(ledger: Ledger, window: Window) -> LedgerError:
         return LedgerError(
             f"Nothing has loaded window {window.name} yet: no attempt has counted it. Run its load first."
         )
+    ended = [str(each.number) for each in window.open_attempts if _is_proved_and_ended(ledger, window, each.number)]
+    if ended:
+        return LedgerError(
+            f"The application of window {window.name} failed after it had counted (attempt {shorten(ended)}): the "
+            "rows are proved, but it may not have done all that it was to do. Load the window again; or, if you know "
+            "that nothing is missing, name the attempt with --attempt."
+        )
     return LedgerError(
         f"None of the attempts at window {window.name} that have counted ({shorten(counted)}) is proved and may be "
         "published. Load it again, or name an attempt with --attempt to see what it lacks."
     )
+
+
+def _is_proved_and_ended(ledger: Ledger, window: Window, number: int) -> bool:
+    proved = any(each.verdict.proved for each in loads.counted(ledger, window, number))
+    return proved and ledger.attempt(window.name, number).has_ended
 
 
 def _with_result(ledger: Ledger, window: Window) -> list[str]:

@@ -30,6 +30,7 @@ def to_bytes(state: State) -> bytes:
         "snapshots": list(state.snapshots.values()),
         "windows": list(state.windows.values()),
         "turned": state.turned,
+        "rows_left": sorted(state.rows_left),
         "restarts": [[number, _without_kind(restart.to_json())] for number, restart in state.restarts],
     }
     return gzip.compress(json.dumps(fields, separators=(",", ":")).encode(), mtime=0)
@@ -69,6 +70,7 @@ def _from_json(fields: dict[str, Any]) -> State:
         snapshots={row[1]: StoredSnapshot._make(row) for row in fields["snapshots"]},
         windows={row[0]: _window(row) for row in fields["windows"]},
         turned=fields["turned"],
+        rows_left=frozenset(fields["rows_left"]),
         restarts=tuple((number, Restarted.from_json(each)) for number, each in fields["restarts"]),
     )
 

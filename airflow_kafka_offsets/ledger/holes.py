@@ -124,14 +124,17 @@ class Stretch(NamedTuple):
     window: Window | None
 
 
-def stretches(state: State) -> Iterator[Stretch]:
+def stretches(state: State, *, reloads: bool = False) -> Iterator[Stretch]:
     """What isn't loaded, from the start of the first window to the end of the last one, in order. All time after that
-    isn't loaded either."""
+    isn't loaded either.
+
+    :param reloads: also windows that are to be loaded again, though readers have their rows until then.
+    """
     at_ms = None
     for window in state.windows.values():
         if at_ms is not None and at_ms < window.start_ms:
             yield Stretch(at_ms, window.start_ms, None)
-        if window.publication is None:
+        if (window.loaded if reloads else window.publication) is None:
             yield Stretch(window.start_ms, window.end_ms, window)
         at_ms = window.end_ms
 

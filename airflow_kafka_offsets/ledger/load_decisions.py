@@ -24,22 +24,22 @@ def publish(state: State, wish: Published, manifest: str) -> Entries:
     """Publish an attempt, unless a publication stands already.
 
     :param manifest: hash of the manifest that the attempt has read.
-    :raises LedgerConflictError: when the window isn't there, is another one of that name, or is to be loaded again
-        since the attempt began.
-    :raises CommitConflictError: when a later attempt may have replaced its rows.
+    :raises LedgerConflictError: when the window isn't there, or is another one of that name.
+    :raises CommitConflictError: when the window is to be loaded again since the attempt began, or a later attempt may
+        have replaced its rows: another attempt helps.
     """
     window = window_read_from(state, wish.window, manifest)
     if window.loaded is not None:
         return ()
-    newest = window.newest_attempt
-    if wish.attempt <= window.reloaded or newest is None or window.attempt(wish.attempt) is None:
-        raise LedgerConflictError(
-            f"Attempt {wish.attempt} at window {wish.window} is not published: the window is to be loaded again since. "
-            "Clear the load."
-        )
-    if not wish.apart and newest.number > wish.attempt:
+    may = [each.number for each in window.open_attempts]
+    if wish.attempt not in may:
         raise CommitConflictError(
-            f"Attempt {wish.attempt} at window {wish.window} is not published: attempt {newest.number} began later to "
+            f"Attempt {wish.attempt} at window {wish.window} is not published: the window is to be loaded again since. "
+            "Run the task again."
+        )
+    if not wish.apart and may[-1] > wish.attempt:
+        raise CommitConflictError(
+            f"Attempt {wish.attempt} at window {wish.window} is not published: attempt {may[-1]} began later to "
             f"write to {wish.outputs[0].output}, where its rows replace this attempt's. It may still be running or may "
             "have died. Run the task again."
         )
@@ -62,7 +62,7 @@ def verify(state: State, wish: Verified) -> Entries:
     return () if counts.verdict is not None else (wish,)
 
 
-def reload(state: State, windows: Collection[str], by: str | None = None) -> Entries:
+def reload(state: State, windows: Collection[str], by: str | None = None) -> tuple[Reloaded, ...]:
     """Windows are to be loaded again: what was attempted and published before no longer satisfies a load.
 
     :param by: the run of a task that asks for it. Its retries change nothing, whoever has asked since; so that they
@@ -74,6 +74,30 @@ def reload(state: State, windows: Collection[str], by: str | None = None) -> Ent
         for window in [window_of(state, name) for name in dict.fromkeys(windows)]
         if (by not in window.reloaded_by if by is not None else window.attempts or window.publication is not None)
     )
+
+
+def take_back(state: State, windows: Collection[str]) -> Entries:
+    """Windows needn't be loaded again after all: what readers have had of them since satisfies loads again.
+
+    :raises LedgerConflictError: when one isn't there, was never published, or its rows may have been replaced since.
+    """
+    return tuple(
+        _published_again(window)
+        for window in [window_of(state, name) for name in dict.fromkeys(windows)]
+        if window.loaded is None
+    )
+
+
+def _published_again(window: Window) -> Published:
+    stands, newest = window.publication, window.newest_attempt
+    if stands is None:
+        raise LedgerConflictError(f"Window {window.name} was never published: there is no reload to take back.")
+    if newest is not None and not stands.apart:
+        raise LedgerConflictError(
+            f"Attempt {newest.number} at window {window.name} has begun since it is to be loaded again, and may have "
+            f"replaced its rows in {stands.outputs[0].output}. Run its load."
+        )
+    return Published(window.name, *stands[1:-1])
 
 
 def outnumber(state: State, name: str, number: int) -> Entries:
@@ -103,12 +127,12 @@ def window_read_from(state: State, name: str, manifest: str) -> Window:
 def attempt_of(window: Window, number: int) -> Attempt:
     """An attempt at a window that may be published, or is.
 
-    :raises LedgerConflictError: when the window has no such attempt.
+    :raises CommitConflictError: when the window has no such attempt any more: another attempt helps.
     """
     attempt = window.attempt(number)
     if attempt is None:
-        raise LedgerConflictError(
+        raise CommitConflictError(
             f"Window {window.name} has no attempt {number} that may still be published: a later one was published, or "
-            "the window was resolved anew since. Clear the load."
+            "the window was voided and resolved again since. Run the load again."
         )
     return attempt

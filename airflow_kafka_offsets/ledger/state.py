@@ -142,6 +142,12 @@ class Window(NamedTuple):
         return published if published is not None and published.number > self.reloaded else None
 
     @property
+    def open_attempts(self) -> tuple[Attempt, ...]:
+        """The attempts that may still be published, in order: those that began since the window was last reloaded. None
+        once one of them is published."""
+        return () if self.loaded is not None else tuple(each for each in self.attempts if each.number > self.reloaded)
+
+    @property
     def newest_attempt(self) -> Attempt | None:
         """The attempt that began last, if the window wasn't reloaded since; None when there is none."""
         last = self.attempts[-1] if self.attempts else None
@@ -171,6 +177,8 @@ class State:
     :param restarts: all that count, with the numbers of their commits, in order.
     :param turned: number of the newest commit with a rewind or a restart; 0 when there is none. What Kafka said before
         it may be about other logs.
+    :param rows_left: names of windows that were voided or rewound after an attempt at them had begun: its rows may be
+        in a table under that name.
     """
 
     number: int = 0
@@ -179,6 +187,12 @@ class State:
     windows: dict[str, Window] = field(default_factory=dict)
     restarts: tuple[tuple[int, Restarted], ...] = ()
     turned: int = 0
+    rows_left: frozenset[str] = frozenset()
+
+    def needs_driver(self, window: Window) -> bool:
+        """Whether a load of a window has anything to do: to write rows, or to take away those of another window that
+        had its name."""
+        return bool(window.offsets) or window.name in self.rows_left
 
     @property
     def cluster_id(self) -> str | None:
@@ -253,6 +267,7 @@ class _Fold:
         self._windows = dict(state.windows)
         self._restarts = list(state.restarts)
         self._turned = state.turned
+        self._rows_left = set(state.rows_left)
 
     def state(self) -> State:
         """The state now."""
@@ -263,6 +278,7 @@ class _Fold:
             dict(sorted(self._windows.items())),
             tuple(self._restarts),
             self._turned,
+            frozenset(self._rows_left),
         )
 
     def add(self, commit: Commit) -> None:
@@ -327,13 +343,19 @@ class _Fold:
 
     @_add.register
     def _(self, entry: Voided) -> None:
-        del self._windows[entry.window]
+        self._take_away(entry.window)
+
+    def _take_away(self, name: str) -> None:
+        window = self._windows.pop(name)
+        if window.attempts and window.offsets:
+            self._rows_left.add(name)
 
     @_add.register
     def _(self, entry: Rewound) -> None:
         counts = self.state().counts_after(entry.to_ms)
         self._snapshots = {at_ms: each for at_ms, each in self._snapshots.items() if counts(each.number, at_ms)}
-        self._windows = {name: each for name, each in self._windows.items() if counts(each.number, each.end_ms)}
+        for window in [each for each in self._windows.values() if not counts(each.number, each.end_ms)]:
+            self._take_away(window.name)
         self._restarts = [(number, each) for number, each in self._restarts if each.at_ms <= entry.to_ms]
         self._turned = self._number
 

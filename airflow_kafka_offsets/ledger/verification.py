@@ -31,7 +31,7 @@ class Claim:
 
     :param claim: its subject: ``snapshots``, ``window``, ``files``, ``tiling``, ``restart``, ``hole`` or
         ``unpublished``. ``hole`` is about offsets between published windows that no window has; ``unpublished`` about
-        windows that have offsets and aren't published.
+        windows that have offsets and aren't loaded, or not since they are to be loaded again.
     :param window: the window; None for claims about all windows.
     :param holds: whether the claim holds.
     :param found: what was found, in words.
@@ -157,17 +157,19 @@ def _hole(ledger: Ledger, start_ms: int, end_ms: int) -> Claim | None:
     try:
         hole = hole_between(ledger, start_ms, end_ms)
     except LedgerError as error:  # a snapshot can't be read
-        return Claim("hole", None, False, str(error))
+        return Claim("snapshots", None, False, str(error))
     return None if hole is None else Claim("hole", None, not hole.unpinned, str(hole))
 
 
 def _unpublished(ledger: Ledger) -> Iterator[Claim]:
-    """Windows with offsets that aren't published, though a later one is, or that failed."""
+    """Windows with offsets that aren't loaded, though a later one is published, or that failed."""
     last_ms = max((window.end_ms for window in ledger.state.published), default=0)
-    waiting = [window for window in ledger.state.windows.values() if window.publication is None and window.offsets]
+    waiting = [window for window in ledger.state.windows.values() if window.loaded is None and window.offsets]
     status = statuses(ledger, waiting)
     failed = [window for window in waiting if status[window.name] is WindowStatus.FAILED]
     late = [window for window in waiting if window.end_ms <= last_ms and window not in failed]
     if failed or late:
-        named = shorten(f"{window.name} ({status[window.name]})" for window in (*failed, *late))
-        yield Claim("unpublished", None, not failed, f"not published yet: {named}")
+        again = {window.name for window in waiting if window.publication is not None}
+        words = {name: f"{each}, to be loaded again" if name in again else each for name, each in status.items()}
+        named = shorten(f"{window.name} ({words[window.name]})" for window in (*failed, *late))
+        yield Claim("unpublished", None, not failed, f"not loaded yet: {named}")

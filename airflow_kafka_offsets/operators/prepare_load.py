@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.windows.ledger_names import DRIVERS
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.pipelines.loads import Begun, count_nothing
+from airflow_kafka_offsets.pipelines.loads import Begun
 from airflow_kafka_offsets.spark.session import conf as driver_conf
 from airflow_kafka_offsets.spark.session.release import SparkRelease, packages_in, usual_scala
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
@@ -152,7 +152,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         if as_flag(self.reload, "reload"):
             load.reload()
         begun = load.begin()
-        attempt, needs_driver = self._begun(load, begun)
+        attempt, needs_driver = self._begun(begun)
         confs = {
             **default_confs(load.ledger, begun.pinned.manifest, settings.plain, given),
             **given,
@@ -163,20 +163,16 @@ class KafkaPrepareLoadOperator(BaseOperator):
         confs.pop(PY_FILES, None)  # they are among the program's
         return PreparedLoad(load.ref, attempt, needs_driver, confs, program).to_json()
 
-    def _begun(self, load: LoadTry, begun: Begun) -> tuple[int, bool]:
+    def _begun(self, begun: Begun) -> tuple[int, bool]:
         """The attempt's number, and whether a driver has to make it."""
         window = begun.window.name
         if begun.attempt is None:
             assert begun.publication is not None
             number = begun.publication.attempt
-            self.log.info("Attempt %s has loaded window %s: nothing needs to be submitted", number, window)
+            self.log.info("Window %s is published, as attempt %s: nothing needs to be submitted", window, number)
             return number, False
-        if begun.window.offsets:
-            self.log.info("Window %s is ready to be loaded, as attempt %s", window, begun.attempt.number)
-            return begun.attempt.number, True
-        published = load.publish(count_nothing(load.ledger, begun))
-        self.log.info("Window %s has no offsets: published it, and nothing needs to be submitted", window)
-        return published.attempt, False
+        self.log.info("Window %s is ready to be loaded, as attempt %s", window, begun.attempt.number)
+        return begun.attempt.number, True
 
     def _program(self, load: LoadTry, given: Mapping[str, str]) -> Program:
         folder = load.ledger.folder / DRIVERS if self.cluster.files is None else ObjectStoragePath(self.cluster.files)

@@ -23,7 +23,6 @@ from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.pipelines.loads import count_nothing
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.driver_status import DriverStatus, require_deferrable
 from airflow_kafka_offsets.submission.found_application import found_application
@@ -42,11 +41,12 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     A ``SparkSubmitOperator`` whose application loads one pinned window, and that publishes the window once.
 
     A window that is published already is reported without Spark, and without asking Kafka. If somebody's driver has
-    loaded and counted it, and died before it was published, it is published without Spark, as is a window without
-    offsets. Otherwise it is checked that every record of the window is still there, and Spark is run: the application
-    gets the manifest's URI and hash, never the offsets, the number of its attempt, and the driver's part of this
-    package. All arguments of ``SparkSubmitOperator`` work as usual. When Spark has ended, the driver's counts are
-    compared with the manifest, Kafka is asked once more whether the topics are unchanged, and the window is published.
+    loaded and counted it, and died before it was published, it is published without Spark. So is a window without
+    offsets, unless a table may have rows under its name, of a window that was voided or rewound. Otherwise it is
+    checked that every record of the window is still there, and Spark is run: the application gets the manifest's URI
+    and hash, never the offsets, the number of its attempt, and the driver's part of this package. All arguments of
+    ``SparkSubmitOperator`` work as usual. When Spark has ended, the driver's counts are compared with the manifest,
+    Kafka is asked once more whether the topics are unchanged, and the window is published.
 
     Retries and parallel attempts read the same range, and only one of them is published. If a worker dies while its
     driver runs on a cluster, the retry goes on with that driver, as the Spark provider does.
@@ -122,10 +122,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         if begun.publication is not None:
             return self._report(load, begun.publication)
         assert begun.attempt is not None
-        if begun.window.offsets:
-            return self._run(load, submitter, begun.attempt)
-        self.log.info("Window %s has no offsets: publishing it without Spark", load.ref.window)
-        return self._report(load, load.publish(count_nothing(load.ledger, begun)), begun.attempt)
+        return self._run(load, submitter, begun.attempt)
 
     def _load(self, context: Context) -> LoadTry:
         load = LoadTry.of(context, self.window, self.on_data_loss)

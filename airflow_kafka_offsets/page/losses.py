@@ -45,7 +45,7 @@ def unloaded(ledger: Ledger) -> Unloaded | None:
     state, last = ledger.state, ledger.state.last_window
     if last is None:
         return None
-    found = list(stretches(state))
+    found = list(stretches(state, reloads=True))
     ranges = in_parallel(lambda each: ranges_of(ledger, each), found)
     since_ms = next((each.start_ms for each, own in zip(found, ranges, strict=True) if own), last.end_ms)
     end = ledger.offsets_now(last.end_ms)

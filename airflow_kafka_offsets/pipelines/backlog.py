@@ -38,8 +38,8 @@ class Backlog:
         self._client = client
         self._ledger = ledger
         self._end = end
-        self._unloaded = {stretch: ranges_of(ledger, stretch) for stretch in stretches(ledger.state)}
-        topics = {each.topic for ranges in self._unloaded.values() for each in ranges}
+        self._unloaded = [(each, ranges_of(ledger, each)) for each in stretches(ledger.state, reloads=True)]
+        topics = {each.topic for _, ranges in self._unloaded for each in ranges}
         self._survey = client.survey({*end.names(), *topics, *_topics(ledger)})
         self._extents = self._survey.extents.raise_for_errors()
 
@@ -59,7 +59,7 @@ class Backlog:
 
     def _pending(self) -> dict[str, list[LogRange]]:
         pending = {}
-        for stretch, ranges in self._unloaded.items():
+        for stretch, ranges in self._unloaded:
             if stretch.window is None:
                 pending[f"hole from {iso_instant(stretch.start_ms)}"] = [each for each in ranges if self._is_left(each)]
             elif ranges:

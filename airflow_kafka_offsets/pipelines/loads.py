@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
+    CommitConflictError,
     ConfigurationError,
     CountedTwiceError,
     LedgerConflictError,
@@ -22,7 +23,7 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
     WindowError,
 )
-from airflow_kafka_offsets.ledger import file_lists, load_decisions
+from airflow_kafka_offsets.ledger import file_lists, load_decisions, standing
 from airflow_kafka_offsets.ledger.attempt_files import note_file
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
@@ -71,7 +72,7 @@ class Begun:
 
     :param window: the window, as the log has it now.
     :param pinned: its manifest.
-    :param attempt: the attempt that began; None when there is nothing to load.
+    :param attempt: the attempt that began, for a driver to make; None when there is nothing to load.
     :param publication: the publication that satisfies the load; None when an attempt began.
     """
 
@@ -89,8 +90,8 @@ def begin(
     who: Mapping[str, Any],
     on_data_loss: DataLossPolicy = "fail",
 ) -> Begun:
-    """Begin to load a window, unless there is nothing to do: it is published, or an attempt of before is proved and is
-    published here.
+    """Begin to load a window, unless there is nothing to do: it is published; or an attempt of before is proved, or it
+    has no offsets (S6), and it is published here.
 
     :param client_factory: gives the client, for when Kafka has to be asked.
     :param name: the window's name.
@@ -116,7 +117,11 @@ def begin(
     wish = Attempted(name, who, lost, now_ms())
     number = ledger.change(lambda state: load_decisions.begin(state, wish, manifest_sha256))
     now = ledger.window(name)
-    return Begun(now, pinned, now.attempt(number), None if number else now.loaded)
+    attempt = now.attempt(number)
+    if attempt is None or ledger.state.needs_driver(now):
+        return Begun(now, pinned, attempt, now.loaded)
+    publication = publish_asked(ledger, _count_nothing(ledger, now, pinned, attempt))
+    return Begun(ledger.window(name), pinned, None, publication)
 
 
 def reload(ledger: Ledger, names: Collection[str], by: str | None = None) -> int:
@@ -127,6 +132,27 @@ def reload(ledger: Ledger, names: Collection[str], by: str | None = None) -> int
     :raises LedgerConflictError: when one isn't there.
     """
     return ledger.change(lambda state: load_decisions.reload(state, names, by))
+
+
+def refuse_unloadable(
+    ledger: Ledger,
+    client_factory: ClientFactory,
+    names: Collection[str],
+    by: str | None = None,
+    on_data_loss: DataLossPolicy = "fail",
+) -> None:
+    """Refuse to :func:`reload` windows that Kafka no longer has: their rows wouldn't satisfy a load any more, and no
+    load could replace them. Asks Kafka only about windows for which that would change something.
+
+    :param on_data_loss: ``load_rest`` accepts that only the remaining records can be loaded.
+    :raises: as :func:`.preflight.lost_of`, and :func:`.load_decisions.reload`.
+    """
+    again = [ledger.window(entry.window) for entry in load_decisions.reload(ledger.state, names, by)]
+    manifests = [ledger.pinned(window).manifest for window in again if window.offsets]
+    if manifests:
+        with client_factory() as client:
+            for manifest in manifests:
+                lost_of(client, manifest, on_data_loss)
 
 
 def outnumber(ledger: Ledger, name: str, number: int, run: str) -> None:
@@ -154,7 +180,7 @@ def outnumber(ledger: Ledger, name: str, number: int, run: str) -> None:
 def counted(ledger: Ledger, window: Window, number: int) -> list[Counted]:
     """What the drivers of an attempt have counted so far, in the order of their runs.
 
-    :raises LedgerConflictError: when the window has no such attempt any more.
+    :raises CommitConflictError: when the window has no such attempt any more.
     """
     attempt, pinned = load_decisions.attempt_of(window, number), ledger.pinned(window)
     results = ledger.attempt(window.name, number).results()
@@ -172,23 +198,9 @@ def published_counts(ledger: Ledger, window: Window, publication: Publication) -
 
 
 def left_to_publish(ledger: Ledger, window: Window) -> Counted | None:
-    """A proved result of a window that nobody has published and that may be published; None when there is none.
-
-    It is of the newest attempt; or of an older one if each attempt's rows have a place of their own. If Airflow's side
-    has recorded that an attempt failed, its application failed after it had counted: then it may not have done all that
-    it was to do.
-    """
-    newest = window.newest_attempt
-    if window.loaded is not None or newest is None:
-        return None
-    for attempt in reversed(window.attempts):
-        if attempt.number <= window.reloaded:
-            break
-        proved = [each for each in counted(ledger, window, attempt.number) if each.verdict.proved]
-        usable = next((each for each in proved if each.result.apart or attempt is newest), None)
-        if usable is not None and not ledger.attempt(window.name, attempt.number).has_ended:
-            return usable
-    return None
+    """What of a window is proved and may be published, but isn't: see :func:`.standing.left_to_publish`."""
+    found = standing.left_to_publish(ledger, window)
+    return None if found is None else Counted(window, ledger.pinned(window), *found)
 
 
 def publish(client: OffsetsClient, ledger: Ledger, counted: Counted) -> Publication:
@@ -197,8 +209,9 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: Counted) -> Publicat
 
     :returns: the publication that counts: of this result, or the one that stood.
     :raises UnprovenError: when the result isn't proved; a :class:`CountedTwiceError` if another attempt may prove it.
-    :raises CommitConflictError: when a later attempt may have replaced its rows in a table.
-    :raises LedgerConflictError: when the window is gone, or is to be loaded again since the attempt began.
+    :raises CommitConflictError: when the window is to be loaded again since the attempt began, or a later attempt may
+        have replaced its rows in a table.
+    :raises LedgerConflictError: when the window is gone.
     :raises WindowError: when the topics or their logs have changed.
     :raises KafkaOffsetsError: when Kafka can't be asked; nothing is published then, and a retry continues here.
     """
@@ -216,7 +229,7 @@ def publish_asked(ledger: Ledger, counted: Counted) -> Publication:
     window = ledger.window(name)
     stands = window.loaded
     if stands is None:
-        raise LedgerConflictError(f"Window {name} is to be loaded again since it was published. Clear the load.")
+        raise CommitConflictError(f"Window {name} is to be loaded again since it was published. Run the task again.")
     if (stands.attempt, stands.run) == (wish.attempt, wish.run):
         file_lists.refresh(ledger, window, counted.result)
     return stands
@@ -252,14 +265,12 @@ def take_over(client: OffsetsClient, ledger: Ledger, window: Window, number: int
     return Counted(window, pinned, attempt, *stored)
 
 
-def count_nothing(ledger: Ledger, begun: Begun) -> Counted:
-    """Store the counts of an attempt at a window without offsets: there is nothing to read or write, so no job is
-    needed (S6)."""
-    assert begun.attempt is not None, "an attempt began"
+def _count_nothing(ledger: Ledger, window: Window, pinned: PinnedManifest, attempt: Attempt) -> Counted:
+    """Store the counts of an attempt that has nothing to read or write, so that no job is needed."""
     result = RunResult(
-        attempt=begun.attempt.number,
+        attempt=attempt.number,
         run=secrets.token_hex(4),
-        manifest_sha256=begun.pinned.sha256,
+        manifest_sha256=pinned.sha256,
         application_id=None,
         output=None,
         sink=NO_SINK,
@@ -268,8 +279,8 @@ def count_nothing(ledger: Ledger, begun: Begun) -> Counted:
         written=(),
         seconds=0.0,
     )
-    ledger.attempt(begun.window.name, begun.attempt.number).record_result(result)
-    return Counted(begun.window, begun.pinned, begun.attempt, result, digest(result.to_bytes()))
+    ledger.attempt(window.name, attempt.number).record_result(result)
+    return Counted(window, pinned, attempt, result, digest(result.to_bytes()))
 
 
 def handed_over(fields: Any, argument: str) -> RunResult:

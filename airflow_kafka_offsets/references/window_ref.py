@@ -118,4 +118,6 @@ class WindowRef:
     def unpublished(self, window: Window) -> UnprovenError:
         """The error for a window that isn't published, or not since it is to be loaded again."""
         state = "was never published" if window.publication is None else "is to be loaded again"
-        return UnprovenError(f"Window {self.window} {state}: run its load first.")
+        back = f", or take that back: kafka-offsets ledger reload {self.pipeline} {self.window} --take-back"
+        way = "run its load first" + ("" if window.publication is None else back)
+        return UnprovenError(f"Window {self.window} {state}: {way}.")

@@ -97,7 +97,9 @@ class LoadTry:
 
     def reload(self) -> None:
         """Have the window loaded again, once in a run of the task: a retry goes on with what that began."""
-        if loads.reload(self.ledger, [self.ref.window], run_of(self.context)):
+        names, by = [self.ref.window], run_of(self.context)
+        loads.refuse_unloadable(self.ledger, self.kafka.get_conn, names, by, self.on_data_loss)
+        if loads.reload(self.ledger, names, by):
             log.info("Window %s is to be loaded again", self.ref.window)
 
     def begun_before(self) -> Attempt | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -26,8 +26,8 @@ class KafkaWindowLoadedTrigger(KafkaLookTrigger):
     The event is ``{"status": "done"}``, or ``{"status": "failed", "message": "...", "retriable": False}`` when waiting
     can't help, for example because the window was voided; ``retriable`` says whether a retry of the task may help.
 
-    :param attempt: number of the attempt that a prepared load began. If all its drivers have ended and one has noted a
-        failure, waiting can't help.
+    :param attempt: number of the attempt that a prepared load began. If it can't be published any more, or all its
+        drivers have ended and one has noted a failure, waiting can't help.
     """
 
     def __init__(self, *, window: dict[str, Any], poll_interval_s: float, attempt: int | None = None) -> None:
@@ -63,8 +63,8 @@ def is_loaded(ref: WindowRef, ledger: Ledger, attempt: int | None = None) -> boo
     """Whether a window is published, or can be.
 
     :param attempt: number of the attempt that a prepared load began.
-    :raises KafkaOffsetsError: the failure of that attempt's drivers, when all of them have ended and left nothing that
-        can be published.
+    :raises KafkaOffsetsError: when waiting can't help. A LedgerConflictError if that attempt can't be published any
+        more; or the failure of its drivers, when all of them have ended and left nothing that can be published.
     """
     window = ref.window_in(ledger)
     if window.loaded is not None:
@@ -73,6 +73,11 @@ def is_loaded(ref: WindowRef, ledger: Ledger, attempt: int | None = None) -> boo
     failure = None if attempt is None else _failure(ledger.attempt(ref.window, attempt))
     if left_to_publish(ledger, window) is not None:
         return True
+    if attempt is not None and attempt not in [each.number for each in window.open_attempts]:
+        raise LedgerConflictError(
+            f"Attempt {attempt} at window {ref.window} can't be published any more: the window is to be loaded again, "
+            "or was voided and resolved again, since it was prepared. Clear the task that prepares the load."
+        )
     if failure is not None:
         ended = f"All drivers of attempt {attempt} have ended, and none has left a result that can be published"
         raise replace(failure, message=f"{failure.message.rstrip('.')}. {ended}: submit the load again.").as_error()

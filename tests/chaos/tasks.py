@@ -130,8 +130,6 @@ class Tasks:
     def _counted(self, begun: loads.Begun) -> loads.Counted | None:
         """Have an attempt loaded. None if a later one was published meanwhile."""
         assert begun.attempt is not None
-        if not begun.pinned.manifest.span:
-            return loads.count_nothing(self._ledger, begun)
         try:
             self._run(begun.pinned, begun.attempt, partial(self._remake, Moment.READING))
         except LedgerConflictError:

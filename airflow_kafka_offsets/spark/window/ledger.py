@@ -157,10 +157,9 @@ class RunLedger:
 def _counting(window: Window, number: int, pipeline: str) -> Attempt:
     """An attempt, if it can still be published, or is."""
     attempt, published = window.attempt(number), window.loaded
-    if attempt is not None and number > window.reloaded and published is None:
+    if attempt is not None and (attempt in window.open_attempts or (published and published.attempt == number)):
         return attempt
-    if attempt is not None and published is not None and published.attempt == number:
-        return attempt
+    refused = f"Attempt {number} at window {window.name} reads and writes nothing"
     if published is not None:
         why = (
             f"attempt {published.attempt} is published. To load it again, run kafka-offsets ledger reload {pipeline} "
@@ -170,5 +169,5 @@ def _counting(window: Window, number: int, pipeline: str) -> Attempt:
         begin = f"kafka-offsets ledger begin {pipeline} {window.name}"
         why = f"the ledger's log has no such attempt at it. Begin one: {begin}"
     else:
-        why = "it is to be loaded again since. Clear the load"
-    raise LedgerConflictError(f"Attempt {number} at window {window.name} reads and writes nothing: {why}.")
+        raise CommitConflictError(f"{refused}: it is to be loaded again since. Run the task again.")
+    raise LedgerConflictError(f"{refused}: {why}.")

@@ -12,10 +12,11 @@ from kafka import KafkaAdminClient, TopicPartition
 from airflow_kafka_offsets.ledger.entries import Restarted, Snapshotted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import parse_instant
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from tests.integration.airflow.conftest import Publish, Resolve, Run, at, recreate
 from tests.integration.conftest import Produce
-from tests.integration.ledger.loads import begin
+from tests.integration.ledger.loads import begin, result_of, store_result
 
 Rows = list[dict[str, Any]]
 HOUR = ("--start", "2026-11-20T07:00Z", "--end", "2026-11-20T08:00Z", "--cron", "0 * * * *")
@@ -87,6 +88,27 @@ class TestReload:
         window = ledger.window(windows[0])
         assert window.loaded is None
         assert window.publication is not None
+
+    def test_what_kafka_no_longer_has_is_not_loaded_again_unless_the_rest_is_enough(
+        self, run: Run, ledger: Ledger, admin: KafkaAdminClient, ten: str, windows: list[str]
+    ) -> None:
+        admin.delete_records({TopicPartition(ten, 0): 2})
+        before, reload = ledger.read().number, ("ledger", "reload", "loads", windows[0])
+        for more in ((), ("--dry-run",)):
+            code, _, err = run(*reload, *more)
+            assert (code, "2 of 3 offsets" in err, ledger.read().number) == (1, True, before)
+        assert run(*reload, "--on-data-loss", "load_rest")[0] == 0
+        assert ledger.read().windows[windows[0]].loaded is None
+
+    def test_it_can_be_taken_back(self, run: Run, ledger: Ledger, windows: list[str]) -> None:
+        reload = ("ledger", "reload", "loads", windows[0])
+        run(*reload)
+        (row, *_) = rows_of(run("ledger", "list", "loads", "-o", "json")[1])
+        assert (row["status"], row["remark"]) == ("pinned", "to be loaded again; its published rows count until then")
+        code, out, _ = run(*reload, "--take-back", "-o", "json")
+        assert (code, [(each["name"], each["change"]) for each in rows_of(out)]) == (0, [(windows[0], "loaded")])
+        assert ledger.read().windows[windows[0]].loaded is not None
+        assert run("ledger", "verify", "loads")[0] == 0
 
     def test_what_was_never_loaded_needs_no_reload(self, run: Run, ledger: Ledger, windows: list[str]) -> None:
         before = ledger.read().number
@@ -292,6 +314,18 @@ class TestPublish:
         assert (code, "no attempt has counted it" in err) == (1, True)
         code, _, err = run("ledger", "publish", "loads", windows[2], "--attempt", "999")
         assert (code, "Attempt 999 at window" in err) == (2, True)
+
+    def test_one_whose_application_failed_after_it_had_counted_is_named_with_the_way_to_publish_it(
+        self, run: Run, ledger: Ledger, windows: list[str]
+    ) -> None:
+        window = ledger.window(windows[2])
+        attempt = begin(ledger, window)
+        store_result(ledger, window, result_of(ledger, window, attempt))
+        ledger.attempt(window.name, attempt.number).record_failure(FailureNote("SparkFailedError", "exit 3", 1))
+        code, _, err = run("ledger", "publish", "loads", windows[2])
+        assert (code, f"failed after it had counted (attempt {attempt.number})" in err) == (1, True)
+        assert run("ledger", "verify", "loads")[0] == 1
+        assert run("ledger", "publish", "loads", windows[2], "--attempt", str(attempt.number))[0] == 0
 
     def test_a_published_window_is_shown(self, run: Run, ledger: Ledger, windows: list[str]) -> None:
         code, out, _ = run("ledger", "publish", "loads", windows[0], "-o", "json")

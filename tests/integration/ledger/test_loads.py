@@ -24,6 +24,7 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, Tally
 from airflow_kafka_offsets.pipelines import loads
 from tests.integration.ledger.loads import AT_T0, at_hour, begin, pin, publish, resolve, result_of, store_result
+from tests.unit.offsets.builders import HOUR_MS, T0
 
 NO_CLIENT = cast("OffsetsClient", None)
 """Whoever asks it fails."""
@@ -56,20 +57,32 @@ class TestBegin:
         """S6."""
         empty = pin(local, at_hour(0, AT_T0), at_hour(1, AT_T0))
         begun = started(local, empty)
-        assert begun.attempt is not None
-        counted = loads.count_nothing(local, begun)
-        found = loads.publish(NO_CLIENT, local, counted)
+        found = begun.publication
+        assert begun.attempt is None
+        assert found is not None
         assert (found.rows, found.outputs[0].sink, found.outputs[0].output) == (0, NO_SINK, None)
         assert started(local, empty).publication == found
 
-    def test_after_a_reload_is_of_a_new_attempt(self, local: Ledger) -> None:
+    def test_of_one_without_offsets_needs_a_job_where_another_of_its_name_may_have_left_rows(
+        self, local: Ledger
+    ) -> None:
+        """Whose rows a table has under that name: only a driver can take them away."""
+        begin(local, resolve(local, 0))
+        local.change(lambda state: decisions.rewind(state, T0 - HOUR_MS))
         empty = pin(local, at_hour(0, AT_T0), at_hour(1, AT_T0))
-        first = loads.publish(NO_CLIENT, local, loads.count_nothing(local, started(local, empty)))
-        assert loads.reload(local, [empty.name], by="run-1")
-        assert not loads.reload(local, [empty.name], by="run-1"), "a retry of the task that asked for it"
         begun = started(local, empty)
         assert begun.attempt is not None
-        assert begun.attempt.number > first.attempt
+        assert begun.publication is None
+
+    def test_after_a_reload_is_of_a_new_attempt(self, local: Ledger) -> None:
+        empty = pin(local, at_hour(0, AT_T0), at_hour(1, AT_T0))
+        first = started(local, empty).publication
+        assert first is not None
+        assert loads.reload(local, [empty.name], by="run-1")
+        assert not loads.reload(local, [empty.name], by="run-1"), "a retry of the task that asked for it"
+        again = started(local, empty).publication
+        assert again is not None
+        assert again.attempt > first.attempt
 
 
 class TestLeftToPublish:

@@ -52,6 +52,18 @@ class TestStatus:
         store_result(local, window, replace(result, read=replace(result.read, count=9)))
         assert now(local, window) is WindowStatus.FAILED
 
+    def test_is_proved_as_long_as_there_is_something_to_publish_and_no_longer(self, local: Ledger) -> None:
+        """Whose application failed after it had counted may not have done all that it was to do."""
+        window = resolve(local, 0)
+        first, ended = (begin(local, window) for _ in range(2))
+        store_result(local, window, result_of(local, window, ended))
+        local.attempt(window.name, ended.number).record_failure(NOTE)
+        assert now(local, window) is WindowStatus.FAILED
+        assert loads.left_to_publish(local, local.window(window.name)) is None
+        store_result(local, window, result_of(local, window, first))
+        assert now(local, window) is WindowStatus.PROVED
+        assert loads.left_to_publish(local, local.window(window.name)) is not None
+
     def test_is_that_of_the_newest_attempt(self, local: Ledger) -> None:
         window = resolve(local, 0)
         local.attempt(window.name, begin(local, window).number).record_failure(NOTE)

@@ -79,10 +79,16 @@ class TestVerify:
         window = resolve(local, 1)
         load(local, 2)
         assert broken(local) == []
-        assert claims(local, "unpublished") == [f"not published yet: {window.name} (pinned)"]
+        assert claims(local, "unpublished") == [f"not loaded yet: {window.name} (pinned)"]
         note = FailureNote("SparkFailedError", "it broke", 1)
         local.attempt(window.name, begin(local, window).number).record_failure(note)
-        assert [each.found for each in broken(local)] == [f"not published yet: {window.name} (failed)"]
+        assert [each.found for each in broken(local)] == [f"not loaded yet: {window.name} (failed)"]
+
+    def test_one_that_is_to_be_loaded_again_is_told(self, local: Ledger) -> None:
+        window = load(local, 0)
+        local.change(lambda state: load_decisions.reload(state, [window.name]))
+        assert claims(local, "unpublished") == [f"not loaded yet: {window.name} (pinned, to be loaded again)"]
+        assert not broken(local)
 
     def test_a_restart_shows_the_seam_and_what_was_left(self, local: Ledger) -> None:
         load(local, 0)
@@ -213,6 +219,15 @@ class TestWhatWasVerifiedBefore:
         window = load(local, 0)
         local.change(lambda state: load_decisions.reload(state, [window.name]))
         assert claims(local, "window") == ["read = written = log, 10 rows"]
+
+    def test_of_a_snapshot_beside_a_hole_that_was_lost_it_is_no_hole(self, local: Ledger) -> None:
+        """Which ``--on-hole warn`` would excuse."""
+        load(local, 0)
+        later = load(local, 2)
+        place = local.folder / snapshot_file(local.state.snapshots[later.start_ms].offsets)
+        place.fs.rm(place.path)
+        (claim,) = broken(opened_again(local))
+        assert claim.claim == "snapshots"
 
     def test_of_a_snapshot_that_was_lost_full_says_so(self, local: Ledger) -> None:
         load(local, 0)

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.load_decisions import attempt_of
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -126,8 +127,8 @@ class TestOutputs:
         window = open_window(empty_manifest)
         ledger, number = ledger_of(window), driver_of(window).number
         pinned = ledger.window(empty_manifest.window)
-        begun = loads.Begun(pinned, ledger.pinned(pinned), pinned.attempt(number), None)
-        loads.publish_asked(ledger, loads.count_nothing(ledger, begun))
+        attempt = attempt_of(pinned, number)
+        loads.publish_asked(ledger, loads._count_nothing(ledger, pinned, ledger.pinned(pinned), attempt))
 
         ranges = [(flights, 0, 10, 10), (flights, 1, 0, 0), (flights, 2, 0, 125)]
         neighbour = open_window(manifest_of(ranges, start_ms=SIX_MS, end_ms=SEVEN_MS))

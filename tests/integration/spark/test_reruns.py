@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerCorruptError, UnprovenError
+from airflow_kafka_offsets.errors import (
+    CommitConflictError,
+    ConfigurationError,
+    LedgerConflictError,
+    LedgerCorruptError,
+    UnprovenError,
+)
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -122,7 +128,7 @@ class TestLateDrivers:
     ) -> None:
         late = open_window(manifest)
         ledgers.reload(our_ledger, manifest.window)
-        with pytest.raises(LedgerConflictError, match="it is to be loaded again since"):
+        with pytest.raises(CommitConflictError, match="it is to be loaded again since"):
             load(late, table)
         assert not (tmp_path / "table").exists()
 

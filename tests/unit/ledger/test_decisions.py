@@ -334,11 +334,33 @@ class TestLoads:
         state = after(state, load_decisions.reload(state, [NAME]))
         assert state.windows[NAME].loaded is None
         assert state.windows[NAME].publication is not None
-        with pytest.raises(LedgerConflictError, match="to be loaded again since"):
+        with pytest.raises(CommitConflictError, match="to be loaded again since"):
             publish(state, number)
         state = attempted(state, "b")
         state = after(state, publish(state, state.number))
         assert state.windows[NAME].loaded is not None
+
+    @pytest.mark.parametrize("apart", [True, False])
+    def test_a_reload_may_be_taken_back_unless_the_rows_may_have_been_replaced_since(
+        self, contents: MemoryContents, apart: bool
+    ) -> None:
+        state = attempted(pinned(contents, 0, 10))
+        with pytest.raises(LedgerConflictError, match="never published"):
+            load_decisions.take_back(state, [NAME])
+        state = after(state, publish(state, state.number, apart=apart))
+        assert load_decisions.take_back(state, [NAME]) == (), "it is loaded"
+        before = state.windows[NAME].publication
+        state = after(state, load_decisions.reload(state, [NAME]))
+        back = after(state, load_decisions.take_back(state, [NAME]))
+        loaded = back.windows[NAME].loaded
+        assert before is not None
+        assert loaded == before._replace(number=back.number)
+        state = attempted(state, "b")
+        if apart:
+            assert after(state, load_decisions.take_back(state, [NAME])).windows[NAME].loaded is not None
+        else:
+            with pytest.raises(LedgerConflictError, match=f"Attempt {state.number} at window .* may have replaced"):
+                load_decisions.take_back(state, [NAME])
 
     def test_a_verdict_is_on_what_is_published(self, contents: MemoryContents) -> None:
         state = attempted(pinned(contents, 0, 10))
@@ -357,6 +379,21 @@ class TestPublishedWindows:
             with pytest.raises(LedgerConflictError, match=r"10 rows of .* in s3://lake/t"):
                 decide(state)  # type: ignore[operator]
             assert after(state, decide(state, force=True)).windows == {}  # type: ignore[operator]
+
+    def test_are_remembered_by_name_where_an_attempt_may_have_left_rows(self, contents: MemoryContents) -> None:
+        """A window without offsets of that name needs a driver then."""
+        state = pinned(contents, 0, 0, 10, 20)
+        first, second, third = state.windows.values()
+        assert not state.needs_driver(first)
+        for each in (first, second):
+            wish = Attempted(each.name, {})
+            state = after(state, load_decisions.begin(state, wish, each.manifest))
+        voided = after(state, decisions.void(state, [second.name]))
+        assert voided.rows_left == {second.name}
+        rewound = after(voided, decisions.rewind(voided, AT[0]))
+        assert rewound.rows_left == {second.name}, "no attempt has written rows of the others"
+        assert rewound.needs_driver(first._replace(name=second.name))
+        assert third.name not in rewound.windows
 
 
 class TestRestart:

@@ -13,6 +13,7 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
@@ -120,6 +121,8 @@ class TestABackfillBeforeWhatIsPublished:
         self.agree(ledger, watch(), hours[0], {hours[1]: 2, hours[4]: 4}, [windows[0], windows[3]])
         publish(windows[0])
         self.agree(ledger, watch(), hours[1], {hours[1]: 2, hours[4]: 4}, [windows[3]])
+        ledger.change(lambda state: load_decisions.reload(state, [windows[0]["window"]]))
+        self.agree(ledger, watch(), hours[0], {hours[1]: 2, hours[4]: 4}, [windows[0], windows[3]])
 
     @staticmethod
     def agree(

@@ -12,7 +12,9 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
 
 from airflow_kafka_offsets.errors import SparkFailedError
+from airflow_kafka_offsets.ledger import decisions, load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import failure_file, note_file, result_file
+from airflow_kafka_offsets.ledger.entries import Pinned
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -121,6 +123,40 @@ def event_of(prepared: XCom) -> dict[str, Any]:
         raise AssertionError("it ended without an event")
 
     return asyncio.run(asyncio.wait_for(first(), PATIENCE_S))
+
+
+class TestWhatIsNotPublishedAnyMore:
+    """The window was taken from under a driver that runs."""
+
+    @pytest.mark.parametrize("again", [False, True], ids=["reload", "void and pinned again"])
+    def test_is_not_waited_for(
+        self, prepare: Prepare, count: Count, verify: Verify, ledger: Ledger, again: bool
+    ) -> None:
+        prepared = prepare()
+        counted = count(prepared)
+        name, before = prepared["window"], ledger.window(prepared["window"])
+        if again:
+            pin = Pinned(name, before.manifest, before.offsets)
+            ledger.change(lambda state: decisions.void(state, [name]))
+            ledger.change(lambda _: (pin,))
+        else:
+            ledger.change(lambda state: load_decisions.reload(state, [name]))
+        event = event_of(prepared)
+        assert (event["status"], event["retriable"]) == ("failed", False)
+        assert f"Attempt {counted} at window {name} can't be published any more" in event["message"]
+        assert "prepares" in event["message"]
+        for deferrable in (False, True):
+            with pytest.raises(AirflowFailException, match="can't be published any more"):
+                verify(prepared, deferrable=deferrable)
+
+    def test_is_what_another_one_has_loaded_since(
+        self, prepare: Prepare, count: Count, verify: Verify, ledger: Ledger
+    ) -> None:
+        prepared = prepare()
+        ledger.change(lambda state: load_decisions.reload(state, [prepared["window"]]))
+        later = count(prepare())
+        assert event_of(prepared) == {"status": "done"}
+        assert verify(prepared)["attempt"] == later
 
 
 class TestTwoDriversOfOneLoad:

@@ -12,7 +12,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk.definitions.dag import _run_task
 from airflow.utils.session import create_session
 
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
+from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
@@ -228,6 +229,24 @@ class TestAnEndWithoutCounts:
         monkeypatch.setattr(KafkaSparkSubmitOperator, "_ended", meanwhile)
         report = load(window).execute(context)
         assert (report["attempt"], report["seconds"]) == (theirs[0].attempt.number, None)
+
+
+def test_a_load_whose_window_is_reloaded_while_it_runs_is_retried_and_then_comes_through(
+    window: XCom, context: Context, ledger: Ledger, in_sparks_place: InSparksPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_sparks_place(COUNT)
+    ended = KafkaSparkSubmitOperator._ended
+
+    def meanwhile(task: Any, *load: Any) -> XCom:
+        monkeypatch.setattr(KafkaSparkSubmitOperator, "_ended", ended)
+        ledger.change(lambda state: load_decisions.reload(state, [window["window"]]))
+        return ended(task, *load)
+
+    monkeypatch.setattr(KafkaSparkSubmitOperator, "_ended", meanwhile)
+    with pytest.raises(CommitConflictError, match="to be loaded again since"):
+        load(window).execute(context)
+    context["ti"].try_number = 2
+    assert load(window).execute(context)["rows"] == 5
 
 
 TRIED = """

@@ -15,12 +15,13 @@ from tests.integration.airflow.conftest import (
     NEVER,
     Context,
     InSparksPlace,
+    Publish,
     Resolve,
     Run,
     at,
     use_connection,
 )
-from tests.integration.airflow.windows.conftest import XCom, load
+from tests.integration.airflow.windows.conftest import DeleteBefore, XCom, load
 from tests.integration.airflow.windows.test_tries import died_here
 
 
@@ -47,7 +48,7 @@ class TestAWindowThatNeverHadOffsets:
         """S6."""
         report = load(empty, **arguments).execute(context)
         assert (report["rows"], report["offsets"], report["read"], report["written"]) == (0, 0, 0, 0)
-        assert (report["output"], report["application_id"], report["seconds"]) == (None, None, 0.0)
+        assert (report["output"], report["application_id"], report["seconds"]) == (None, None, None)
         found = ledger.window(empty["window"])
         (attempt,) = found.attempts
         assert found.publication is not None
@@ -65,7 +66,6 @@ class TestAWindowThatNeverHadOffsets:
         task._cached_logger = logging.getLogger("task")
         with caplog.at_level(logging.INFO):
             task.execute(context)
-        assert f"Window {empty['window']} has no offsets: publishing it without Spark" in caplog.text
         assert "0 rows in no file (empty window); the window has no offsets" in caplog.text
 
     def test_moves_a_group_to_its_end(self, empty: XCom, context: Context) -> None:
@@ -77,13 +77,34 @@ class TestAWindowThatNeverHadOffsets:
         self, empty: XCom, context: Context, ledger: Ledger
     ) -> None:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("airflow_kafka_offsets.submission.tries.loads.publish", died_here)
+            patched.setattr("airflow_kafka_offsets.pipelines.loads.publish_asked", died_here)
             with pytest.raises(KeyboardInterrupt):
                 load(empty).execute(context)
         assert ledger.window(empty["window"]).publication is None
         context["ti"].try_number = 2
         assert load(empty).execute(context)["rows"] == 0
         assert len(ledger.read().windows[empty["window"]].attempts) == 1
+
+    def test_starts_spark_where_a_window_of_its_name_was_rewound(
+        self,
+        ten: str,
+        resolve: Resolve,
+        publish: Publish,
+        delete_before: DeleteBefore,
+        run: Run,
+        in_sparks_place: InSparksPlace,
+        context: Context,
+    ) -> None:
+        """A table may have its rows under that name."""
+        window = resolve(ten, at(0), at(3))
+        publish(window)
+        delete_before(ten, 5)
+        assert run("ledger", "rewind", "loads", "--to", "2026-11-20T05:59:59Z", "--force")[0] == 0
+        again = resolve(ten, at(0), at(3))
+        assert (again["window"], again["offsets"]) == (window["window"], 0)
+        in_sparks_place(NEVER)
+        with pytest.raises(Exception, match="Spark was started"):
+            load(again).execute(context)
 
     def test_asks_nothing_of_kafka(self, empty: XCom, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
         """Which may be down, or have lost the topic."""
