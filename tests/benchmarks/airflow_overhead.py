@@ -20,6 +20,7 @@ from typing import Any
 import pyspark
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
@@ -80,11 +81,9 @@ def _window(folder: Path, number: int) -> dict[str, float]:
     }
     resolve = KafkaResolveWindowOperator(
         task_id="resolve",
-        pipeline="bench",
-        topics=_TOPIC,
+        pipeline=KafkaPipeline("bench", _TOPIC, ledger_root=(folder / "ledger").as_uri()),
         start=iso_instant(start_ms),
         end=iso_instant(start_ms + HOUR_MS),
-        ledger_root=(folder / "ledger").as_uri(),
     )
     window, resolve_s = timed(lambda: resolve.execute(context))
     load = KafkaSparkSubmitOperator(

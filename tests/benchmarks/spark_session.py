@@ -58,16 +58,11 @@ def written(clusters: Clusters, name: str, counts: Mapping[int, int]) -> Manifes
 def opened(clusters: Clusters, manifest: Manifest, *, allow_gaps: bool = False) -> PinnedWindow:
     """A window that is only read, so it needn't be in a ledger.
 
-    :param allow_gaps: if true, the read is counted, as the proof of the output needs it.
+    :param allow_gaps: if true, the read is counted, because the proof of the output needs it.
     """
     kafka = {"kafka.bootstrap.servers": clusters.records.bootstrap_servers}
     conf = RunConf("", "", None, kafka, allow_gaps=allow_gaps, bytes_per_record=RECORD_BYTES)
     return PinnedWindow(session(), manifest, conf)
-
-
-def bare(window: PinnedWindow) -> DataFrame:
-    """The same read, with all the fast settings, without the audit."""
-    return window.frame({})
 
 
 def stock(address: str, topic: str, **options: str) -> DataFrame:
