@@ -131,7 +131,7 @@ def as_pipeline(pipeline: Any, topics: str | Collection[str] | None = None) -> K
     example = 'pipeline=KafkaPipeline("orders_hourly", "orders")'
     raise ConfigurationError(
         f"pipeline= takes a KafkaPipeline, which names its topics, such as {example}; not {pipeline!r}"
-        f"{'' if topics is None else ' with topics='}."
+        f"{'' if topics is None else ' with topics='}. Only task groups take a name, with topics= beside it."
     )
 
 

@@ -81,7 +81,8 @@ def _has_log(folder: LedgerPath) -> bool:
 def _others(root: str | None) -> str:
     with suppress(Exception):  # who may read a ledger may not be allowed to list them all
         found = pipelines(root)
-        return f" Pipelines there: {shorten(found)}." if found else " There is no pipeline there."
+        none = " No pipeline has one there yet: it is made when a pipeline's first task resolves."
+        return f" Pipelines there: {shorten(found)}." if found else none
     return ""
 
 

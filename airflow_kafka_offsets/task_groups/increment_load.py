@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, as_pipeline
 from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
-from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup, given, refuse_of_pipeline, refuse_pattern
+from airflow_kafka_offsets.task_groups.load_group import (
+    KafkaLoadGroup,
+    given,
+    refuse_of_pipeline,
+    refuse_pattern,
+    refuse_unknown,
+)
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy, HolePolicy
@@ -74,6 +80,7 @@ def kafka_increment_load(
     :raises ConfigurationError: when the pipeline has a ``topic_pattern`` and the group waits.
     """
     refuse_of_pipeline(load)
+    refuse_unknown(load, kafka_increment_load)
     loaded = as_pipeline(pipeline, topics)
     refuse_pattern(wait, loaded)
     waiting = given(min_records=min_records, max_age=max_age)

@@ -5,7 +5,9 @@ Which window it is, and what is waited for before, each group says itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import TaskGroup
@@ -78,6 +80,24 @@ def refuse_of_pipeline(load: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f'{found}= is the pipeline\'s: pipeline=KafkaPipeline("orders_hourly", "orders", {found}=...).'
         )
+
+
+def refuse_unknown(load: Mapping[str, Any], group: Callable[..., Any]) -> None:
+    """
+    Refuse arguments that neither the group nor its load has, with the nearest one that they have.
+
+    :param load: the arguments that the group doesn't know itself.
+    :param group: the function that makes the group.
+    :raises ConfigurationError: when there is one.
+    """
+    known = set(signature(group).parameters)
+    for each in KafkaSparkSubmitOperator.__mro__[:-1]:
+        known |= set(signature(each).parameters)
+    for name in load:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f": did you mean {near[0]}=?" if near else "."
+            raise ConfigurationError(f"{group.__name__} has no argument {name}={hint}")
 
 
 def refuse_pattern(wait: bool, pipeline: KafkaPipeline) -> None:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, as_pipeline
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
-from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup, given, refuse_of_pipeline, refuse_pattern
+from airflow_kafka_offsets.task_groups.load_group import (
+    KafkaLoadGroup,
+    given,
+    refuse_of_pipeline,
+    refuse_pattern,
+    refuse_unknown,
+)
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.conditions.window_complete import IdlePolicy
@@ -75,6 +81,7 @@ def kafka_window_load(
     :raises ConfigurationError: when the pipeline has a ``topic_pattern`` and the group waits.
     """
     refuse_of_pipeline(load)
+    refuse_unknown(load, kafka_window_load)
     loaded = as_pipeline(pipeline, topics)
     refuse_pattern(wait, loaded)
     window = {"pipeline": loaded} | given(start=start, end=end)

@@ -40,6 +40,19 @@ def test_without_waiting_it_begins_with_resolving() -> None:
     assert loaded.complete is None
 
 
+@pytest.mark.parametrize(
+    ("misspelt", "meant"), [("topcs", "topics"), ("conector", "connector"), ("aplication_args", "application_args")]
+)
+def test_a_misspelt_argument_is_named_with_the_one_that_was_meant(misspelt: str, meant: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"window_load has no argument {misspelt}=: did you mean {meant}="):
+        group(**{misspelt: "x"})
+
+
+def test_arguments_of_every_operator_below_the_load_are_known() -> None:
+    _, loaded = group(retries=7, pool="spark", conf={"a": "b"}, env_vars={"A": "b"}, on_data_loss="load_rest")
+    assert (loaded.load.retries, loaded.load.pool) == (7, "spark")
+
+
 def test_arguments_reach_the_tasks_that_they_are_for() -> None:
     _, loaded = group(
         start="{{ a }}",
