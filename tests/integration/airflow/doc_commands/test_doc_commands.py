@@ -21,7 +21,7 @@ from airflow.providers.common.compat.sdk import BaseHook
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import ledger_of
-from airflow_kafka_offsets.ledger.entries import Snapshotted
+from airflow_kafka_offsets.ledger.entries import Restarted, Snapshotted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
@@ -110,7 +110,9 @@ def _see_another_topic(ledger: Ledger) -> None:
     boundaries = {key: replace(each, high_watermark=each.offset + 10) for key, each in stored.boundaries.items()}
     latest = AsOf(AsOfKind.LATEST)
     before = replace(stored, as_of=latest, resolved_at_ms=at_ms, topics=facts, boundaries=boundaries)
+    restart = Restarted(at_ms, tuple(facts), "re-created")
     entry = Snapshotted(at_ms, latest, ledger.contents.add_snapshot(before))
+    ledger.change(lambda _: (restart,))
     ledger.change(lambda _: (entry,))
 
 
