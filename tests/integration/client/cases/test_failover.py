@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
+from airflow_kafka_offsets.pipelines.resetter import Resetter, Target
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
     commit,
@@ -184,13 +184,8 @@ class TestUncleanElection:
             (old,) = latest(client, [key]).raise_for_errors()
             assert old.offset == 7
             commit_with_epoch(client, group, old)
-            places = (
-                Destination(OffsetSpec.LATEST),
-                Destination(OffsetSpec.at(now_ms())),
-                Destination(offset=6),
-                Destination(shift_by=-1),
-            )
-            moved = [moved_to(client, topic, each) for each in places]
+            before = FixedOffsets.of("a window's end", [SeenOffset(*key, 6, old.leader_epoch)])
+            moved = [moved_to(client, topic, each) for each in (OffsetSpec.LATEST, OffsetSpec.at(now_ms()), before)]
             ahead.kill()
             behind.launch()
             wait_until(lambda: cluster.leader(topic, 0) is behind, "the replica that was behind leads")
@@ -201,15 +196,18 @@ class TestUncleanElection:
             (judged,) = lag.partitions
             assert (judged.status, judged.lag, lag.total) == (LagStatus.AHEAD_OF_LOG, None, None)
             assert (judged.committed_offset, judged.leader_epoch) == (7, old.leader_epoch)
-            assert [judged_alone(client, each) for each in moved] == [LagStatus.AHEAD_OF_LOG] * 4
+            assert [judged_alone(client, each) for each in moved] == [LagStatus.AHEAD_OF_LOG] * 3
             assert produce(cluster, topic, count=6)[-1] == 8
             assert old.leader_epoch is not None
             (cut,) = client.epoch_ends([LogEpoch(*key, old.leader_epoch)]).values()
             assert (cut.leader_epoch, cut.end_offset) == (0, 3)
+            assert [cut_at(client, key, each) for each in (group, *moved)] == [3] * 4, (
+                "a consumer finds it by the epoch"
+            )
             lag = lag_of(client, group)
             (judged,) = lag.partitions
             assert (judged.status, judged.lag, lag.total) == (LagStatus.LOG_TRUNCATED, None, None)
-            assert [judged_alone(client, each) for each in moved] == [LagStatus.LOG_TRUNCATED] * 4
+            assert [judged_alone(client, each) for each in moved] == [LagStatus.LOG_TRUNCATED] * 3
             with pytest.raises(
                 ConditionFailedError, match=f"log of {topic}-0 was truncated below the commit of group {group}"
             ):
@@ -221,13 +219,24 @@ class TestUncleanElection:
             assert (forgotten.leader_epoch, forgotten.end_offset) == (0, 5), "where the oldest known epoch starts"
 
 
-def moved_to(client: OffsetsClient, topic: str, place: Destination) -> str:
-    """A new group that was moved to the log's end, and then to a place."""
+def moved_to(client: OffsetsClient, topic: str, target: Target) -> str:
+    """A new group that was moved to the log's end, and then to a target."""
     group = new_name("group")
-    resetter = Resetter(client, group, topics=[topic])
-    for each in (Destination(OffsetSpec.LATEST), place):
+    resetter = Resetter(client, group, [topic], backwards=True)
+    for each in (OffsetSpec.LATEST, target):
         resetter.execute(resetter.plan(each), new_group=True)
     return group
+
+
+def cut_at(client: OffsetsClient, key: TopicPartition, group: str) -> int | None:
+    """Where the epoch of a group's commit ends, which is below the commit."""
+    (found,) = client.committed_offsets({group: [key]}).raise_for_errors()
+    (commit,) = found.offsets
+    assert commit.offset is not None
+    assert commit.leader_epoch is not None
+    (end,) = client.epoch_ends([LogEpoch(*key, commit.leader_epoch)]).values()
+    assert (end.end_offset or 0) < commit.offset
+    return end.end_offset
 
 
 def judged_alone(client: OffsetsClient, group: str) -> LagStatus:

@@ -11,18 +11,16 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError
+from airflow_kafka_offsets.errors import LogTruncatedError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.pipelines.resetter import Destination, Resetter
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
-from tests.integration.airflow.conftest import Context, Publish, Resolve, at, fails_with
+from tests.integration.airflow.conftest import Context, fails_with
 from tests.integration.airflow.windows.cluster.conftest import Cut
-from tests.integration.airflow.windows.conftest import Snapshot, XCom, ranges
+from tests.integration.airflow.windows.conftest import Snapshot, XCom
 from tests.patience import wait_until
 
 
@@ -122,46 +120,3 @@ async def first_event(trigger: KafkaWaitTrigger) -> Any:
         async for each in events:
             return each.payload
     raise AssertionError("a wait ends with an event")
-
-
-class TestCommitsOfACutLog:
-    """S15: no place to go on from, for nobody."""
-
-    @pytest.fixture
-    def window(self, cut: Cut, client: OffsetsClient, resolve: Resolve, publish: Publish) -> XCom:
-        """A published window of the log as it is now, of which a group has committed what was there before."""
-        (extent,) = client.log_extents([TopicPartition(cut.topic, 0)]).raise_for_errors()
-        commit = CommittedOffset(cut.topic, 0, 7, extent.leader_epoch)
-        client.commit_offsets(f"g-{cut.topic}", CommittedOffsets([commit])).raise_for_errors()
-        cut.elect()
-        cut.grow(11, 12, 13, 14, 15, 16)
-        window = resolve(cut.topic, at(0), at(20))
-        assert ranges(window) == [(0, 0, 9)]
-        publish(window)
-        return window
-
-    def stands_at(self, cut: Cut, client: OffsetsClient) -> list[int | None]:
-        (found,) = client.committed_offsets({f"g-{cut.topic}": None}).raise_for_errors()
-        return [each.offset for each in found.offsets]
-
-    @pytest.mark.nightly("brokers that die; the first test has a wait on a log that was cut")
-    def test_a_reset_does_not_shift_from_it(self, cut: Cut, client: OffsetsClient, window: XCom) -> None:
-        resetter = Resetter(client, f"g-{cut.topic}")
-        plan = resetter.plan(Destination(shift_by=-1))
-        with pytest.raises(OffsetsError, match="truncated at 3 since the group committed 7"):
-            resetter.execute(plan)
-        assert self.stands_at(cut, client) == [7]
-
-    @pytest.mark.nightly("brokers that die; the test above has commits of a log that was cut")
-    def test_a_window_is_not_committed_over_it_until_the_group_was_reset(
-        self, cut: Cut, client: OffsetsClient, window: XCom, context: Context
-    ) -> None:
-        commit = KafkaCommitOffsetsOperator(task_id="c", window=window, group=f"g-{cut.topic}")
-        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7") as failed:
-            commit.execute(context)
-        assert fails_with(LogTruncatedError, failed)
-        assert self.stands_at(cut, client) == [7]
-        resetter = Resetter(client, f"g-{cut.topic}")
-        resetter.execute(resetter.plan(Destination(offset=0)))
-        assert commit.execute(context)["committed"] == 1
-        assert self.stands_at(cut, client) == [9]
