@@ -14,7 +14,7 @@ from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
 from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, number_of, shorten
-from airflow_kafka_offsets.ledger import decisions, file_lists, load_decisions
+from airflow_kafka_offsets.ledger import corrections, file_lists, load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import RUN
 from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -81,14 +81,14 @@ def void_windows(args: Any) -> int:
     """Take windows away, and print one row for each."""
     ledger = stored_ledger(args)
     require_windows(ledger, args.windows)
-    decide = partial(decisions.void, windows=args.windows)
+    decide = partial(corrections.void, windows=args.windows)
     return _change(ledger, args, partial(decide, force=args.force), _left_over, partial(decide, force=True))
 
 
 @command
 def rewind(args: Any) -> int:
     """Take everything away after an instant, and print one row for each window and snapshot."""
-    decide = partial(decisions.rewind, to_ms=parse_instant(args.to))
+    decide = partial(corrections.rewind, to_ms=parse_instant(args.to))
     change = partial(decide, force=args.force)
     return _change(stored_ledger(args), args, change, _left_over, partial(decide, force=True))
 
@@ -193,7 +193,7 @@ def restart(args: Any) -> int:
     ledger = stored_ledger(args)
     with kafka_client(args) as client:
         wish = restart_found(client, ledger, args.topics)
-    decide = partial(decisions.restart, wish=wish, contents=ledger.contents)
+    decide = partial(corrections.restart, wish=wish, contents=ledger.contents)
     _, ledger.state, number = _changed(ledger, decide, None, dry=args.dry_run)
     made, begun = ledger.state.restarts[-1]
     lost = taken(ledger, made)

@@ -20,17 +20,13 @@ from airflow_kafka_offsets.errors import (
     OutdatedSurveyError,
     TopicChangedError,
     WindowOverlapError,
-    number_of,
     shorten,
 )
 from airflow_kafka_offsets.ledger.entries import (
     AnyEntry,
     Created,
     Pinned,
-    Restarted,
-    Rewound,
     Snapshotted,
-    Voided,
 )
 from airflow_kafka_offsets.ledger.state import State, StoredSnapshot, Window
 from airflow_kafka_offsets.offsets.instants import CLOCK_TOLERANCE_MS, iso_instant
@@ -333,83 +329,6 @@ class _Draft:
                 "windows (airflow backfill create, or clear their runs); or, if the other one shouldn't exist, run "
                 f"kafka-offsets ledger void {created_of(self._state).pipeline} {other}; or use another pipeline name."
             )
-
-
-def void(state: State, windows: Collection[str], *, force: bool = False) -> Entries:
-    """Windows that should not exist: their times are free again, and get the same snapshots.
-
-    :param force: also when they are published.
-    :raises LedgerConflictError: when one isn't there, or is published and ``force`` isn't set; names its rows.
-    """
-    chosen = dict.fromkeys(windows)
-    _refuse_published([window_of(state, name) for name in chosen], force)
-    return tuple(map(Voided, chosen))
-
-
-def rewind(state: State, to_ms: int, *, force: bool = False) -> Entries:
-    """Everything after an instant stops counting: snapshots, restarts with all that was decided after them, and the
-    windows that end after it.
-
-    :param to_ms: the instant, Unix milliseconds.
-    :param force: also when such windows are published.
-    :raises LedgerConflictError: when they are, and ``force`` isn't set; names their rows.
-    """
-    times = [*state.snapshots, *(restart.at_ms for _, restart in state.restarts)]
-    if not any(at_ms > to_ms for at_ms in times):
-        return ()
-    counts = state.counts_after(to_ms)
-    _refuse_published([each for each in state.windows.values() if not counts(each.number, each.end_ms)], force)
-    return (Rewound(to_ms),)
-
-
-def _refuse_published(windows: Collection[Window], force: bool) -> None:
-    published = [window for window in windows if window.publication is not None]
-    if published and not force:
-        rows = shorten(
-            f"{number_of(output.rows, 'row')} of {window.name} in {output.output or 'no output'}"
-            for window in published
-            if window.publication is not None
-            for output in window.publication.outputs
-        )
-        raise LedgerConflictError(
-            f"{number_of(len(published), 'window')} of these {'is' if len(published) == 1 else 'are'} published: "
-            f"{rows}. With --force they stop counting, and these rows are in no window: delete them yourself."
-        )
-
-
-def restart(state: State, wish: Restarted, contents: Contents) -> Entries:
-    """Some topics are other logs from here on.
-
-    :param wish: the restart, without its place in time.
-    :raises LedgerConflictError: when the pipeline has no snapshot with such a topic, or it is begun anew already.
-    """
-    stored = state.newest_snapshot
-    newest = None if stored is None else contents.snapshot(stored.offsets)
-    if stored is not None and newest is not None and wish.cluster_id is None:
-        newest = state.anew(newest, stored.at_ms)
-    strange = sorted(set(wish.topics) - set(() if newest is None else newest.topics))
-    if stored is None or strange:
-        raise LedgerConflictError(
-            f"{shorten(strange or wish.topics)}: no snapshot of this pipeline has it, or it was restarted since, so "
-            "there is nothing to restart."
-        )
-    if wish.cluster_id is not None and wish.cluster_id == state.cluster_id:
-        raise LedgerConflictError(f"The pipeline is on cluster {wish.cluster_id} already: nothing is restarted.")
-    return (replace(wish, at_ms=stored.at_ms + 1),)
-
-
-def ends_on(state: State, cluster_id: str, contents: Contents) -> OffsetSnapshot | None:
-    """Where the windows on a cluster ended before the pipeline went to another one; None if it had none there."""
-    moves = [(made, each) for made, each in state.restarts if each.cluster_id is not None]
-    clusters = [created_of(state).cluster_id, *(each.cluster_id for _, each in moves)]
-    begins_ms = [0, *(each.at_ms for _, each in moves)]
-    for known, begin_ms, (made, move) in reversed(list(zip(clusters, begins_ms, moves, strict=False))):
-        ends = [each.end_ms for each in state.windows.values() if each.number < made]
-        ended = [at_ms for at_ms in ends if begin_ms <= at_ms < move.at_ms]
-        if known == cluster_id and ended:
-            offsets = contents.snapshot(state.snapshots[ended[-1]].offsets)
-            return state.anew(offsets, ended[-1], made - 1)
-    return None
 
 
 def created_of(state: State) -> Created:

@@ -1,7 +1,7 @@
 """Restarts: which topics of a pipeline began anew in Kafka since their newest snapshot.
 
 A topic that was re-created, a log that was truncated, a cluster that was replaced: in all of them, the offsets of the
-ledger belong to records that are gone. :func:`.decisions.restart` records it, if this finds that it is so.
+ledger belong to records that are gone. :func:`.corrections.restart` records it, if this finds that it is so.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, TopicChangedError, shorten
-from airflow_kafka_offsets.ledger.decisions import ends_on
+from airflow_kafka_offsets.ledger.corrections import ends_on
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts

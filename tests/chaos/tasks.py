@@ -14,7 +14,7 @@ from typing import Protocol
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LedgerConflictError
-from airflow_kafka_offsets.ledger import decisions, file_lists
+from airflow_kafka_offsets.ledger import corrections, file_lists
 from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.load_decisions import attempt_of, window_read_from
@@ -186,11 +186,11 @@ class Tasks:
         return Said("done", self._published(self._result_of(window.name, attempt.number), "by a late driver"))
 
     def _void(self) -> Said:
-        self._take_away(partial(decisions.void, windows=[self._name], force=True))
+        self._take_away(partial(corrections.void, windows=[self._name], force=True))
         return Said("done", "void")
 
     def _rewind(self) -> Said:
-        gone = self._take_away(partial(decisions.rewind, to_ms=self._task.start_ms, force=True))
+        gone = self._take_away(partial(corrections.rewind, to_ms=self._task.start_ms, force=True))
         return Said("done", f"rewound{'' if gone else ', nothing was there'} ({gone} windows)")
 
     def _take_away(self, decide: Callable[[State], Entries]) -> int:
@@ -206,7 +206,7 @@ class Tasks:
         remade.make_sure(self._servers, self._task.store)
         if not self._ledger.state.restarts:
             found = restart_found(self._client, self._ledger)
-            self._ledger.change(lambda state: decisions.restart(state, found, self._ledger.contents))
+            self._ledger.change(lambda state: corrections.restart(state, found, self._ledger.contents))
         return self._loaded(self._window(), "after a restart")
 
     def _remake(self, moment: Moment) -> None:

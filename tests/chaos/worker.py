@@ -28,7 +28,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     WindowOverlapError,
 )
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from tests.chaos.death import CHANCE, DRIVERS_CHANCE, become_mortal, make_driver_mortal
 from tests.chaos.pauses import make_hesitant
@@ -133,7 +133,7 @@ class Worker:
         if is_planned:
             return Said("wrong", "".join(traceback.format_exception(error)))
         ledger = self._settings.places[task.store].ledger(patient=self._settings.patient)
-        ledger.change(lambda state: decisions.void(state, [found[1]]) if found[1] in state.windows else ())
+        ledger.change(lambda state: corrections.void(state, [found[1]]) if found[1] in state.windows else ())
         return Said("again", f"{type(error).__name__} of a cut: {error}")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.ledger import decisions, file_lists, load_decisions, storage
+from airflow_kafka_offsets.ledger import corrections, decisions, file_lists, load_decisions, storage
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
@@ -183,7 +183,7 @@ def test_a_void_and_a_longer_window_in_its_place(tmp_path: Path) -> None:
 
     def void_and_resolve(ledger: Ledger) -> None:
         if name in ledger.read().windows:
-            change(decisions.void, ledger, windows=[name])
+            change(corrections.void, ledger, windows=[name])
         resolve(ledger, 0, 2)
 
     for survivor in at_every_step(void_and_resolve, tmp_path / "start", tmp_path, 4):
@@ -198,7 +198,7 @@ def test_a_rewind_and_what_is_resolved_after_it(tmp_path: Path) -> None:
 
     def rewind_and_resolve(ledger: Ledger) -> None:
         if not any(window.offsets == 5 for window in ledger.read().windows.values()):
-            change(decisions.rewind, ledger, to_ms=windows_of(ledger)[0].end_ms)
+            change(corrections.rewind, ledger, to_ms=windows_of(ledger)[0].end_ms)
         pinned = snapshot({0: AT_T0 + 15}, at_ms=T0 + 2 * 3_600_000)
         asked = decisions.Answers(
             ledger.state.number, 2 * T0, {pinned.timestamp_ms: ledger.contents.add_snapshot(pinned)}
@@ -218,7 +218,7 @@ def test_a_restart_and_the_window_after_it(tmp_path: Path) -> None:
     def restart_and_resolve(ledger: Ledger) -> None:
         if not ledger.read().restarts:
             wish = Restarted(T0, ("t",), "re-created")
-            ledger.change(lambda state: decisions.restart(state, wish, ledger.contents))
+            ledger.change(lambda state: corrections.restart(state, wish, ledger.contents))
         later = snapshot({0: 7}, at_ms=T0 + 2 * 3_600_000, topic_id="id-2")
         asked = decisions.Answers(
             ledger.state.number, 2 * T0, {later.timestamp_ms: ledger.contents.add_snapshot(later)}

@@ -14,7 +14,7 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import IntervalError
-from airflow_kafka_offsets.ledger import decisions, file_lists, load_decisions
+from airflow_kafka_offsets.ledger import corrections, file_lists, load_decisions
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import StoredFiles
@@ -34,7 +34,7 @@ def reload(ledger: Ledger, window: Window) -> None:
 def void(ledger: Ledger, *windows: Window) -> None:
     """As the command does."""
     names = [each.name for each in windows]
-    ledger.change(lambda state: decisions.void(state, names, force=True))
+    ledger.change(lambda state: corrections.void(state, names, force=True))
     file_lists.empty(ledger, names)
 
 

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 import pytest
 
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections, decisions
 from airflow_kafka_offsets.ledger.contents import StoredContents
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import Files
@@ -75,7 +75,7 @@ class TestFind:
 class TestALogThatBeganAnew:
     def test_may_have_had_an_offset_twice(self, local: Ledger) -> None:
         load(local, 0)
-        local.change(lambda state: decisions.restart(state, Restarted(1, ("t",), "re-created"), local.contents))
+        local.change(lambda state: corrections.restart(state, Restarted(1, ("t",), "re-created"), local.contents))
         anew = snapshot({0: AT_T0 + 5}, at_ms=T0 + 2 * HOUR_MS, topic_id="id-2")
         asked = decisions.Answers(local.state.number, LATER_MS, {anew.timestamp_ms: local.contents.add_snapshot(anew)})
         extent = T0 + HOUR_MS, anew.timestamp_ms
@@ -87,7 +87,7 @@ class TestALogThatBeganAnew:
     def test_where_it_was_truncated_goes_on_from_there(self, local: Ledger) -> None:
         load(local, 0)
         wish = Restarted(1, ("t",), "truncated", truncated=(SeenOffset("t", 0, AT_T0 + 6, 1),))
-        local.change(lambda state: decisions.restart(state, wish, local.contents))
+        local.change(lambda state: corrections.restart(state, wish, local.contents))
         pin(local, snapshot({0: 0}, at_ms=T0 + HOUR_MS), snapshot({0: AT_T0 + 20}, at_ms=T0 + 2 * HOUR_MS))
         assert where(find(local, P0, AT_T0 + 3)) == [("window", window(0))]
         assert where(find(local, P0, AT_T0 + 8)) == [("window", window(0)), ("window", window(1))]
@@ -97,7 +97,7 @@ class TestALogThatBeganAnew:
         load(local, 0)
         place(local, snapshot({0: AT_T0 + 40}, at_ms=T0 + 2 * HOUR_MS))
         wish = Restarted(1, ("t",), "truncated", truncated=(SeenOffset("t", 0, AT_T0 + 30, 1),))
-        local.change(lambda state: decisions.restart(state, wish, local.contents))
+        local.change(lambda state: corrections.restart(state, wish, local.contents))
         pin(local, snapshot({0: 0}, at_ms=T0 + 2 * HOUR_MS), snapshot({0: AT_T0 + 35}, at_ms=T0 + 3 * HOUR_MS))
         (found,) = find(local, P0, AT_T0 + 15)
         assert (found.where, found.earlier and found.earlier.name) == ("hole", window(0))

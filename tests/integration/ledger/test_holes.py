@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_kafka_offsets.ledger import decisions, holes
+from airflow_kafka_offsets.ledger import corrections, holes
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.holes import Hole, ranges_of, stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -83,7 +83,7 @@ class TestBetweenPublishedWindows:
         """What was left of the old one, the restart tells."""
         published(local, 0, 10)
         wish = Restarted(T0, ("t",), "re-created")
-        local.change(lambda state: decisions.restart(state, wish, local.contents))
+        local.change(lambda state: corrections.restart(state, wish, local.contents))
         anew = [snapshot({0: offset}, at_ms=T0 + offset * MINUTE_MS, topic_id="id-2") for offset in (20, 30)]
         publish(local, pin(local, *anew))
         (hole,) = holes.holes_of(local)
@@ -94,7 +94,7 @@ class TestBetweenPublishedWindows:
         published(local, 0, 10)
         pinned(local, 10, 30)
         wish = Restarted(T0, ("t",), "re-created")
-        local.change(lambda state: decisions.restart(state, wish, local.contents))
+        local.change(lambda state: corrections.restart(state, wish, local.contents))
         anew = [snapshot({0: each}, at_ms=T0 + (30 + each) * MINUTE_MS, topic_id="id-2") for each in (5, 10)]
         waiting = pin(local, at(30), anew[0])
         last = publish(local, pin(local, *anew))
@@ -110,8 +110,8 @@ class TestBetweenPublishedWindows:
         publish(local, pin(local, *pairs[:2]))
         gone = pin(local, *pairs[1:])
         wish = Restarted(T0, ("t",), "re-created")
-        local.change(lambda state: decisions.restart(state, wish, local.contents))
-        local.change(lambda state: decisions.void(state, [gone.name]))
+        local.change(lambda state: corrections.restart(state, wish, local.contents))
+        local.change(lambda state: corrections.void(state, [gone.name]))
         now = with_another_topic(snapshot({0: 4}, at_ms=T0 + 40 * MINUTE_MS, topic_id="id-3"), 40)
         publish(local, pin(local, pairs[2], now))
         (hole,) = holes.holes_of(local)
@@ -210,5 +210,5 @@ class TestStretches:
     def test_of_a_topic_that_was_made_anew_since_nothing_can_be_loaded(self, local: Ledger) -> None:
         pinned(local, 0, 10)
         wish = Restarted(LATER_MS, ("t",), "re-created")
-        local.change(lambda state: decisions.restart(state, wish, local.contents))
+        local.change(lambda state: corrections.restart(state, wish, local.contents))
         assert [ranges_of(local, each) for each in stretches(local.state)] == [[]]

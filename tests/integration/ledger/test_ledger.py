@@ -18,7 +18,7 @@ from airflow_kafka_offsets.errors import (
     LedgerConflictError,
     LedgerCorruptError,
 )
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections, decisions
 from airflow_kafka_offsets.ledger.decisions import Answers
 from airflow_kafka_offsets.ledger.files import commit_file, snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -104,7 +104,7 @@ class TestClocks:
         right = Answers(99, T0, {T0: local.contents.add_snapshot(snapshot({0: 10}))})
         with pytest.raises(InstantError, match=r"newest snapshot is at 2026-11-24.*kafka-offsets ledger rewind"):
             local.change(lambda state: decisions.place(state, right, local.contents))
-        local.change(lambda state: decisions.rewind(state, T0))
+        local.change(lambda state: corrections.rewind(state, T0))
         right = Answers(local.state.number, T0, right.instants)
         local.change(lambda state: decisions.place(state, right, local.contents))
         assert offsets(local) == [10]

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import (
     LedgerConflictError,
     UnprovenError,
 )
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.attempt_files import result_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
@@ -68,7 +68,7 @@ class TestBegin:
     ) -> None:
         """Whose rows a table has under that name: only a driver can take them away."""
         begin(local, resolve(local, 0))
-        local.change(lambda state: decisions.rewind(state, T0 - HOUR_MS))
+        local.change(lambda state: corrections.rewind(state, T0 - HOUR_MS))
         empty = pin(local, at_hour(0, AT_T0), at_hour(1, AT_T0))
         begun = started(local, empty)
         assert begun.attempt is not None
@@ -170,7 +170,7 @@ class TestPublish:
     def test_of_a_window_that_was_voided_meanwhile_is_refused(self, local: Ledger) -> None:
         window = resolve(local, 0)
         counted = store_result(local, window, result_of(local, window, begin(local, window)))
-        local.change(lambda state: decisions.void(state, [window.name]))
+        local.change(lambda state: corrections.void(state, [window.name]))
         with pytest.raises(LedgerConflictError, match="was voided since"):
             loads.publish_asked(local, counted)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerCorruptError
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections, decisions
 from airflow_kafka_offsets.ledger.decisions import Answers
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import snapshot_file
@@ -37,7 +37,7 @@ class TestASnapshot:
     def test_that_was_rewound_is_refused(self, local: Ledger) -> None:
         """``ledger rewind`` has taken back what a wrong clock had stored."""
         xcom = stored(local, 1000)
-        local.change(lambda state: decisions.rewind(state, T0))
+        local.change(lambda state: corrections.rewind(state, T0))
         with pytest.raises(LedgerConflictError, match=r"as of latest, .*no longer counts.*rewound") as failed:
             offsets_in(xcom, "target")
         assert "Clear the task that stored it, and this one" in str(failed.value)
@@ -81,5 +81,5 @@ class TestTheLastPublishedEnd:
 
     def test_has_no_topics_that_have_begun_anew_since(self, local: Ledger) -> None:
         load(local, 0)
-        local.change(lambda state: decisions.restart(state, Restarted(1, ("t",), "re-created"), local.contents))
+        local.change(lambda state: corrections.restart(state, Restarted(1, ("t",), "re-created"), local.contents))
         assert list(last_published_end(local).items()) == []

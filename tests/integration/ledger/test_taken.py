@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.taken import ended_windows, taken
@@ -17,7 +17,7 @@ AHEAD = 1000
 
 
 def restart(ledger: Ledger, wish: Restarted = RE_CREATED) -> int:
-    ledger.change(lambda state: decisions.restart(state, wish, ledger.contents))
+    ledger.change(lambda state: corrections.restart(state, wish, ledger.contents))
     return ledger.state.restarts[-1][0]
 
 
@@ -32,7 +32,7 @@ class TestTaken:
         number = restart(local)
         assert ended_windows(local) == [gone]
         assert taken(local, number) == [LogRange("t", 0, 10, 30 + AHEAD)]
-        local.change(lambda state: decisions.void(state, [gone.name]))
+        local.change(lambda state: corrections.void(state, [gone.name]))
         assert taken(local, number) == [LogRange("t", 0, 10, 30 + AHEAD)]
         pin(local, hour(1, 10), hour(2, 30))
         assert ended_windows(local) == []
@@ -43,7 +43,7 @@ class TestTaken:
         """The only one was voided."""
         latest = snapshot({0: 100}, at_ms=T0 + HOUR_MS, kind=AsOfKind.LATEST)
         window = increment(local, "r", latest, snapshot({0: 0}, kind=AsOfKind.EARLIEST))
-        local.change(lambda state: decisions.void(state, [window.name]))
+        local.change(lambda state: corrections.void(state, [window.name]))
         assert taken(local, restart(local)) == [LogRange("t", 0, 0, 100 + AHEAD)]
 
     def test_is_also_of_partitions_that_were_added_after_the_last_window(self, local: Ledger) -> None:
@@ -67,7 +67,7 @@ class TestTaken:
         first = restart(local, Restarted(T0, ("t",), "moved", "cluster-2"))
         assert taken(local, first) == [LogRange("t", 0, 10, 30 + AHEAD)]
         place(local, hour(3, 5, cluster_id="cluster-2"))
-        seen = decisions.ends_on(local.state, "cluster-1", local.contents)
+        seen = corrections.ends_on(local.state, "cluster-1", local.contents)
         second = restart(local, Restarted(T0, ("t",), "moved", "cluster-1", resumed=seen))
         assert taken(local, first) == [], "the next window has it"
         assert taken(local, second) == [LogRange("t", 0, 0, 5 + AHEAD)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from upath import UPath
 
-from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import result_file
 from airflow_kafka_offsets.ledger.entries import Output, Pinned, Published, Restarted, Snapshotted, Voided
 from airflow_kafka_offsets.ledger.files import attempt_folder, manifest_file, snapshot_file
@@ -94,7 +94,7 @@ class TestVerify:
         load(local, 0)
         cut = (SeenOffset("t", 0, AT_T0 + 4, 1),)
         wish = Restarted(LATER_MS, ("t",), "truncated", truncated=cut)
-        local.change(lambda state: decisions.restart(state, wish, local.contents))
+        local.change(lambda state: corrections.restart(state, wish, local.contents))
         (seam,) = claims(local, "restart")
         assert seam.startswith("t began anew after 2026-11-21T07:00:00.000Z: truncated; at least 1000 offsets of the")
         later = snapshot({0: AT_T0 + 9}, at_ms=T0 + 2 * HOUR_MS, resolved_at_ms=LATER_MS)

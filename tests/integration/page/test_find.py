@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.page.app import make_app
 from tests.integration.ledger.loads import AT_T0, OFFSETS, load, pin, publish, window
@@ -77,7 +77,7 @@ class TestPlace:
         again = make_pipeline("again")
         load(again, 0)
         wish = Restarted(T0 + HOUR_MS + 1, ("t",), "it was re-created")
-        again.change(lambda state: decisions.restart(state, wish, again.contents))
+        again.change(lambda state: corrections.restart(state, wish, again.contents))
         since = [
             snapshot({0: offset}, at_ms=T0 + hour * HOUR_MS, topic_id="id-2") for hour, offset in ((2, 0), (3, 20_000))
         ]

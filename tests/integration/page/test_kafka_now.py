@@ -24,7 +24,7 @@ from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.client.connection.response_errors import Code
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -168,7 +168,7 @@ class TestAnswer:
         assert (told["recreated"], told["truncated"], told["log_end"]) == (True, 2, "0")
         assert (told["unloaded"], told["gone"]) == (None, None)
         wish = Restarted(T0 + 5 * HOUR_MS, (name,), "it was re-created")
-        ledger.change(lambda state: decisions.restart(state, wish, ledger.contents))
+        ledger.change(lambda state: corrections.restart(state, wish, ledger.contents))
         produce(name, 0, [(None, None, b"x")] * 3)
         (told,) = now().json()["topics"]
         assert (told["recreated"], told["truncated"], told["unloaded"], told["gone"]) == (False, 0, "3", "0")

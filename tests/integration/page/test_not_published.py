@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -177,7 +177,7 @@ class TestGone:
         for hour in (0, 2):
             load(late, hour)
         wish = Restarted(T0 + 3 * HOUR_MS + 1, ("t",), "it was re-created")
-        late.change(lambda state: decisions.restart(state, wish, late.contents))
+        late.change(lambda state: corrections.restart(state, wish, late.contents))
         row = ask()["overview"]
         assert row["gone_offsets"] == 0
         assert row["restarts"] == [claim.found for claim in verify(late) if claim.claim == "restart"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -178,7 +178,7 @@ class TestALogThatHasBegunAnew:
     def test_is_shown_without_the_one_before(self, ledger: Ledger, load_window: Load) -> None:
         load_window(0, 2)
         wish = Restarted(T0 + 2 * HOUR_MS + 1, ("t",), "it was re-created")
-        ledger.change(lambda state: decisions.restart(state, wish, ledger.contents))
+        ledger.change(lambda state: corrections.restart(state, wish, ledger.contents))
         for hour in (3, 4):
             place(ledger, of_another(seen(hour, {0: 10 * (hour - 3), 1: 0})))
         load_between(ledger, seen(4), of_another(seen(5, {0: 20, 1: 0})))

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger import corrections, load_decisions
 from airflow_kafka_offsets.ledger.files import attempt_folder, manifest_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.page.app import make_app
@@ -91,7 +91,7 @@ class TestAWindowThatAnotherDagTries:
 
     def test_is_nobodys_once_it_was_voided(self, get: Get, ledger: Ledger) -> None:
         begin(ledger, ledger.window(WINDOW), OF_SECRET)
-        ledger.change(lambda state: decisions.void(state, [WINDOW]))
+        ledger.change(lambda state: corrections.void(state, [WINDOW]))
         assert get("viewer", PANEL).status_code == 404
         (place,) = get("viewer", RECORD).json()["places"]
         assert (place["where"], place["later"]) == ("before", OTHER)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import IntervalError, LedgerError, UnprovenError
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
@@ -108,7 +108,7 @@ class TestRows:
     ) -> None:
         load(open_window(first), table)
         load(open_window(second), table)
-        our_ledger.change(lambda state: decisions.void(state, [first.window], force=True))
+        our_ledger.change(lambda state: corrections.void(state, [first.window], force=True))
         assert offsets(read_published(spark, ledger_uri)) == {0: list(range(60, 100))}
         load(open_window(manifest_of([(flights, 0, 50, 60)])), table)
         assert offsets(read_published(spark, ledger_uri)) == {0: list(range(50, 100))}

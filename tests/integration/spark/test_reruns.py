@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import (
     LedgerCorruptError,
     UnprovenError,
 )
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
@@ -136,7 +136,7 @@ class TestLateDrivers:
         self, open_window: OpenWindow, manifest: Manifest, our_ledger: Ledger, table: str, tmp_path: Path
     ) -> None:
         late = open_window(manifest)
-        our_ledger.change(lambda state: decisions.void(state, [manifest.window]))
+        our_ledger.change(lambda state: corrections.void(state, [manifest.window]))
         with pytest.raises(LedgerConflictError, match="has no window"):
             load(late, table)
         assert not (tmp_path / "table").exists()

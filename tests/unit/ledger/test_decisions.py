@@ -17,7 +17,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     WindowOverlapError,
 )
-from airflow_kafka_offsets.ledger import checkpoints, decisions, load_decisions
+from airflow_kafka_offsets.ledger import checkpoints, corrections, decisions, load_decisions
 from airflow_kafka_offsets.ledger.decisions import Answers, Entries
 from airflow_kafka_offsets.ledger.entries import (
     Attempted,
@@ -146,8 +146,8 @@ class TestPlace:
     def test_what_kafka_said_before_a_rewind_or_a_restart_is_asked_for_again(self, contents: MemoryContents) -> None:
         state = pinned(contents, 0, 10)
         wish = asked(contents, snapshot({0: 20}, at_ms=AT[2]), known=state.number)
-        restarted = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
-        rewound = after(state, decisions.rewind(state, AT[0]))
+        restarted = after(state, corrections.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        rewound = after(state, corrections.rewind(state, AT[0]))
         for turned in (restarted, rewound):
             with pytest.raises(OutdatedSurveyError):
                 decisions.place(turned, wish, contents)
@@ -173,7 +173,7 @@ class TestPin:
         self, contents: MemoryContents
     ) -> None:
         state = pinned(contents, 0, 10)
-        again = after(state, decisions.void(state, [NAME]))
+        again = after(state, corrections.void(state, [NAME]))
         assert again.windows == {}
         wish = asked(contents, snapshot({0: 7}, at_ms=AT[0]), snapshot({0: 77}, at_ms=AT[1]))
         assert decisions.pin(again, [(AT[0], AT[1])], wish, contents) == (
@@ -242,7 +242,7 @@ class TestOrigin:
         stored = snapshot({0: 10, 1: 10}, at_ms=AT[1])
         state, manifest = self.begun(contents, snapshot({0: 4, 1: 4}, at_ms=AT[1]), stored)
         assert [each.start_offset for each in manifest.ranges] == [10, 10]
-        voided = after(state, decisions.void(state, [manifest.window]))
+        voided = after(state, corrections.void(state, [manifest.window]))
         assert decisions.increment_start_ms(voided) == AT[1]
 
     @pytest.mark.parametrize("commits", [{0: 5, 1: 50}, {0: 15, 1: 41}])
@@ -264,7 +264,7 @@ class TestOrigin:
     def test_lies_after_a_restart(self, contents: MemoryContents) -> None:
         old = snapshot({0: 10, 1: 10}, at_ms=AT[1])
         state = after(BEGUN, decisions.place(BEGUN, asked(contents, old), contents))
-        state = restarted = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        state = restarted = after(state, corrections.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
         origin, latest = (
             snapshot({0: each, 1: each}, at_ms=NOW, kind=kind, topic_id="id-2")
             for each, kind in ((0, AsOfKind.EARLIEST), (5, AsOfKind.LATEST))
@@ -317,7 +317,7 @@ class TestLoads:
 
     def test_a_window_that_is_named_twice_is_changed_once(self, contents: MemoryContents) -> None:
         state = attempted(pinned(contents, 0, 10))
-        for decide in (load_decisions.reload, decisions.void):
+        for decide in (load_decisions.reload, corrections.void):
             entries = decide(state, [NAME, NAME])  # type: ignore[operator]
             assert len(entries) == 1
 
@@ -375,7 +375,7 @@ class TestPublishedWindows:
     def test_stop_counting_only_by_force_that_names_their_rows(self, contents: MemoryContents) -> None:
         state = attempted(pinned(contents, 0, 10))
         state = after(state, publish(state, state.number))
-        for decide in (partial(decisions.void, windows=[NAME]), partial(decisions.rewind, to_ms=AT[0])):
+        for decide in (partial(corrections.void, windows=[NAME]), partial(corrections.rewind, to_ms=AT[0])):
             with pytest.raises(LedgerConflictError, match=r"10 rows of .* in s3://lake/t"):
                 decide(state)  # type: ignore[operator]
             assert after(state, decide(state, force=True)).windows == {}  # type: ignore[operator]
@@ -388,9 +388,9 @@ class TestPublishedWindows:
         for each in (first, second):
             wish = Attempted(each.name, {})
             state = after(state, load_decisions.begin(state, wish, each.manifest))
-        voided = after(state, decisions.void(state, [second.name]))
+        voided = after(state, corrections.void(state, [second.name]))
         assert voided.rows_left == {second.name}
-        rewound = after(voided, decisions.rewind(voided, AT[0]))
+        rewound = after(voided, corrections.rewind(voided, AT[0]))
         assert rewound.rows_left == {second.name}, "no attempt has written rows of the others"
         assert rewound.needs_driver(first._replace(name=second.name))
         assert third.name not in rewound.windows
@@ -399,7 +399,7 @@ class TestPublishedWindows:
 class TestRestart:
     def test_the_next_snapshot_begins_the_new_log(self, contents: MemoryContents) -> None:
         state = pinned(contents, 0, 10)
-        state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        state = after(state, corrections.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
         later = snapshot({0: 4}, at_ms=NOW + HOUR_MS, topic_id="id-2", log_start=2)
         wish = asked(contents, later, now_ms=NOW + HOUR_MS)
         state = after(state, decisions.pin(state, [(AT[1], NOW + HOUR_MS)], wish, contents))
@@ -410,7 +410,7 @@ class TestRestart:
         """S15: what was loaded isn't loaded again, and what came in the place of what was lost is in a window."""
         state = pinned(contents, 0, 100)
         wish = Restarted(NOW, ("t",), "truncated", truncated=(SeenOffset("t", 0, 60, 1),))
-        (entry,) = decisions.restart(state, wish, contents)
+        (entry,) = corrections.restart(state, wish, contents)
         assert isinstance(entry, Restarted)
         assert entry.at_ms == AT[1] + 1
         state = after(state, (entry,))
@@ -422,7 +422,7 @@ class TestRestart:
     def test_a_cluster_that_was_replaced_goes_on_in_the_same_pipeline(self, contents: MemoryContents) -> None:
         state = pinned(contents, 0, 100)
         moved = Restarted(NOW, ("t",), "another cluster", "cluster-2")
-        state = after(state, decisions.restart(state, moved, contents))
+        state = after(state, corrections.restart(state, moved, contents))
         decisions.create(state, replace(CREATED, cluster_id="cluster-2"))
         other = snapshot({0: 7}, at_ms=AT[2], cluster_id="cluster-2", topic_id="id-2", log_start=3)
         state = after(state, decisions.pin(state, [(AT[1], AT[2])], asked(contents, other), contents))
@@ -436,8 +436,8 @@ class TestRestart:
             BEGUN, decisions.pin(BEGUN, [(AT[0], AT[2])], asked(contents, both(0, 0, 0), both(2, 20, 50)), contents)
         )
         name = window_id(AT[0], AT[2])
-        state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
-        state = after(state, decisions.void(state, [name]))
+        state = after(state, corrections.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        state = after(state, corrections.void(state, [name]))
         now = both(1, 3, 30, topic_id="id-2")
         wish = asked(contents, now)
         state = after(state, decisions.pin(state, [(AT[0], AT[1]), (AT[1], AT[2])], wish, contents))
@@ -450,7 +450,7 @@ class TestRestart:
     def test_an_increment_begins_after_snapshots_of_logs_that_are_gone(self, contents: MemoryContents) -> None:
         """The pipeline had no window when its topic was re-created."""
         state = after(BEGUN, decisions.place(BEGUN, asked(contents, snapshot({0: 50}, at_ms=AT[1])), contents))
-        state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        state = after(state, corrections.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
         origin = snapshot({0: 2}, at_ms=AT[3], kind=AsOfKind.EARLIEST, topic_id="id-2", log_start=2)
         latest = snapshot({0: 9}, at_ms=AT[3], kind=AsOfKind.LATEST, topic_id="id-2", log_start=2)
         wish = Answers(99, NOW, latest=latest, origin=origin)
@@ -461,46 +461,46 @@ class TestRestart:
     def test_on_a_cluster_that_was_left_logs_go_on_where_they_were(self, contents: MemoryContents) -> None:
         """What was loaded there before isn't loaded again."""
         state = pinned(contents, 0, 100)
-        state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "moved", "cluster-2"), contents))
+        state = after(state, corrections.restart(state, Restarted(NOW, ("t",), "moved", "cluster-2"), contents))
         other = snapshot({0: 7}, at_ms=AT[2], cluster_id="cluster-2", topic_id="id-2")
         state = after(state, decisions.pin(state, [(AT[1], AT[2])], asked(contents, other), contents))
-        seen = decisions.ends_on(state, "cluster-1", contents)
+        seen = corrections.ends_on(state, "cluster-1", contents)
         assert seen is not None
         assert (seen.cluster_id, {key.partition: each.offset for key, each in seen.boundaries.items()}) == (
             "cluster-1",
             {0: 100},
         )
-        assert decisions.ends_on(state, "cluster-3", contents) is None
+        assert corrections.ends_on(state, "cluster-3", contents) is None
         back = Restarted(NOW, ("t",), "moved back", "cluster-1", resumed=seen)
-        state = after(state, decisions.restart(state, back, contents))
+        state = after(state, corrections.restart(state, back, contents))
         again = asked(contents, snapshot({0: 130}, at_ms=AT[3]))
         state = after(state, decisions.pin(state, [(AT[2], AT[3])], again, contents))
         manifest = contents.manifests[state.windows[window_id(AT[2], AT[3])].manifest]
         assert [(each.start_offset, each.end_offset) for each in manifest.ranges] == [(100, 130)]
         with pytest.raises(LedgerConflictError, match="on cluster cluster-1 already"):
-            decisions.restart(state, back, contents)
+            corrections.restart(state, back, contents)
 
     def test_one_that_was_wrong_can_be_called_off(self, contents: MemoryContents) -> None:
         """By the way back to the old cluster, or by a rewind, which takes away what was decided after it."""
         state = pinned(contents, 0, 100)
-        wrong = after(state, decisions.restart(state, Restarted(NOW, ("t",), "moved", "cluster-2"), contents))
-        seen = decisions.ends_on(wrong, "cluster-1", contents)
+        wrong = after(state, corrections.restart(state, Restarted(NOW, ("t",), "moved", "cluster-2"), contents))
+        seen = corrections.ends_on(wrong, "cluster-1", contents)
         back = Restarted(NOW, ("t",), "moved back", "cluster-1", resumed=seen)
-        called_off = after(wrong, decisions.restart(wrong, back, contents))
+        called_off = after(wrong, corrections.restart(wrong, back, contents))
         before = contents.snapshot(state.snapshots[AT[1]].offsets)
         assert called_off.anew(before, AT[1]) == before
-        rewound = after(wrong, decisions.rewind(wrong, AT[1]))
+        rewound = after(wrong, corrections.rewind(wrong, AT[1]))
         assert (rewound.restarts, rewound.cluster_id, rewound.windows) == ((), "cluster-1", state.windows)
 
     def test_a_rewind_of_it_takes_away_what_was_decided_after_it(self, contents: MemoryContents) -> None:
         state = after(BEGUN, decisions.place(BEGUN, asked(contents, both(0, 0, 0), both(2, 20, 50)), contents))
-        state = after(state, decisions.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
+        state = after(state, corrections.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
         wish = asked(contents, both(1, 3, 30, topic_id="id-2"))
         state = after(state, decisions.pin(state, [(AT[0], AT[1])], wish, contents))
         assert list(state.windows) == [NAME]
-        state = after(state, decisions.rewind(state, AT[2]))
+        state = after(state, corrections.rewind(state, AT[2]))
         assert (list(state.snapshots), list(state.windows), state.restarts) == ([AT[0], AT[2]], [], ())
 
     def test_of_a_topic_that_no_snapshot_has_is_refused(self, contents: MemoryContents) -> None:
         with pytest.raises(LedgerConflictError, match="nothing to restart"):
-            decisions.restart(pinned(contents, 0, 10), Restarted(NOW, ("other",), "re-created"), contents)
+            corrections.restart(pinned(contents, 0, 10), Restarted(NOW, ("other",), "re-created"), contents)

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     WindowOverlapError,
 )
-from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
 from airflow_kafka_offsets.ledger.decisions import Answers
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published, Restarted, Verified
 from airflow_kafka_offsets.ledger.log import Log
@@ -283,14 +283,14 @@ class Histories(RuleBasedStateMachine):
         window = self.pick(place)
         if window is not None:
             snapshots = self.state.snapshots
-            done = self.change(partial(decisions.void, windows=[window.name], force=force))
+            done = self.change(partial(corrections.void, windows=[window.name], force=force))
             assert bool(done) == (force or window.publication is None)
             assert self.state.snapshots == snapshots, "its time gets the same ones"
 
     @rule(hour=HOURS, force=st.booleans())
     def rewind(self, hour: int, force: bool) -> None:
         to_ms, before = T0 + hour * HOUR_MS, self.state
-        if self.change(partial(decisions.rewind, to_ms=to_ms, force=force)):
+        if self.change(partial(corrections.rewind, to_ms=to_ms, force=force)):
             state = self.state
             assert all(at_ms <= to_ms for at_ms in state.snapshots)
             assert all(window.end_ms <= to_ms for window in state.windows.values())
@@ -313,7 +313,7 @@ class Histories(RuleBasedStateMachine):
             wish = Restarted(self.now_ms, ("t",), "truncated", truncated=cut)
         else:
             return
-        assert self.change(partial(decisions.restart, wish=wish, contents=self.contents))
+        assert self.change(partial(corrections.restart, wish=wish, contents=self.contents))
         assert not self.is_rewritten()
 
     # What is so whatever happened.

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
 from airflow_kafka_offsets.ledger.decisions import Answers
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published
 from airflow_kafka_offsets.ledger.files import Files
@@ -168,13 +168,13 @@ class TestWindows:
         search(
             files,
             load=loader(name, "load", apart=True),
-            void=commander(lambda state: decisions.void(state, [name])),
+            void=commander(lambda state: corrections.void(state, [name])),
             other=resolver((AT[0], AT[2]), shift=3),
         )
 
     def test_a_rewind_beside_two_tasks(self) -> None:
         files = begun(resolver((AT[0], AT[1]), (AT[1], AT[2])))
-        rewind = commander(lambda state: decisions.rewind(state, AT[1]))
+        rewind = commander(lambda state: corrections.rewind(state, AT[1]))
         search(files, rewind=rewind, one=resolver((AT[2], AT[3]), shift=2), other=resolver((AT[1], AT[2]), shift=4))
 
 

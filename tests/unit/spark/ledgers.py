@@ -7,7 +7,7 @@ from pathlib import Path
 
 from upath import UPath
 
-from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger import corrections, load_decisions
 from airflow_kafka_offsets.ledger.entries import AnyEntry, Attempted, Created, Pinned, Snapshotted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State, Window
@@ -37,7 +37,7 @@ def pin(ledger: Ledger, manifest: Manifest) -> Window:
         if found is not None and found.manifest == sha256:
             return ()
         if found is not None:
-            made.extend(decisions.void(state, [manifest.window], force=True))
+            made.extend(corrections.void(state, [manifest.window], force=True))
         for at_ms in (manifest.start_ms, manifest.end_ms):
             if at_ms not in state.snapshots:
                 made.append(Snapshotted(at_ms, AsOf(AsOfKind.INSTANT, at_ms), NO_SNAPSHOT))

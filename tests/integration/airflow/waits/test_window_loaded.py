@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.triggers.base import BaseTrigger
 
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.attempt_files import result_file
 from airflow_kafka_offsets.ledger.files import attempt_folder, commit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -137,7 +137,7 @@ class TestUnpublished:
     ) -> None:
         """S23: another one will have its name."""
         wait = deferred(verify, context)
-        ledger.change(lambda state: decisions.void(state, [pinned.name]))
+        ledger.change(lambda state: corrections.void(state, [pinned.name]))
         event = triggerer.event(triggerer.start(taken_up(wait.trigger)))
         with pytest.raises(AirflowFailException, match=f"has no window {pinned.name}"):
             verify.resume_execution(wait.method_name, {"event": event}, context)

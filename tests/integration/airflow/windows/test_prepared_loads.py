@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
 
 from airflow_kafka_offsets.errors import SparkFailedError
-from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger import corrections, load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import failure_file, note_file, result_file
 from airflow_kafka_offsets.ledger.entries import Pinned
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -137,7 +137,7 @@ class TestWhatIsNotPublishedAnyMore:
         name, before = prepared["window"], ledger.window(prepared["window"])
         if again:
             pin = Pinned(name, before.manifest, before.offsets)
-            ledger.change(lambda state: decisions.void(state, [name]))
+            ledger.change(lambda state: corrections.void(state, [name]))
             ledger.change(lambda _: (pin,))
         else:
             ledger.change(lambda state: load_decisions.reload(state, [name]))

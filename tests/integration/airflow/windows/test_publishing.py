@@ -20,7 +20,7 @@ from airflow_kafka_offsets.errors import (
     LedgerConflictError,
     TopicChangedError,
 )
-from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Publication, Window
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
@@ -155,7 +155,7 @@ class TestAPause:
         moment: str,
     ) -> None:
         counted = count(pinned)
-        meanwhile(moment, lambda: another(ledger).change(lambda state: decisions.void(state, [pinned.name])))
+        meanwhile(moment, lambda: another(ledger).change(lambda state: corrections.void(state, [pinned.name])))
         with pytest.raises(LedgerConflictError, match="has no window"):
             publish(client, ledger, counted)
 
