@@ -131,7 +131,7 @@ class GroupsCaughtUp(Condition):
         return Needs([Topics.of(self.topics)])
 
     def judge(self, answers: Answers) -> Progress | Needs:
-        wanted = self._lags(answers)
+        wanted = self.lags(answers)
         if missing := answers.missing(wanted):
             return missing
         lags = answers[wanted]
@@ -146,7 +146,8 @@ class GroupsCaughtUp(Condition):
             return ages
         return self._progress(groups, ages, left, [lag.remark for lag in lags])
 
-    def _lags(self, answers: Answers) -> Need[GroupLags]:
+    def lags(self, answers: Answers) -> Need[GroupLags]:
+        """The need that the groups' lags answer."""
         if self.topics is None:
             return Lags.of(self.groups, self.isolation_level)
         partitions = tuple(partitions_of(answers[Topics.of(self.topics)].raise_for_errors()))
@@ -200,9 +201,15 @@ class GroupsCaughtUp(Condition):
         if self.no_commit == "ignore":
             partitions = [partition for partition in partitions if partition.status is not LagStatus.NO_COMMIT]
             uncommitted = []
-        behind = tuple(_behind(partition) for partition in partitions if partition.lag)
+        behind = tuple(self._behind(partition) for partition in partitions if partition.lag)
         topics = tuple({partition.topic for partition in partitions})
         return GroupStanding(group, behind, len(uncommitted), why, topics)
+
+    def _behind(self, partition: PartitionLag) -> Behind:
+        start, end = partition.log_start_offset, partition.end_offset(self.isolation_level)
+        assert partition.lag is not None and start is not None and end is not None, "or it would have no lag"
+        position = ReadPosition(partition.topic, partition.partition, max(partition.committed_offset or 0, start))
+        return Behind(position, end, partition.lag, partition.lost)
 
     def _why_unknown(self, partitions: list[PartitionLag], uncommitted: list[PartitionLag]) -> str:
         if not partitions:
@@ -271,13 +278,6 @@ def _measures(groups: Iterable[GroupStanding], ages: Ages) -> Iterator[Measure]:
         for topic, age in ages.get(group.group, {}).items():
             if age.known_ms is not None:
                 yield Measure("lag_age", age.known_ms / 1000, {"group": group.group, "topic": topic})
-
-
-def _behind(partition: PartitionLag) -> Behind:
-    start, committed = partition.log_start_offset, partition.committed_offset
-    assert partition.lag is not None and start is not None, "a partition with a lag has its log start"
-    position = ReadPosition(partition.topic, partition.partition, start if committed is None else max(committed, start))
-    return Behind(position, partition.lag, partition.lost)
 
 
 def _first(behind: Behind, records: FirstRecords) -> FirstRecord:
