@@ -14,10 +14,10 @@ from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import manifest_file
 from airflow_kafka_offsets.ledger.holes import Hole, holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import statuses
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import uri_for_spark
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.ledger.window_status import statuses
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 

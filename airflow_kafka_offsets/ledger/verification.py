@@ -15,9 +15,9 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerError, number_
 from airflow_kafka_offsets.ledger import file_lists
 from airflow_kafka_offsets.ledger.holes import between_published, hole_between
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, statuses
 from airflow_kafka_offsets.ledger.state import Publication, State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult

@@ -10,8 +10,8 @@ from airflow_kafka_offsets.errors import LedgerError, number_of
 from airflow_kafka_offsets.ledger.decisions import created_of
 from airflow_kafka_offsets.ledger.holes import holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import statuses
 from airflow_kafka_offsets.ledger.state import State, Window
+from airflow_kafka_offsets.ledger.window_status import statuses
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.page.losses import Unloaded, gone_of, lost_of, unloaded
 from airflow_kafka_offsets.page.topics import shortest_retention, topic_facts, topic_names

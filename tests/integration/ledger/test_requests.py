@@ -15,7 +15,7 @@ from airflow_kafka_offsets.ledger import decisions, holes, load_decisions
 from airflow_kafka_offsets.ledger.entries import AnyEntry, Attempted, Output, Pinned, Published, Snapshotted, Verified
 from airflow_kafka_offsets.ledger.find import find
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import statuses
+from airflow_kafka_offsets.ledger.window_status import statuses
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
