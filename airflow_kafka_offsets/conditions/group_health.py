@@ -16,7 +16,7 @@ from airflow_kafka_offsets.compat.python_versions import StrEnum
 from airflow_kafka_offsets.conditions.condition import Condition, Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.left_to_read import Behind, LeftToRead, read_from
-from airflow_kafka_offsets.conditions.needs import Answers, Descriptions, Needs
+from airflow_kafka_offsets.conditions.needs import Answers, Descriptions
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.answers.groups import GroupDescription
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, PartitionLag
@@ -95,25 +95,14 @@ class GroupHealth(Condition):
     watched: tuple[str, ...]
     earlier: GroupPositions | None = None
 
-    def needs(self) -> Needs:
-        return Needs([*self.limits.needs(), self._descriptions])
-
-    @property
-    def _descriptions(self) -> Descriptions:
-        """Where topics are named, lag may be measured without describing the group."""
-        return Descriptions.of(() if self.limits.topics is None else self.limits.groups)
-
-    def judge(self, answers: Answers) -> Progress | Needs:
+    def judge(self, answers: Answers) -> Progress:
         progress = self.limits.judge(answers)
-        if isinstance(progress, Needs):
-            return progress
-        (lag,) = answers[self.limits.lags(answers)]
-        description = lag.description or answers[self._descriptions].lookup(lag.group)
+        (lag,) = self.limits.lags(answers)
+        # Where topics are named, lag may be measured without describing the group.
+        description = lag.description or answers[Descriptions.of(self.limits.groups)].lookup(lag.group)
         unread = self.limits.standing(lag).behind
         unmoved, unattended = self._unmoved(lag, unread), self._unattended(description, unread)
         left = read_from((*unmoved, *unattended), self.limits.isolation_level, answers)
-        if isinstance(left, Needs):
-            return left
         words = self._over_limits(lag.group, progress)
         words |= self._since_earlier(lag, unmoved, left)
         if any(not left.is_clear(behind) for behind in unattended):

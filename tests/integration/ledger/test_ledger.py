@@ -19,7 +19,7 @@ from airflow_kafka_offsets.errors import (
     LedgerCorruptError,
 )
 from airflow_kafka_offsets.ledger import corrections, decisions
-from airflow_kafka_offsets.ledger.decisions import Answers
+from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.files import commit_file, snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -100,12 +100,14 @@ class TestClocks:
         self, local: Ledger
     ) -> None:
         ahead = snapshot({0: 10}, at_ms=T0 + 3 * DAY_MS, kind=AsOfKind.LATEST)
-        local.change(lambda state: decisions.place(state, Answers(99, T0 + 3 * DAY_MS, latest=ahead), local.contents))
-        right = Answers(99, T0, {T0: local.contents.add_snapshot(snapshot({0: 10}))})
+        local.change(
+            lambda state: decisions.place(state, ResolvedOffsets(99, T0 + 3 * DAY_MS, latest=ahead), local.contents)
+        )
+        right = ResolvedOffsets(99, T0, {T0: local.contents.add_snapshot(snapshot({0: 10}))})
         with pytest.raises(InstantError, match=r"newest snapshot is at 2026-11-24.*kafka-offsets ledger rewind"):
             local.change(lambda state: decisions.place(state, right, local.contents))
         local.change(lambda state: corrections.rewind(state, T0))
-        right = Answers(local.state.number, T0, right.instants)
+        right = ResolvedOffsets(local.state.number, T0, right.instants)
         local.change(lambda state: decisions.place(state, right, local.contents))
         assert offsets(local) == [10]
 

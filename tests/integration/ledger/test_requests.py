@@ -15,7 +15,7 @@ from airflow_kafka_offsets.ledger import decisions, holes, load_decisions
 from airflow_kafka_offsets.ledger.entries import AnyEntry, Attempted, Output, Pinned, Published, Snapshotted, Verified
 from airflow_kafka_offsets.ledger.find import find
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import statuses
+from airflow_kafka_offsets.ledger.window_status import statuses
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
@@ -154,7 +154,7 @@ class TestRequests:
 
     def test_of_a_record_that_is_looked_for(self, count: Count, ledger: Ledger, opened: Callable[..., Ledger]) -> None:
         instants = {T0 + hour * HOUR_MS: ledger.contents.add_snapshot(at_hour(hour)) for hour in range(49)}
-        asked = decisions.Answers(ledger.state.number, LATER_MS, instants)
+        asked = decisions.ResolvedOffsets(ledger.state.number, LATER_MS, instants)
         ledger.change(lambda state: decisions.pin(state, list(pairwise(instants)), asked, ledger.contents))
         with_many_commits(ledger, load(ledger, 0).name)
         for hour in (0, 1, 17, 30, 47):

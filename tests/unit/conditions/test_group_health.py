@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.conditions.group_health import GroupHealth, GroupPositions, Position
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.conditions.needs import Answers, Need, Needs, Records
+from airflow_kafka_offsets.conditions.needs import Answers, Lags, Records
 from airflow_kafka_offsets.offsets.answers.groups import (
     EMPTY,
     CommittedOffset,
@@ -50,11 +50,8 @@ def judged(
     health = GroupHealth(GroupsCaughtUp(("g",), **limits), watched, before)
     commits = GroupOffsets("g", CommittedOffsets([CommittedOffset("t", 0, commit)]))
     lags = GroupLags([GroupLag(commits, extents(extent(0)), description=description)])
-    answers: dict[Need[Any], Any] = {need: lags for need in health.needs() if need.wanted}
-    answers[Records.of([record[:3]])] = FirstRecords([record])
-    found = health.judge(Answers(10_000, answers))
-    assert not isinstance(found, Needs), found
-    return found
+    answers = {Lags.of(["g"]): lags, Records.of([record[:3]]): FirstRecords([record])}
+    return health.judge(Answers(10_000, answers))
 
 
 def alarms(**given: Any) -> list[str]:
@@ -139,9 +136,3 @@ def test_positions_are_kept_as_json() -> None:
     for odd in ({}, {"at_ms": 1, "topics": {"t": [[1]]}}, {"at_ms": 1, "topics": []}, {"at_ms": None, "topics": {}}):
         with pytest.raises((AttributeError, KeyError, TypeError, ValueError)):
             GroupPositions.from_json(odd)
-
-
-def test_named_topics_take_a_description_of_their_own() -> None:
-    """Lag on named topics doesn't tell who reads them."""
-    kinds = [type(need).__name__ for need in GroupHealth(GroupsCaughtUp(("g",), ("t",)), ALL).needs() if need.wanted]
-    assert kinds == ["Topics", "Descriptions"]

@@ -14,9 +14,9 @@ from airflow_kafka_offsets.conditions.needs import (
     Facts,
     Listed,
     Need,
-    Needs,
     Records,
     Topics,
+    UnansweredError,
     Writers,
 )
 from airflow_kafka_offsets.conditions.window_complete import CLOCK_MARGIN_MS, Completeness, WindowComplete
@@ -52,12 +52,12 @@ def look(
         Writers: Producers(),
     }
     condition = WindowComplete(("t",), T0, isolation_level=level, **policy)
-    needs: Needs | Progress = condition.needs()
     answered: dict[Need[Any], Any] = {}
-    while isinstance(needs, Needs):
-        answered |= {need: known[type(need)] for need in needs}
-        needs = condition.judge(Answers(T0 + elapsed_ms, answered))
-    return needs
+    while True:
+        try:
+            return condition.judge(Answers(T0 + elapsed_ms, answered))
+        except UnansweredError as error:
+            answered |= {need: known[type(need)] for need in error.needs}
 
 
 class TestEvidence:

@@ -11,7 +11,7 @@ from airflow.sdk import CronDataIntervalTimetable
 
 from airflow_kafka_offsets.errors import HoleError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, status
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from tests.integration.airflow.conftest import Context, Publish, Resolve, Run
