@@ -194,7 +194,7 @@ def restart(args: Any) -> int:
     """Begin topics anew, and print what was left unloaded of the old ones: one row per partition and range."""
     ledger = stored_ledger(args)
     with kafka_client(args) as client:
-        wish = restart_found(client, ledger, args.topics)
+        wish = restart_found(client, ledger)
     decide = partial(corrections.restart, wish=wish, contents=ledger.contents)
     _, ledger.state, number = _changed(ledger, decide, None, dry=args.dry_run)
     _, begun = ledger.state.restarts[-1]
