@@ -20,12 +20,16 @@ _WINDOW = "window="
 
 
 def refresh(ledger: Ledger, name: str, result: RunResult) -> None:
-    """Have a window that was published listed, and nothing else: another task may publish it too, or take it away, and
-    write its list before this one does.
+    """Write the list of a window that has just been published.
 
     :param result: what the published attempt read and wrote.
     """
-    while not correct(ledger, name, result):
+    written = None
+    while (content := _content(ledger, name, result)) != written:
+        if content or ledger.files.read(_file(name)):  # one without files is kept, empty, as engines may have read it
+            ledger.files.replace(_file(name), content)
+        written = content
+        # Another task may have published the window since, or taken it away, and written its list before this one did.
         ledger.read()
 
 
@@ -34,7 +38,7 @@ def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:
 
     :param result: what a published attempt read and wrote, if it is known.
     """
-    content = "".join(f"{file}\n" for file in _files(ledger, name, result)).encode()
+    content = _content(ledger, name, result)
     is_right = (ledger.files.read(_file(name)) or b"") == content
     if not is_right:
         ledger.files.replace(_file(name), content)
@@ -70,6 +74,10 @@ def _files(ledger: Ledger, name: str, result: RunResult | None = None) -> list[s
         return []
     is_known = result is not None and (result.attempt, result.run) == (publication.attempt, publication.run)
     return files_of(result if result is not None and is_known else ledger.published_result(name, publication))
+
+
+def _content(ledger: Ledger, name: str, result: RunResult | None) -> bytes:
+    return "".join(f"{file}\n" for file in _files(ledger, name, result)).encode()
 
 
 def _file(window: str) -> str:

@@ -219,7 +219,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             self.log.warning("Window %s: %s", ref.window, line)
         if around.skipped and self.on_hole == "fail" and not is_backfill(context):
             raise refusal(context, loaded.attempt.who, ref.window, around.skipped)
-        if published.verdict is None:  # whoever published may have died before it wrote the list
+        # Whoever published may have died before it wrote the list.
+        if published.verdict is None and not file_lists.correct(ledger, ref.window, loaded.result):
             file_lists.refresh(ledger, ref.window, loaded.result)
         wish = Verified(ref.window, loaded.attempt.number, _stored(verdict))
         ledger.change(lambda state: load_decisions.record_verdict(state, wish))
