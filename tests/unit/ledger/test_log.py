@@ -217,7 +217,7 @@ class TestCheckpoints:
         name = window_id(T0, T0 + HOUR_MS)
         lost, resumed = (LogRange("t", 0, 5, 9),), snapshot({0: 5})
         commits.append(
-            Commit(len(commits) + 1, (Reloaded(name), Restarted(T0, ("t",), "re-created", "other", (), resumed)))
+            Commit(len(commits) + 1, (Reloaded(name), Restarted(T0, ("t",), "re-created", "other", (), resumed, lost)))
         )
         commits.append(Commit(len(commits) + 1, (Attempted(name, {"by": "hand"}, lost, T0),)))
         state = fold(State(), commits)
