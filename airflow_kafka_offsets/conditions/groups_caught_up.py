@@ -22,7 +22,7 @@ from airflow_kafka_offsets.conditions.left_to_read import (
     refuse_commits_of_other_logs,
     worst,
 )
-from airflow_kafka_offsets.conditions.needs import Answers, Lags, LagsOn, Need, Needs, Topics
+from airflow_kafka_offsets.conditions.needs import Answers, Lags, LagsOn, Topics
 from airflow_kafka_offsets.conditions.record_ages import RecordAges
 from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError, number_of, shorten
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
@@ -125,32 +125,20 @@ class GroupsCaughtUp(Condition):
     def topic_names(self) -> tuple[str, ...]:
         return self.topics or ()
 
-    def needs(self) -> Needs:
-        if self.topics is None:
-            return Needs([Lags.of(self.groups, self.isolation_level)])
-        return Needs([Topics.of(self.topics)])
-
-    def judge(self, answers: Answers) -> Progress | Needs:
-        wanted = self._lags(answers)
-        if missing := answers.missing(wanted):
-            return missing
-        lags = answers[wanted]
+    def judge(self, answers: Answers) -> Progress:
+        lags = self._lags(answers)
         groups = [self.standing(lag) for lag in lags]
         known = [group.behind for group in groups if group.total is not None]
         left = left_to_read(known, self.isolation_level, self._allows, answers)
-        if isinstance(left, Needs):
-            return left
         groups = [group.without(filter(left.is_clear, group.behind)) for group in groups]
         ages = self._ages(groups, answers)
-        if isinstance(ages, Needs):
-            return ages
         return self._progress(groups, ages, left, [lag.remark for lag in lags])
 
-    def _lags(self, answers: Answers) -> Need[GroupLags]:
+    def _lags(self, answers: Answers) -> GroupLags:
         if self.topics is None:
-            return Lags.of(self.groups, self.isolation_level)
+            return answers[Lags.of(self.groups, self.isolation_level)]
         partitions = tuple(partitions_of(answers[Topics.of(self.topics)].raise_for_errors()))
-        return LagsOn.of(((group, partitions) for group in self.groups), self.isolation_level)
+        return answers[LagsOn.of(((group, partitions) for group in self.groups), self.isolation_level)]
 
     def _progress(
         self, groups: list[GroupStanding], by_topic: Ages, left: LeftToRead, remarks: Iterable[str]
@@ -224,7 +212,7 @@ class GroupsCaughtUp(Condition):
         """Whether an age is within the limit; an unknown age isn't."""
         return age.known_ms is not None and age.known_ms <= (self.max_age_ms or 0)
 
-    def _ages(self, groups: Iterable[GroupStanding], answers: Answers) -> Ages | Needs:
+    def _ages(self, groups: Iterable[GroupStanding], answers: Answers) -> Ages:
         """The age of the oldest unread record, if there is a limit on it; 0 when all is read.
 
         Unknown when records were deleted before they were read: nobody knows how old they were.
@@ -234,8 +222,6 @@ class GroupsCaughtUp(Condition):
         known = [group for group in groups if group.total is not None]
         unread = [(group.group, behind) for group in known if not group.lost for behind in group.behind]
         left = read_from((behind for _, behind in unread), self.isolation_level, answers)
-        if isinstance(left, Needs):
-            return left
         ages = {
             group.group: dict.fromkeys(group.topics, RecordAges() if group.lost else RecordAges(0)) for group in known
         }
