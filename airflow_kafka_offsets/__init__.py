@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook as KafkaOffsetsHook
     from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline as KafkaPipeline
     from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator as KafkaCommitOffsetsOperator
+    from airflow_kafka_offsets.operators.lag_alert import KafkaLagAlertOperator as KafkaLagAlertOperator
     from airflow_kafka_offsets.operators.prepare_load import (
         KafkaPrepareLoadOperator as KafkaPrepareLoadOperator,
         SparkCluster as SparkCluster,

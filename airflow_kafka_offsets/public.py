@@ -18,6 +18,7 @@ PUBLIC: dict[str, dict[str, str]] = {
         "kafka_window_load": "task_groups.window_load",
         # operators
         "KafkaCommitOffsetsOperator": "operators.commit_offsets",
+        "KafkaLagAlertOperator": "operators.lag_alert",
         "KafkaOffsetSnapshotOperator": "operators.snapshot",
         "KafkaPrepareLoadOperator": "operators.prepare_load",
         "KafkaResetOffsetsOperator": "operators.reset_offsets",
@@ -72,6 +73,7 @@ PUBLIC: dict[str, dict[str, str]] = {
         "PartitionLag": "offsets.groups.lag",
         "PartitionProducers": "offsets.answers.logs",
         "SegmentOffsets": "offsets.answers.logs",
+        "ShareOffset": "offsets.answers.share_groups",
         "TopicFacts": "offsets.answers.topics",
         # the codec
         "LIST_OFFSETS": "client.codec",
