@@ -2,8 +2,8 @@
 and compare the table with exactly the hour's records. This package loads nothing.
 
 Needs the connections ``kafka_default`` and ``spark_default``, the setting ``[kafka_offsets] ledger_root``, and the
-table's name in the Airflow variable ``audited_table``. The connector's consumer group is ``connect-<its name>``. For a
-table of Delta Lake or Iceberg, add its package to ``packages`` and its catalog to ``conf``.
+table's name in the Airflow variable ``audited_table``. The connector's consumer group is ``connect-<its name>``. Add
+the package of the table's format or database to ``packages``, and its catalog to ``conf``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ with DAG(
     audit = KafkaAuditTableOperator(
         task_id="audit",
         window=window.output,
-        table=AuditedTable(table="{{ var.value.audited_table }}", preset="iceberg-connect"),
+        table=AuditedTable(table="{{ var.value.audited_table }}", preset="jdbc-connect"),
         writer_group=GROUP,
         connector="auto",
         on_failure_callback=alert,

@@ -22,7 +22,8 @@ from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.windows.policies import IncompletePolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.submission.audit_submission import AUDIT_APPLICATION, AuditSubmission
+from airflow_kafka_offsets.submission.audit_submission import AuditSubmission
+from airflow_kafka_offsets.submission.driver_bundle import AUDIT_APPLICATION
 from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submitter
 from airflow_kafka_offsets.submission.tries import who_of
 

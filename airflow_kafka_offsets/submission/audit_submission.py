@@ -6,11 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-import airflow_kafka_offsets
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import KafkaOffsetsError, SparkFailedError
 from airflow_kafka_offsets.ledger import audits
@@ -18,7 +16,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.spark.session import conf as driver_conf
 from airflow_kafka_offsets.spark.session.release import names_connector, packages_in
-from airflow_kafka_offsets.submission.driver_bundle import driver_bundle
+from airflow_kafka_offsets.submission.driver_bundle import AUDIT_APPLICATION, driver_bundle
 from airflow_kafka_offsets.submission.spark_arguments import (
     ConnectorChoice,
     SparkArguments,
@@ -31,9 +29,6 @@ from airflow_kafka_offsets.submission.spark_arguments import (
 )
 from airflow_kafka_offsets.submission.spark_failure import last_words, printed_failure
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
-
-AUDIT_APPLICATION = str(Path(airflow_kafka_offsets.__file__).parent / "spark" / "audit_table.py")
-"""The ready-made audit, for ``spark-submit``."""
 
 
 @dataclass(frozen=True, slots=True)

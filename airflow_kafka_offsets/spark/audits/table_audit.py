@@ -8,8 +8,11 @@ up too, and where these sums differ, rows and records are compared one by one.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import xor
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.errors import DataLossError, SparkFailedError
@@ -144,17 +147,19 @@ class _Audit:
 
         :param of_log: the sums of the log's records in the cells that were looked at.
         """
-        suspect, made = set(self._suspect), []
+        suspect = set(self._suspect)
+        cells: dict[TopicPartition, list[CellKey]] = defaultdict(list)
+        for key in self._cells.ranges:
+            cells[TopicPartition(*key[:2])].append(key)
+        made = []
         for whole in self._ranges:
-            keys = [key for key in self._cells.ranges if key[:2] == whole[:2]]
-            rows = sum(self._of_table.get(key, Sums()).rows for key in keys)
+            keys = cells[TopicPartition.of(whole)]
             sums = [of_log.get(key) if key in suspect else self._of_table[key] for key in keys]
             known = [each for each in sums if each is not None]
-            records = checksum = None
-            if len(known) == len(keys):
-                records, checksum = sum(each.rows for each in known), 0
-                for each in known:
-                    checksum ^= each.checksum
+            is_known = len(known) == len(keys)
+            records = sum(each.rows for each in known) if is_known else None
+            checksum = reduce(xor, (each.checksum for each in known), 0) if is_known else None
+            rows = sum(self._of_table.get(key, Sums()).rows for key in keys)
             made.append(PartitionCounts(*whole, rows, records, checksum))
         return tuple(made)
 
