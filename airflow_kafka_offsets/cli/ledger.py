@@ -10,6 +10,7 @@ from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError, number_of
 from airflow_kafka_offsets.ledger import file_lists
+from airflow_kafka_offsets.ledger.audits import audit_words
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import manifest_file
 from airflow_kafka_offsets.ledger.holes import Hole, holes_of
@@ -25,6 +26,7 @@ _WINDOWS = (
     *(Column("window"), Column("status"), Column("offsets"), Column("rows"), Column("lost", unless=(0, None))),
     Column("attempt", unless=(None,), spare=True),
     Column("remark", folds=True, unless=(None,)),
+    Column("audits", folds=True, unless=(None,)),
 )
 _AGAIN = "to be loaded again; its published rows count until then"
 _CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds", "in order"), Column("found", folds=True))
@@ -54,6 +56,7 @@ def _window_row(ledger: Ledger, window: Window, status: str) -> Row:
         "attempt": number,
         "attempts": len(window.attempts),
         "remark": None if published is None or window.loaded is not None else _AGAIN,
+        "audits": audit_words(window.audits),
         "output": None if published is None else published.outputs[0].output,
         "manifest": uri_for_spark(ledger.folder / manifest_file(window.name, window.manifest)),
         "sha256": window.manifest,
@@ -81,7 +84,7 @@ def _row(window: str | None, start_ms: int, end_ms: int, status: str, offsets: i
         "status": status,
         "offsets": offsets,
         "lost": 0,
-        **dict.fromkeys(("rows", "attempt", "attempts", "output", "manifest", "sha256", "remark")),
+        **dict.fromkeys(("rows", "attempt", "attempts", "output", "manifest", "sha256", "remark", "audits")),
     }
 
 

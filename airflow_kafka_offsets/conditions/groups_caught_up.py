@@ -126,7 +126,7 @@ class GroupsCaughtUp(Condition):
         return self.topics or ()
 
     def judge(self, answers: Answers) -> Progress:
-        lags = self._lags(answers)
+        lags = self.lags(answers)
         groups = [self.standing(lag) for lag in lags]
         known = [group.behind for group in groups if group.total is not None]
         left = left_to_read(known, self.isolation_level, self._allows, answers)
@@ -134,7 +134,7 @@ class GroupsCaughtUp(Condition):
         ages = self._ages(groups, answers)
         return self._progress(groups, ages, left, [lag.remark for lag in lags])
 
-    def _lags(self, answers: Answers) -> GroupLags:
+    def lags(self, answers: Answers) -> GroupLags:
         if self.topics is None:
             return answers[Lags.of(self.groups, self.isolation_level)]
         partitions = tuple(partitions_of(answers[Topics.of(self.topics)].raise_for_errors()))
@@ -188,9 +188,15 @@ class GroupsCaughtUp(Condition):
         if self.no_commit == "ignore":
             partitions = [partition for partition in partitions if partition.status is not LagStatus.NO_COMMIT]
             uncommitted = []
-        behind = tuple(_behind(partition) for partition in partitions if partition.lag)
+        behind = tuple(self._behind(partition) for partition in partitions if partition.lag)
         topics = tuple({partition.topic for partition in partitions})
         return GroupStanding(group, behind, len(uncommitted), why, topics)
+
+    def _behind(self, partition: PartitionLag) -> Behind:
+        start, end = partition.log_start_offset, partition.end_offset(self.isolation_level)
+        assert partition.lag is not None and start is not None and end is not None, "or it would have no lag"
+        position = ReadPosition(partition.topic, partition.partition, max(partition.committed_offset or 0, start))
+        return Behind(position, end, partition.lag, partition.lost)
 
     def _why_unknown(self, partitions: list[PartitionLag], uncommitted: list[PartitionLag]) -> str:
         if not partitions:
@@ -257,13 +263,6 @@ def _measures(groups: Iterable[GroupStanding], ages: Ages) -> Iterator[Measure]:
         for topic, age in ages.get(group.group, {}).items():
             if age.known_ms is not None:
                 yield Measure("lag_age", age.known_ms / 1000, {"group": group.group, "topic": topic})
-
-
-def _behind(partition: PartitionLag) -> Behind:
-    start, committed = partition.log_start_offset, partition.committed_offset
-    assert partition.lag is not None and start is not None, "a partition with a lag has its log start"
-    position = ReadPosition(partition.topic, partition.partition, start if committed is None else max(committed, start))
-    return Behind(position, partition.lag, partition.lost)
 
 
 def _first(behind: Behind, records: FirstRecords) -> FirstRecord:

@@ -28,18 +28,15 @@ class Behind(NamedTuple):
     """A partition that a group is behind on.
 
     :param position: where it would continue reading.
-    :param lag: offsets between its commit and the end.
+    :param end_offset: the end that its lag was measured against.
+    :param lag: offsets between its commit and the end; for a share group, those that aren't finished.
     :param lost: how many of them were deleted before it read them (E9).
     """
 
     position: ReadPosition
+    end_offset: int
     lag: int
     lost: int = 0
-
-    @property
-    def end_offset(self) -> int:
-        """The end that its lag was measured against."""
-        return self.position.offset + self.lag - self.lost
 
     def __str__(self) -> str:
         return f"{self.position.topic}-{self.position.partition}"

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.errors import ClusterError
+from airflow_kafka_offsets.offsets.answers.groups import GroupDescriptions
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch, LogExtents, Producers
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
@@ -95,6 +96,15 @@ class LagsOn(Need[GroupLags]):
     def part(self, answer: GroupLags) -> GroupLags:
         found = ((answer.lookup(group), partitions) for group, partitions in self.wanted)
         return GroupLags(lag.on(partitions) for lag, partitions in found if lag is not None)
+
+
+class Descriptions(Need[GroupDescriptions]):
+    """Kind, state and members of groups. ``wanted``: group ids."""
+
+    nothing = GroupDescriptions
+
+    def ask(self, client: OffsetsClient) -> GroupDescriptions:
+        return client.describe_groups(sorted(self.wanted))
 
 
 class Extents(Need[LogExtents]):

@@ -102,9 +102,11 @@ class OffsetsReached(Condition):
             start, committed = own.log_start_offset, own.committed_offset
             assert start is not None, "a partition without error has its log start"
             reached = start if committed is None else committed
+            if own.lag == 0:  # a share group may have finished all up to the end before Kafka moves its position there
+                reached = max(reached, own.end_offset(self.isolation_level) or 0)
             if reached < target:
                 position = ReadPosition(own.topic, own.partition, max(reached, start))
-                found.append(Behind(position, target - reached, max(0, start - reached)))
+                found.append(Behind(position, target, target - reached, max(0, start - reached)))
         return found
 
     def _short(self, lag: GroupLag, to_go: Iterable[Behind]) -> list[TopicPartition]:
