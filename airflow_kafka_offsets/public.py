@@ -20,6 +20,7 @@ PUBLIC: dict[str, dict[str, str]] = {
         "AuditedTable": "offsets.audits.audited_table",
         "KafkaAuditTableOperator": "operators.audit_table",
         "KafkaCommitOffsetsOperator": "operators.commit_offsets",
+        "KafkaLagAlertOperator": "operators.lag_alert",
         "KafkaOffsetSnapshotOperator": "operators.snapshot",
         "KafkaPrepareLoadOperator": "operators.prepare_load",
         "KafkaResetOffsetsOperator": "operators.reset_offsets",
@@ -74,6 +75,7 @@ PUBLIC: dict[str, dict[str, str]] = {
         "PartitionLag": "offsets.groups.lag",
         "PartitionProducers": "offsets.answers.logs",
         "SegmentOffsets": "offsets.answers.logs",
+        "ShareOffset": "offsets.answers.share_groups",
         "TopicFacts": "offsets.answers.topics",
         # the codec
         "LIST_OFFSETS": "client.codec",

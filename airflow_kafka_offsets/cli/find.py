@@ -10,8 +10,8 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.audits import audit_words
 from airflow_kafka_offsets.ledger.find import Found, Whereabouts, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import status
 from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.window_status import status
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 

@@ -174,13 +174,6 @@ _CHANGING = (
         "restart",
         "changes.restart",
         "Begin topics anew that were re-created or truncated, or that are on another cluster now; asks Kafka",
-        arg(
-            "--topics",
-            help="Only these topics; default: all topics of the pipeline that have changed",
-            nargs="+",
-            metavar="TOPIC",
-            type=values.name,
-        ),
         _DRY_RUN,
         *CONN_ID,
     ),

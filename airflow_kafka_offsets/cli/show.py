@@ -14,8 +14,8 @@ from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.files import audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.standing import WindowStatus, running_ms, status
 from airflow_kafka_offsets.ledger.state import Attempt, Audit, Publication, Window
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, status
 from airflow_kafka_offsets.offsets.audits.findings import problem_words
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge

@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.errors import LedgerCorruptError, number_of, shorten
+from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, OffsetSnapshot
 
@@ -262,8 +263,6 @@ class Restarted(Entry):
     """From here on, some topics are other logs: re-created, truncated, or on another cluster. The next snapshot begins
     them like an origin; where a log was truncated, or is one that windows had before, it goes on from there.
 
-    What it has taken, unloaded, isn't said: :mod:`.taken` derives it, as windows may still be voided, or published.
-
     :param at_ms: from when on, Unix milliseconds: directly after the newest snapshot. Later ones are of the new logs.
     :param topics: the topics.
     :param why: what was found in Kafka, in words.
@@ -272,6 +271,8 @@ class Restarted(Entry):
         these was re-created.
     :param resumed: where logs go on, on a cluster that the pipeline has come back to: where its windows there ended.
         None when there are none.
+    :param unloaded: what snapshots had seen of the logs that end, and no published window had when they were restarted.
+        Kafka may have had more.
     """
 
     kind = "restart"
@@ -281,6 +282,14 @@ class Restarted(Entry):
     cluster_id: str | None = None
     truncated: tuple[SeenOffset, ...] = ()
     resumed: OffsetSnapshot | None = None
+    unloaded: tuple[LogRange, ...] = ()
+
+    def __str__(self) -> str:
+        offsets = sum(each.span for each in self.unloaded)
+        left = (
+            f"; at least {number_of(offsets, 'offset')} of the old logs were in no published window" if offsets else ""
+        )
+        return f"{shorten(self.topics)} began anew after {iso_instant(self.at_ms - 1)}: {self.why}{left}"
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
@@ -291,6 +300,7 @@ class Restarted(Entry):
                 "topics": tuple(stored["topics"]),
                 "truncated": tuple(SeenOffset(*each) for each in stored["truncated"]),
                 "resumed": None if resumed is None else OffsetSnapshot.from_json(resumed),
+                "unloaded": tuple(LogRange(*each) for each in stored["unloaded"]),
             }
         )
 

@@ -55,7 +55,7 @@ def publish(state: State, wish: Published, manifest: str) -> Entries:
     return (wish,)
 
 
-def verify(state: State, wish: Verified) -> Entries:
+def record_verdict(state: State, wish: Verified) -> Entries:
     """Record the verdict on the publication that counts. The first one stays.
 
     :raises LedgerConflictError: when another attempt is published.

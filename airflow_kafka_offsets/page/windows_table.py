@@ -9,9 +9,9 @@ from typing import Any
 
 from airflow_kafka_offsets.ledger.audits import audit_words
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, running_ms, statuses
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, statuses
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
