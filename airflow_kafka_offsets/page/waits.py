@@ -18,6 +18,7 @@ from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy.orm import lazyload, load_only
 
 from airflow_kafka_offsets.conditions import CONDITIONS
+from airflow_kafka_offsets.conditions.wait_memory import WaitMemory
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
@@ -118,10 +119,11 @@ def _deferred(trigger: Trigger) -> Json:
             "topics": [str(topic) for topic in condition.topic_names],
             "awaited": str(condition.awaited),
             "kafka_conn_id": str(arguments["kafka_conn_id"]),
+            "said": WaitMemory(0, memory=arguments.get("memory")).said or None,
         }
     except Exception as error:  # decrypting and deserializing raise many types
         log.warning("Can't read what trigger %s waits for.", trigger.id, exc_info=error)
-        return dict.fromkeys(("groups", "topics", "awaited", "kafka_conn_id"))
+        return dict.fromkeys(("groups", "topics", "awaited", "kafka_conn_id", "said"))
 
 
 def _of_worker(operator: str, rendered: Any) -> Json:
@@ -136,6 +138,7 @@ def _of_worker(operator: str, rendered: Any) -> Json:
         "topics": [] if every_topic else _names(given.get("topics")),
         "awaited": condition.awaited_in_general,
         "kafka_conn_id": conn_id if isinstance(conn_id, str) else None,
+        "said": None,
     }
 
 

@@ -1,6 +1,6 @@
 // What is drawn on a uPlot chart besides its lines: windows as bands, a moment as a vertical line, and the axes' labels.
 /* global uPlot */
-import { STATES } from "./drawing.js";
+import { lookOf } from "./states.js";
 
 const DAY = 86400000, LANE = 16;
 const SEVERITY = ["verified", "published", "proved", "pinned", "loading", "failed"];
@@ -27,8 +27,8 @@ export function drawWindows(plot, windows, y) {
 }
 
 function drawWindow(plot, window, left, wide, y) {
-  const { ctx, bbox } = plot, ratio = uPlot.pxRatio, bottom = bbox.top + bbox.height, state = STATES[window.state] ?? STATES.pinned;
-  ctx.fillStyle = state.colour;
+  const { ctx, bbox } = plot, ratio = uPlot.pxRatio, bottom = bbox.top + bbox.height, look = lookOf(window.state);
+  ctx.fillStyle = look.colour;
   ctx.fillRect(left, bottom - LANE * ratio, wide, LANE * ratio);
   if (window.start_offset !== null) {
     const low = plot.valToPos(y(window.start_offset), "y", true), high = plot.valToPos(y(window.end_offset), "y", true);
@@ -37,8 +37,8 @@ function drawWindow(plot, window, left, wide, y) {
     ctx.fillRect(left, low - tall, wide, tall);
     ctx.globalAlpha = 1;
   }
-  ctx.fillStyle = state.ink;
-  if (wide >= 13 * ratio) ctx.fillText(state.letter, left + wide / 2, bottom - 4 * ratio);
+  ctx.fillStyle = look.ink;
+  if (wide >= 13 * ratio) ctx.fillText(look.mark, left + wide / 2, bottom - 4 * ratio);
 }
 
 // A moment as a vertical line; if it is outside the visible time, an arrow that points to it.

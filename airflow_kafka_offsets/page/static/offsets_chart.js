@@ -1,9 +1,8 @@
 // Two uPlot charts with one cursor, legend and zoom: a topic's offsets over time, and below them what wasn't loaded.
 // An offset is drawn as its distance from a round, lower offset: a JavaScript number holds that exactly.
 /* global uPlot */
-import { svg } from "./drawing.js";
 import { bySeverity, drawMoment, drawWindows, offsetAxis, spanAxis, timeAxis } from "./chart_marks.js";
-import { between, make, note, number, plural, timeAt } from "./elements.js";
+import { betweenMs, make, note, number, plural, svg, timeAt } from "./elements.js";
 import { exact, higher, instantsOf, lagLines, lower, momentsOf, momentsTable, offsetLines, seenInTime, valueText } from "./moments.js";
 
 const FONT = "12px system-ui, sans-serif", HEIGHTS = [320, 200], RIGHT = 52;
@@ -69,7 +68,7 @@ class OffsetsChart {
     if (this.reaches !== null) legends[0].append(make("span", { className: "mark" }, this.retention,
       make("span", {}, "Retention may delete unloaded records from"), make("output", {}, timeAt(this.reaches))));
     return make("div", { className: "charts" },
-      make("div", { className: "tools" }, this.back, make("span", { className: "note" }, "Drag across the chart to zoom. Click a window to open it.")),
+      make("div", { className: "tools-of-chart" }, this.back, make("span", { className: "note" }, "Drag across the chart to zoom. Click a window to open it.")),
       this.pointed, ...this.frames.flatMap((frame, place) => [legends[place], frame]),
       this.frames.length > 1 ? null : note("It isn't known what wasn't loaded yet at each of these moments."),
       this.inTime.length ? momentsTable(this.inTime) : null);
@@ -188,7 +187,7 @@ class OffsetsChart {
 const fromZero = (max) => [0, Math.max(1, (max ?? 0) * 1.1)];
 
 function windowText(each) {
-  const span = between(new Date(each.start_ms).toISOString(), new Date(each.end_ms).toISOString());
+  const span = betweenMs(each.start_ms, each.end_ms);
   return each.windows === 1 ? `window ${span}, ${each.state}` : `${plural(each.windows, "window")} ${span}, ${each.state}`;
 }
 

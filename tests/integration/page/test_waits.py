@@ -37,6 +37,8 @@ from tests.unit.offsets.builders import HOUR_MS, T0
 
 BEGAN = datetime(2026, 11, 21, 6, tzinfo=UTC)
 SINCE = "snapshot 7 as of 2026-11-21T06:00:00.000Z"
+SAID = "3 offsets to go"
+"""How far the wait had come when its task was deferred."""
 TARGET = FixedOffsets.of(SINCE, [SeenOffset("t", 0, 5)])
 CASES: list[tuple[Condition, str, list[str], list[str]]] = [
     (GroupsCaughtUp(("g",)), "the group is at most 0 offsets behind", ["g"], []),
@@ -94,7 +96,8 @@ def add_task(dag_id: str, task_id: str, trigger: tuple[str, dict[str, Any]] | No
 
 
 def deferred(condition: Condition) -> tuple[str, dict[str, Any]]:
-    trigger = KafkaWaitTrigger(kafka_conn_id="prod", condition=condition.to_json(), poll_interval_s=60)
+    memory = {"answered": True, "said": SAID}
+    trigger = KafkaWaitTrigger(kafka_conn_id="prod", condition=condition.to_json(), poll_interval_s=60, memory=memory)
     return trigger.serialize()
 
 
@@ -128,6 +131,7 @@ def test_a_deferred_sensor_says_what_its_trigger_was_given(
             "topics": topics,
             "awaited": awaited,
             "kafka_conn_id": "prod",
+            "said": SAID,
         }
     ]
 
@@ -155,7 +159,7 @@ def test_a_poking_sensor_says_what_airflow_has_rendered(
             fields = {"dag_id": "loads", "task_id": "wait", "run_id": "r", "map_index": -1, "rendered_fields": given}
             session.execute(insert(RenderedTaskInstanceFields.__table__).values(**fields))
     (wait,) = listed(log_in)
-    assert (wait["groups"], wait["topics"], wait["on"]) == (groups, topics, "worker")
+    assert (wait["groups"], wait["topics"], wait["on"], wait["said"]) == (groups, topics, "worker", None)
     assert [wait["awaited"]] == [each.awaited_in_general for each in CONDITIONS.values() if each.sensor == operator]
 
 
