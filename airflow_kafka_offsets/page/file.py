@@ -89,5 +89,5 @@ def _answers(ledger: Ledger, window: str) -> dict[str, Any]:
         answers[f"{own}/windows/{name}"] = dates | window_panel(ledger, ledger.window(name))
     for topic in row["topics"] if ledger.state.windows else ():
         query = urlencode({"topic": topic, "most": MOST_WINDOWS})
-        answers[f"{own}/offsets?{query}"] = dates | timeline(ledger, topic, None, MOST_WINDOWS, MOST_WINDOWS)
+        answers[f"{own}/offsets?{query}"] = dates | timeline(ledger, topic, None, MOST_WINDOWS)
     return answers

@@ -100,14 +100,13 @@ def _serve_offsets(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) ->
         topic: _Topic,
         partition: _Partition | None = None,
         most: Annotated[int, Query(ge=1, le=_MOST_SNAPSHOTS)] = 100,
-        of: Annotated[int | None, Query(ge=1)] = None,
     ) -> Response:
         def read(ledger: Ledger) -> Json:
-            return timeline(ledger, topic, partition, most, max(most, of or 0))
+            return timeline(ledger, topic, partition, most)
 
         with failures.of_a_ledger():
             found = permitted(ledgers, pipeline, reader)
-            answer = ledgers.ask(pipeline, ("offsets", topic, partition, most, of), found, read)
+            answer = ledgers.ask(pipeline, ("offsets", topic, partition, most), found, read)
         return as_json(dates(found), answer)
 
     @app.get("/api/pipelines/{pipeline}/records")

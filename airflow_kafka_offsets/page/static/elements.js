@@ -48,9 +48,6 @@ export function timeOf(window) {
   return between(start, end);
 }
 
-// Without this class, a moment would break at its hyphens.
-export const moment = (text) => make("span", { className: "line" }, text);
-
 // If both are on the same day, the day is shown once; its end is 24:00.
 export function between(start, end) {
   const [from, to] = [time(start), time(end)], isMidnight = to === `${to.slice(0, 10)} 00:00` && Date.parse(end) - 86400000 === Date.parse(`${start.slice(0, 10)}T00:00:00Z`);
@@ -82,7 +79,7 @@ export function table(heads, rows, numeric = [], className = "cards") {
 
 export function facts(pairs, className = "") {
   return make("dl", { className }, ...pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
-    .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+    .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, ...(Array.isArray(value) ? value : [value])))));
 }
 
 export const note = (...words) => make("p", { className: "note" }, ...words);

@@ -1,5 +1,5 @@
 // What is late, and by how much; and how long retention leaves. Both are from a pipeline's overview and the clock.
-import { bad, betweenMs, dagLink, duration, make, plural, time, timeAt, timeOf, windowLink } from "./elements.js";
+import { bad, betweenMs, dagLink, duration, make, plural, timeAt, timeOf, windowLink } from "./elements.js";
 
 const MINUTE = 60000, DAY = 86400000;
 
@@ -80,8 +80,9 @@ export function retentionLeft(row, now) {
 }
 
 export function retentionCell(row, now) {
-  const { words, urgent } = retentionLeft(row, now);
-  return make("span", { className: urgent ? "bad" : "", title: UNFORESEEN }, words);
+  const { words, urgent } = retentionLeft(row, now), reaches = retentionOf(row);
+  return [make("div", { className: urgent ? "bad" : "", title: UNFORESEEN }, words),
+    reaches !== null && reaches > now && !row.gone_offsets ? make("div", { className: "note" }, `until ${timeAt(reaches)}`) : ""];
 }
 
 // When retention may win, in a sentence.
@@ -92,5 +93,9 @@ export function retentionWords(row, now) {
   return [reaches <= now ? "Retention may be deleting records that aren't loaded, at this moment." : `Retention may delete records that aren't loaded in ${words}, from ${timeAt(reaches)} on.`];
 }
 
-export const completeText = (row, now) => (row.unloaded_from_ms === null ? "unknown"
-  : `${time(new Date(row.unloaded_from_ms).toISOString())}, ${duration(now - row.unloaded_from_ms)} ago`);
+// Up to when everything is loaded.
+export function completeCell(row, now) {
+  if (row.unloaded_from_ms === null) return "unknown";
+  const ago = `${row.published === null ? "nothing published yet; " : ""}${duration(now - row.unloaded_from_ms)} ago`;
+  return [make("div", { className: "line" }, timeAt(row.unloaded_from_ms)), make("div", { className: "note" }, ago)];
+}

@@ -2,8 +2,8 @@
 // An offset is drawn as its distance from a round, lower offset: a JavaScript number holds that exactly.
 /* global uPlot */
 import { bySeverity, drawMoment, drawWindows, offsetAxis, spanAxis, timeAxis } from "./chart_marks.js";
-import { betweenMs, make, note, number, plural, svg, timeAt } from "./elements.js";
-import { exact, higher, instantsOf, lagLines, lower, momentsOf, momentsTable, offsetLines, seenInTime, valueText } from "./moments.js";
+import { betweenMs, make, note, number, svg, timeAt } from "./elements.js";
+import { higher, instantsOf, lagLines, lower, momentsOf, momentsTable, offsetLines, seenInTime, valueText } from "./moments.js";
 
 const FONT = "12px system-ui, sans-serif", HEIGHTS = [320, 200], RIGHT = 52;
 let charts = 0;
@@ -46,7 +46,7 @@ class OffsetsChart {
   constructor(answer, reaches, open) {
     this.inTime = momentsOf(seenInTime(answer));
     this.moments = this.inTime.length ? this.inTime : instantsOf(answer.points);
-    this.windows = answer.windows.map((each) => ({ ...each, start_offset: exact(each.start_offset), end_offset: exact(each.end_offset) }));
+    this.windows = answer.windows.map((each) => ({ ...each, start_offset: BigInt(each.start_offset), end_offset: BigInt(each.end_offset) }));
     Object.assign(this, { reaches, open, plots: [], key: `offsets-${++charts}` });
     this.heights = new Heights(this.moments, this.windows);
     this.whole = wholeTime(this.moments, this.windows, reaches);
@@ -156,7 +156,7 @@ class OffsetsChart {
   // The range of visible offsets, with room for the strip of states below, and for words above.
   #range(plot, min, max) {
     const { min: from, max: to } = plot.scales.x;
-    const inside = this.windows.filter((each) => each.start_offset !== null && each.end_ms >= from && each.start_ms <= to);
+    const inside = this.windows.filter((each) => each.end_ms >= from && each.start_ms <= to);
     const values = [min, max, ...inside.flatMap((each) => [this.heights.of(each.start_offset), this.heights.of(each.end_offset)])].filter((value) => value !== null);
     if (!values.length) return [0, 1];
     const least = values.reduce(lower), most = values.reduce(higher, least + 1), tall = most - least;
@@ -187,8 +187,7 @@ class OffsetsChart {
 const fromZero = (max) => [0, Math.max(1, (max ?? 0) * 1.1)];
 
 function windowText(each) {
-  const span = betweenMs(each.start_ms, each.end_ms);
-  return each.windows === 1 ? `window ${span}, ${each.state}` : `${plural(each.windows, "window")} ${span}, ${each.state}`;
+  return `window ${betweenMs(each.start_ms, each.end_ms)}, ${each.state}`;
 }
 
 export const offsetsChart = (answer, reaches, open) => new OffsetsChart(answer, reaches, open).element;

@@ -6,8 +6,7 @@ import { seenInTime } from "./moments.js";
 import { offsetsChart } from "./offsets_chart.js";
 import { legend } from "./states.js";
 
-const MOST_READ = 400;
-const REACHES = [["", "100 snapshots"], ["400", "400 snapshots"], ["1000", "1,000 snapshots"], ["all", "all snapshots"]];
+const MOST = ["100", "400"];
 
 // How fast the log grows, and whether the delay of resolving instants grows.
 function paceFacts(points) {
@@ -25,10 +24,8 @@ function lagText(lag) {
 }
 
 function queryOf(topic, question) {
-  const asked = new URLSearchParams({ topic, most: 100 }), reach = question.get("reach");
+  const asked = new URLSearchParams({ topic, most: question.get("most") || MOST[0] });
   if (question.get("partition")) asked.set("partition", question.get("partition"));
-  if (reach) asked.set("most", MOST_READ);
-  if (reach === "all" || Number(reach) > MOST_READ) asked.set("of", reach === "all" ? 1e9 : Number(reach));
   return asked;
 }
 
@@ -39,17 +36,14 @@ function choices(pipeline, topic, answer, question) {
     location.hash = `${hash("p", pipeline, "t", topic)}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
   } }, make("label", {}, `Partition (0 to ${answer.partitions - 1}; empty for all)`, make("input", {
     name: "partition", type: "number", min: "0", max: String(answer.partitions - 1), value: question.get("partition") ?? "" })),
-  make("label", {}, "How far back", make("select", { name: "reach" }, ...REACHES.map(([value, words]) =>
-    make("option", { value, selected: value === (question.get("reach") ?? "") }, words)))), make("button", {}, "Show"));
+  make("label", {}, "How far back", make("select", { name: "most" }, ...MOST.map((value) =>
+    make("option", { value, selected: value === question.get("most") }, `${value} snapshots`)))), make("button", {}, "Show"));
   return form;
 }
 
-function remarks(answer) {
-  const read = answer.points.length, left = read - seenInTime(answer).length;
-  return [
-    answer.spread_over > MOST_READ ? note(`${number(MOST_READ)} of ${plural(answer.spread_over, "snapshot")} are drawn, evenly spaced.`) : null,
-    left ? note(`${plural(left, "snapshot")} can't be compared with the others, and ${left === 1 ? "is" : "are"} left out: taken long after these windows, as a backfill's are, or without partitions that were there before.`) : null,
-  ];
+function remark(answer) {
+  const left = answer.points.length - seenInTime(answer).length;
+  return left ? note(`${plural(left, "snapshot")} can't be compared with the others, and ${left === 1 ? "is" : "are"} left out: taken long after these windows, as a backfill's are, or without partitions that were there before.`) : null;
 }
 
 export async function timePanel(pipeline, overview, topic, question) {
@@ -69,7 +63,7 @@ export async function timePanel(pipeline, overview, topic, question) {
       ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "forever" : duration(answer.retention_ms)],
       ["Retention may delete unloaded records from", reaches === null ? null : `${timeAt(reaches)} at the earliest`]]),
     offsetsChart(answer, reaches, (each) => { location.hash = hash("p", pipeline, "w", each.window); }),
-    ...remarks(answer), legend(),
+    remark(answer), legend(),
     note("Coloured bands are windows, by state. Log ends, log starts and what was loaded are as of the time when each snapshot "
       + "was resolved. What isn't loaded is counted from the start of the first of these windows."));
 }

@@ -1,6 +1,6 @@
 // One pipeline: what is wrong, the list of its windows, and beside it what was opened.
 import { ask, kept } from "./asking.js";
-import { completeText, dueText, lateness, lateWords, retentionCell, retentionWords } from "./lateness.js";
+import { completeCell, dueText, lateness, lateWords, retentionCell, retentionWords } from "./lateness.js";
 import { alertNote, bad, badge, dagLink, duration, facts, hash, linked, make, note, plural, showAge, windowLink } from "./elements.js";
 import { findForm, foundRecord } from "./find.js";
 import { kafkaNow } from "./kafka_now.js";
@@ -9,6 +9,8 @@ import { windowPanel } from "./window.js";
 import { windowsHead, windowsList } from "./windows.js";
 
 const problem = (state, ...words) => make("li", {}, badge(state, ...words));
+// Words of the ledger, as its commands print them, are the title.
+const toldProblem = (state, pipeline, words, before = "") => make("li", { title: words }, badge(state, before, ...linked(pipeline, words), "."));
 
 // What somebody on call has to know, the most urgent first.
 function problems(pipeline, overview, { schedules, now_ms: now }) {
@@ -17,9 +19,9 @@ function problems(pipeline, overview, { schedules, now_ms: now }) {
   if (late?.isLate) found.push(problem("late", ...lateWords(overview, schedules, now)));
   for (const each of overview.failures) found.push(problem("failed", "Failed: ", windowLink(pipeline, each.window), `. ${each.why} (${each.error}). ${each.helps}.`));
   if (failed > overview.failures.length) found.push(problem("failed", `${plural(failed - overview.failures.length, "more failed load")} before these.`));
-  for (const words of overview.losses) found.push(problem("lost", "Lost before it was loaded: ", ...linked(pipeline, words), "."));
-  for (const words of overview.holes) found.push(problem("hole", ...linked(pipeline, words), "."));
-  for (const words of overview.restarts) found.push(problem("lost", ...linked(pipeline, words), "."));
+  for (const words of overview.losses) found.push(toldProblem("lost", pipeline, words, "Lost before it was loaded: "));
+  for (const words of overview.holes) found.push(toldProblem("hole", pipeline, words));
+  for (const words of overview.restarts) found.push(toldProblem("lost", pipeline, words));
   return found.length ? make("ul", { className: "problems" }, ...found) : make("p", { className: "fine" }, badge("verified", "Nothing is late, lost or missing."));
 }
 
@@ -30,7 +32,7 @@ function pipelineFacts(pipeline, overview, { schedules, now_ms: now }) {
   const dags = overview.dag_ids.map((dagId) => make("span", {}, dagLink(dagId), schedules?.[dagId]?.paused ? " (paused)" : ""));
   return facts([
     ["Late", late === null ? "no window yet" : late.isLate ? badge("late", bad(duration(late.ms))) : dueText(late)],
-    ["Complete up to", completeText(overview, now)],
+    ["Complete up to", completeCell(overview, now)],
     ["Retention left", retentionCell(overview, now)],
     ["Newest published", overview.published === null ? "nothing yet" : windowLink(pipeline, overview.published)],
     ["Backfill", backfills ? `${plural(backfills, "window")} not published yet` : null],

@@ -1,7 +1,7 @@
 // All pipelines, those with problems first.
 import { ask } from "./asking.js";
-import { lateCell, lateness, retentionCell, retentionLeft } from "./lateness.js";
-import { bad, badge, duration, hash, make, moment, note, number, plural, showAge, svg, table, timeAt } from "./elements.js";
+import { completeCell, lateCell, lateness, retentionCell, retentionLeft } from "./lateness.js";
+import { bad, badge, hash, make, note, number, plural, showAge, svg, table } from "./elements.js";
 
 function sparkLine(values) {
   const width = 150, height = 26, most = Math.max(1, ...values), step = Math.min(8, width / values.length);
@@ -30,17 +30,11 @@ function missing(row) {
   return told.length ? told.map((words) => make("div", {}, badge("lost", bad(words)))) : "nothing";
 }
 
-function complete(row, now) {
-  if (row.unloaded_from_ms === null) return "unknown";
-  const ago = `${row.published === null ? "nothing published yet; " : ""}${duration(now - row.unloaded_from_ms)} ago`;
-  return [make("div", {}, moment(timeAt(row.unloaded_from_ms))), make("div", { className: "note" }, ago)];
-}
-
 function pipelineRow(row, { schedules, now_ms: now }) {
   if (row.error) return [row.pipeline, bad(row.error), "", "", "", "", ""];
   return [
     [make("a", { href: hash("p", row.pipeline) }, row.pipeline), make("div", { className: "note" }, row.topics.join(", "))],
-    lateCell(row, schedules, now), complete(row, now), retentionCell(row, now), missing(row), loads(row),
+    lateCell(row, schedules, now), completeCell(row, now), retentionCell(row, now), missing(row), loads(row),
     row.rows.length ? sparkLine(row.rows) : "",
   ];
 }

@@ -1,6 +1,6 @@
 // What sensors are waiting for, and how far they have come.
 import { ask } from "./asking.js";
-import { bad, duration, make, note, plural, runLink, showAge, table, timeAt } from "./elements.js";
+import { alertNote, bad, duration, make, note, plural, runLink, showAge, table, timeAt } from "./elements.js";
 
 const RUNS_ON = { triggerer: "on the triggerer", worker: "on a worker", rescheduled: "between two pokes" };
 const namesText = (names, none) => (names === null ? "unknown" : names.join(", ") || none);
@@ -21,19 +21,36 @@ function waitRow(wait, now) {
   return [
     [runLink(wait), wait.map_index < 0 ? "" : ` [${wait.map_index}]`, quiet(RUNS_ON[wait.on])],
     awaited(wait),
-    wait.said ?? "see the task's log",
+    wait.now ?? [make("div", {}, wait.said ?? "see the task's log"), wait.said === null ? "" : quiet("when it was deferred")],
     wait.since_ms === null ? "unknown" : [make("div", {}, duration(Math.max(0, now - wait.since_ms))), quiet(`since ${timeAt(wait.since_ms)}`)],
     timeLeft(wait, now),
   ];
 }
 
+// Kafka is asked when somebody presses the button.
+function askButton(refresh) {
+  const button = make("button", { type: "button", onclick: async () => {
+    button.disabled = true;
+    button.textContent = "Asking Kafka \u2026";
+    refresh(await ask("waits/now").catch((error) => error));
+  } }, "Ask Kafka how far they are");
+  return button;
+}
+
 export async function showWaits() {
-  const answer = await ask("waits");
+  const screen = make("div", {}), show = (answer, error) => screen.replaceChildren(...waitsParts(answer, error, (next) =>
+    (next instanceof Error ? show(answer, next) : show(next))).filter(Boolean));
+  show(await ask("waits"));
+  return [screen];
+}
+
+function waitsParts(answer, error, refresh) {
   showAge({ read_ms: answer.now_ms, now_ms: answer.now_ms });
   if (!answer.waits.length) return [make("h1", {}, "Waits"), note("No sensor of the Dags that you may read is waiting at this "
     + "moment. A sensor appears here while it is deferred, pokes, or is rescheduled.")];
   return [make("h1", {}, `Waits: ${plural(answer.waits.length, "sensor")}`),
-    table(["Task", "Waits until", "At its first check", "Has waited", "Time left"], answer.waits.map((wait) => waitRow(wait, answer.now_ms))),
+    answer.asks_kafka ? make("p", {}, askButton(refresh), answer.asked_ms ? ` Asked at ${timeAt(answer.asked_ms)}.` : "") : null, error ? alertNote(error) : null,
+    table(["Task", "Waits until", "How far", "Has waited", "Time left"], answer.waits.map((wait) => waitRow(wait, answer.now_ms))),
     answer.more ? note("There are more sensors. These have waited longest.") : null,
-    note("This list is from Airflow's database. Later checks are in the task's log; ", make("code", {}, "kafka-offsets lag GROUP"), " shows how far behind a group is now.")];
+    note("This list is from Airflow's database. The task's log has each check; ", make("code", {}, "kafka-offsets lag GROUP"), " shows how far behind a group is now.")];
 }

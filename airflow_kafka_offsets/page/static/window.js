@@ -1,6 +1,6 @@
 // One window: its proof, who tried to load it and why that failed, and its ranges.
 import { ask } from "./asking.js";
-import { bad, badge, betweenMs, duration, facts, hash, lostCell, make, note, number, plural, runLink, table, time, timeAt, timeOf } from "./elements.js";
+import { bad, badge, duration, facts, hash, lostCell, make, note, number, plural, runLink, table, time, timeAt, timeOf } from "./elements.js";
 
 const MOST_RANGES = 200;
 
@@ -8,8 +8,8 @@ const loadedBy = (attempt) => make("span", {}, runLink(attempt) ?? (attempt.by_h
   attempt.try_number ? `, try ${attempt.try_number}` : "");
 
 function failurePart({ error, why, helps, message }) {
-  return make("div", { className: "failure" }, badge("failed", bad(why), ` (${error})`),
-    message ? make("p", { className: "message" }, message) : null, note(`${helps}.`));
+  return make("div", { className: "failure" }, make("p", {}, bad(why), ` (${error}). ${helps}.`),
+    message ? make("p", { className: "message" }, message) : null);
 }
 
 // What a driver of an attempt has found. A window may be counted more than once, by a retry.
@@ -56,9 +56,9 @@ function reasons(answer, side) {
 }
 
 function rangesPart(answer) {
-  const hasLost = answer.ranges.some((range) => range.lost), heads = ["Partition", "From", "Up to", "Offsets", ...(hasLost ? ["Lost"] : []), "Rows"];
+  const hasLost = answer.ranges.some((range) => range.lost), heads = ["Partition", "From", "Up to", "Offsets", ...(hasLost ? ["Lost"] : []), ...(answer.publication ? ["Rows"] : [])];
   const rows = answer.ranges.slice(0, MOST_RANGES).map((range) => [`${range.topic}-${range.partition}`, number(range.start_offset), number(range.end_offset),
-    number(range.offsets), ...(hasLost ? [lostCell(range.lost)] : []), answer.publication ? number(range.rows) : ""]);
+    number(range.offsets), ...(hasLost ? [lostCell(range.lost)] : []), ...(answer.publication ? [number(range.rows)] : [])]);
   const left = answer.ranges.length - MOST_RANGES, [starts, ends] = [reasons(answer, "start_evidence"), reasons(answer, "end_evidence")];
   return [make("h3", {}, "Ranges"), table(heads, rows, [1, 2, 3, 4, 5], "compact"),
     left > 0 ? note(`${plural(left, "more partition")}: kafka-offsets ledger show lists them all.`) : null,
@@ -80,7 +80,7 @@ export async function windowPanel(pipeline, window) {
     make("a", { className: "close", href: hash("p", pipeline) }, "Close"), make("h2", {}, timeOf(answer.window)),
     make("p", {}, badge(answer.state, make("b", {}, answer.state), `. ${answer.said}`)),
     answer.again ? note("It is to be loaded again. Until then, readers get the rows that are published; a table refuses them while they may be replaced.") : null,
-    facts([["Offsets", number(answer.offsets)], ["Lost before it was loaded", answer.lost ? bad(plural(answer.lost, "offset")) : null],
+    facts([["Offsets", number(answer.offsets)], ["Lost before loading", answer.lost ? bad(plural(answer.lost, "offset")) : null],
       ...publicationFacts(answer.publication)]),
     ...attemptParts(answer), ...rangesPart(answer),
     make("details", {}, make("summary", {}, "Manifest"), facts([["File", answer.manifest], ["sha256", answer.sha256], ["Isolation level", answer.isolation_level]])));

@@ -28,7 +28,7 @@ from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.page.waits import waits
+from airflow_kafka_offsets.page.waits import read_waits
 from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.page.auth_manager import HALF, SECRET
@@ -248,7 +248,7 @@ def test_a_database_that_fails_is_told_in_words(log_in: As, monkeypatch: pytest.
     def fail(*_: Any) -> None:
         raise OSError("password=secret")
 
-    monkeypatch.setattr("airflow_kafka_offsets.page.app.waits", fail)
+    monkeypatch.setattr("airflow_kafka_offsets.page.app.read_waits", fail)
     answer = log_in("viewer").get("/api/waits")
     assert (answer.status_code, "OSError" in answer.json()["detail"]) == (503, True)
     assert "secret" not in answer.text
@@ -265,5 +265,5 @@ def test_a_trigger_that_another_key_has_encrypted_hides_no_other(log_in: As) -> 
 def test_those_that_have_waited_longest_are_shown_where_there_are_too_many(log_in: As) -> None:
     for hour in (3, 1, 2):
         add_task("loads", f"wait-{hour}", deferred(GroupsCaughtUp(("g",))), start_date=BEGAN + timedelta(hours=hour))
-    found = waits(lambda _: True, 2)
-    assert ([wait["task_id"] for wait in found["waits"]], found["more"]) == (["wait-1", "wait-2"], True)
+    found, more = read_waits(lambda _: True, 2)
+    assert ([wait.shown["task_id"] for wait in found], more) == (["wait-1", "wait-2"], True)
