@@ -7,13 +7,13 @@ a Dag that catches up, would pass as usual.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median_low
 from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import status
+from airflow_kafka_offsets.ledger.standing import WindowStatus
 from airflow_kafka_offsets.ledger.state import State
 
 Json = dict[str, Any]
@@ -44,7 +44,7 @@ class Pace:
         return cls(length_ms, max(0, min(length_ms, median_low(delays) if delays else length_ms)))
 
 
-def next_window(ledger: Ledger) -> Json | None:
+def next_window(state: State, status: Mapping[str, WindowStatus]) -> Json | None:
     """What is to be loaded next: the first window that isn't published; or else the one that is to follow the last, as
     long as windows usually are. Without windows, None::
 
@@ -56,8 +56,10 @@ def next_window(ledger: Ledger) -> Json | None:
         backfills   how many windows of a backfill aren't published
 
     What no window has is no window's delay, but a hole; and what a backfill pins isn't late, however long ago it was.
+
+    :param status: that of each window.
     """
-    state, pace = ledger.state, Pace.of(ledger.state)
+    pace = Pace.of(state)
     if pace is None or state.last_window is None:
         return None
     backfills = backfilling(state)
@@ -68,7 +70,7 @@ def next_window(ledger: Ledger) -> Json | None:
         start_ms = state.last_window.end_ms
         return {"window": None, "state": None, "start_ms": start_ms, "end_ms": start_ms + pace.length_ms} | usual
     extent = {"start_ms": waiting.start_ms, "end_ms": waiting.end_ms}
-    return {"window": waiting.name, "state": status(ledger, waiting)} | extent | usual
+    return {"window": waiting.name, "state": status[waiting.name]} | extent | usual
 
 
 def backfilling(state: State) -> frozenset[str]:

@@ -61,7 +61,7 @@ def overview(ledger: Ledger) -> Json:
         "pipeline": ledger.pipeline,
         "windows": len(windows),
         "published": published[-1][0].name if published else None,
-        "next": next_window(ledger),
+        "next": next_window(state, status),
         "states": Counter(status.values()),
         "failures": [{"window": window.name, **(failure_of(ledger, window) or {})} for window in failed],
         "losses": [f"{number_of(count, 'offset')} of window {name}" for name, count in lost.items()],

@@ -57,7 +57,7 @@ export function lateCell(row, schedules, now) {
   return dueText(late);
 }
 
-export const dueText = (late) => (late.ms > 0 ? "due now" : `no; next due in ${duration(-late.ms)}`);
+export const dueText = (late) => (late.ms > 0 ? "no; due now" : `no; next due in ${duration(-late.ms)}`);
 
 // ---- retention
 
