@@ -249,7 +249,7 @@ class TestWindow:
     def test_rows_that_a_job_made_are_counted_but_of_no_partition(self, open_page: Open, derived: str) -> None:
         page = open_page(f"p/{derived}/w/{window_id(BACKFILLED_MS, BACKFILLED_MS + HOUR_MS)}")
         expect(page.locator("section.panel table").last.locator("tbody td").nth(4)).to_have_text("unknown")
-        expect(page.locator(".windows td.rows").first).to_have_text("3")
+        expect(page.locator(".windows td.rows:not(:empty)").first).to_have_text("3")
 
     def test_the_keyboard_opens_it_and_the_row_shows_which_is_open(self, open_page: Open) -> None:
         page = open_page("p/orders")
@@ -268,9 +268,7 @@ class TestOnCall:
         hours = (now_ms() - T0) // HOUR_MS - FAILED - 1
         page = open_page("p/orders")
         late = page.locator(".problems li").first
-        expect(late).to_contain_text(
-            re.compile(f"^Late by {hours} hours: {hours_of(FAILED)}: its load failed; it was due at ")
-        )
+        expect(late).to_contain_text(f"Late by {hours} hours: {hours_of(FAILED)}: its load failed; it was due at ")
         expect(row_of(page, FAILED)).to_contain_text(f"late by {hours} hours")
         expect(row_of(page, PUBLISHED)).to_contain_text("5 minutes")
         expect(row_of(page, PUBLISHED)).not_to_contain_text("late")
@@ -282,7 +280,7 @@ class TestOnCall:
         """The last window ended three hours ago."""
         page = open_page(f"p/{stopped}")
         row = page.locator(".windows tbody tr").first
-        expect(row).to_contain_text(f"{hours_of(HOURS - 3)[:19]} to ")
+        expect(row).to_contain_text(f"{hours_of(HOURS - 3)[:16]} to ")
         expect(row).to_contain_text("no window yet; 3 are due")
         expect(row).to_contain_text(re.compile("late by (2 hours|1[0-9]{2} minutes)"))
         expect(page.locator(".problems li").first).to_contain_text("no window is pinned for ")
