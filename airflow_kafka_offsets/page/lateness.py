@@ -13,8 +13,8 @@ from statistics import median_low
 from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.ledger.standing import WindowStatus
 from airflow_kafka_offsets.ledger.state import State
+from airflow_kafka_offsets.ledger.window_status import WindowStatus
 
 Json = dict[str, Any]
 _RECENT = 20
@@ -46,7 +46,7 @@ class Pace:
 
 def next_window(state: State, status: Mapping[str, WindowStatus]) -> Json | None:
     """What is to be loaded next: the first window that isn't published; or else the one that is to follow the last, as
-    long as windows usually are. Without windows, None::
+    long as windows usually are. A window whose tables were audited is loaded by something else. Without windows, None::
 
         window      its name; None if it isn't pinned yet
         state       its status; None likewise
@@ -64,7 +64,7 @@ def next_window(state: State, status: Mapping[str, WindowStatus]) -> Json | None
         return None
     backfills = backfilling(state)
     usual = {"length_ms": pace.length_ms, "delay_ms": pace.delay_ms, "backfills": len(backfills)}
-    unpublished = (each for each in state.windows.values() if each.publication is None)
+    unpublished = (each for each in state.windows.values() if each.publication is None and not each.audits)
     waiting = next((each for each in unpublished if each.name not in backfills), None)
     if waiting is None:
         start_ms = state.last_window.end_ms
@@ -77,7 +77,7 @@ def backfilling(state: State) -> frozenset[str]:
     """The unpublished windows that were pinned when a later one was there, as a backfill does it."""
     found, lowest = [], state.number + 1
     for each in reversed(state.windows.values()):
-        if each.publication is None and each.number > lowest:
+        if each.publication is None and not each.audits and each.number > lowest:
             found.append(each.name)
         lowest = min(lowest, each.number)
     return frozenset(found)

@@ -7,12 +7,12 @@ from itertools import islice
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError, number_of
+from airflow_kafka_offsets.ledger.audits import audit_problems
 from airflow_kafka_offsets.ledger.decisions import created_of
 from airflow_kafka_offsets.ledger.holes import holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, statuses
 from airflow_kafka_offsets.ledger.state import State, Window
-from airflow_kafka_offsets.ledger.taken import told, words
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.page.lateness import next_window
 from airflow_kafka_offsets.page.losses import Unloaded, gone_of, lost_of, unloaded
@@ -37,6 +37,7 @@ def overview(ledger: Ledger) -> Json:
         next               what is to be loaded next, and when it is due: see :mod:`.lateness`
         states             how many windows are in each state
         failures           the last windows whose newest attempt failed, with the reason
+        audits             the last windows of which an audited table lacks records or has too many, in words
         losses             what windows have lost, in words: Kafka had deleted it before they were loaded
         lost_offsets       number of offsets that windows have lost
         holes              the holes between published windows that no window has, in words
@@ -56,6 +57,7 @@ def overview(ledger: Ledger) -> Json:
     published = [(window, stands) for window in windows if (stands := window.publication) is not None]
     status = statuses(ledger, windows)
     failed = [window for window in windows if status[window.name] is WindowStatus.FAILED][-_SHOWN:]
+    audited = [(window.name, words) for window in windows if (words := audit_problems(window.audits))]
     lost = {window.name: count for window in windows if (count := sum(lost_of(window).values()))}
     return {
         "pipeline": ledger.pipeline,
@@ -64,21 +66,14 @@ def overview(ledger: Ledger) -> Json:
         "next": next_window(state, status),
         "states": Counter(status.values()),
         "failures": [{"window": window.name, **(failure_of(ledger, window) or {})} for window in failed],
+        "audits": [f"{words} (audit of window {name})" for name, words in audited[-_SHOWN:]],
         "losses": [f"{number_of(count, 'offset')} of window {name}" for name, count in lost.items()],
         "lost_offsets": sum(lost.values()),
-        "restarts": _restarts(ledger),
+        "restarts": [str(restart) for _, restart in state.restarts],
         "rows": [stands.rows for _, stands in published[-_DRAWN:]],
         "dag_ids": sorted(dags_of_pipeline(state)),
         **_of_snapshots(ledger),
     }
-
-
-def _restarts(ledger: Ledger) -> list[str]:
-    """The restarts, in words. A snapshot that can't be read hides none."""
-    try:
-        return [told(ledger, number) for number, _ in ledger.state.restarts]
-    except LedgerError:
-        return [words(restart) for _, restart in ledger.state.restarts]
 
 
 def _of_snapshots(ledger: Ledger) -> Json:

@@ -7,9 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError, shorten
+from airflow_kafka_offsets.ledger.audits import audit_problems, audit_words
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, running_ms, statuses
 from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, statuses
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.page.lateness import backfilling
 from airflow_kafka_offsets.page.losses import lost_of
@@ -53,6 +54,8 @@ def _window(ledger: Ledger, window: Window, status: WindowStatus) -> Json:
         "rows": None if published is None else published.rows,
         "lost": sum(lost_of(window).values()),
         "published_ms": None if published is None else published.published_ms,
+        "audits": audit_words(window.audits),
+        "audited_well": audit_problems(window.audits) is None,
     }
 
 

@@ -25,7 +25,7 @@ export function lateness(row, schedules, now) {
 
 // Whether a window of the list is late; null if it is published, or a backfill's.
 export const latenessOf = (entry, next, now) =>
-  (entry.published_ms === null && !entry.backfill && next ? dueAt(Date.parse(entry.end), next, now) : null);
+  (entry.published_ms === null && !entry.audits && !entry.backfill && next ? dueAt(Date.parse(entry.end), next, now) : null);
 
 // The time after the last window, if windows are due there by now.
 export function missingAfter(last, row, schedules, now) {

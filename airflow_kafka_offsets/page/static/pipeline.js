@@ -19,6 +19,7 @@ function problems(pipeline, overview, { schedules, now_ms: now }) {
   if (late?.isLate) found.push(problem("late", ...lateWords(overview, schedules, now)));
   for (const each of overview.failures) found.push(problem("failed", "Failed: ", windowLink(pipeline, each.window), `. ${each.why} (${each.error}). ${each.helps}.`));
   if (failed > overview.failures.length) found.push(problem("failed", `${plural(failed - overview.failures.length, "more failed load")} before these.`));
+  for (const words of overview.audits) found.push(toldProblem("lost", pipeline, words));
   for (const words of overview.losses) found.push(toldProblem("lost", pipeline, words, "Lost before it was loaded: "));
   for (const words of overview.holes) found.push(toldProblem("hole", pipeline, words));
   for (const words of overview.restarts) found.push(toldProblem("lost", pipeline, words));

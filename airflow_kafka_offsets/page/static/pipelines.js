@@ -12,7 +12,7 @@ function sparkLine(values) {
   }));
 }
 
-const isWrong = (row) => Boolean(row.error || row.lost_offsets || row.gone_offsets || row.holes.length || row.states.failed);
+const isWrong = (row) => Boolean(row.error || row.lost_offsets || row.gone_offsets || row.holes.length || row.audits.length || row.states.failed);
 
 function loads({ states }) {
   const { failed = 0, pinned = 0, loading = 0, proved = 0 } = states, parts = [];
@@ -27,6 +27,7 @@ function missing(row) {
   if (row.lost_offsets) told.push(`${plural(row.lost_offsets, "offset")} lost`);
   if (row.gone_offsets) told.push(`${plural(row.gone_offsets, "unloaded offset")} deleted`);
   if (row.holes.length) told.push(plural(row.holes.length, "hole"));
+  if (row.audits.length) told.push(plural(row.audits.length, "incomplete audit"));
   return told.length ? told.map((words) => make("div", {}, badge("lost", bad(words)))) : "nothing";
 }
 

@@ -12,8 +12,14 @@ const WORDS = {
   proved: () => "proved, not published yet",
   published: () => "published, not verified yet",
 };
-// Further badges of a window go here.
-const badges = (entry) => [badge(entry.state, WORDS[entry.state]?.(entry) ?? entry.state)];
+const auditBadge = (entry) => badge(entry.audited_well ? "verified" : "lost", `audited, ${entry.audits}`);
+
+// Further badges of a window go here. One that is only audited is loaded by somebody else.
+function badges(entry) {
+  const own = badge(entry.state, WORDS[entry.state]?.(entry) ?? entry.state);
+  if (!entry.audits) return [own];
+  return entry.state === "pinned" && !entry.again ? [auditBadge(entry)] : [make("div", {}, own), make("div", {}, auditBadge(entry))];
+}
 
 function afterCell(entry, next, now) {
   if (entry.published_ms !== null) return duration(Math.max(0, entry.published_ms - Date.parse(entry.end)));
