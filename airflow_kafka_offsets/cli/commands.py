@@ -92,6 +92,10 @@ ISOLATION = arg(
 LEDGER = arg("--ledger", help="Folder of all ledgers; default: the setting ledger_root of section kafka_offsets")
 
 
+FORMS = "'2026-11-20 06:30' (UTC, unless it has a zone), 06:30, or '2h ago'"
+"""How a time may be written."""
+
+
 def policy(flag: str, choices: object, what: str) -> Argument:
     """An argument that is one of a policy's words, ``fail`` by default."""
     return arg(flag, help=what, choices=get_args(choices), default="fail")
