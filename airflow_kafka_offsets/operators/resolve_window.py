@@ -11,7 +11,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
 from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
-from airflow_kafka_offsets.runs.interval import run_interval
+from airflow_kafka_offsets.runs.interval import check_interval, run_interval
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -46,6 +46,7 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
         super().__init__(**kwargs)
         self.start = start
         self.end = end
+        check_interval(start, end)
 
     def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow:
         """Pin the window between the run's two instants, or between the two snapshots."""
