@@ -39,7 +39,7 @@ def is_template(value: Any) -> bool:
 def constant(value: T, instead: Any) -> T:
     """A value that is known when a Dag is parsed; for one that isn't, what stands in its place, so that all else can be
     checked."""
-    return instead if is_template(value) else value  # type: ignore[no-any-return]
+    return instead if is_template(value) else value
 
 
 def can_be_sent(name: str) -> bool:

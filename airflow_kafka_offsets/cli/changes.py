@@ -60,7 +60,8 @@ def reload_windows(args: Any) -> int:
     refuse_unloadable(ledger, lambda: kafka_client(args), windows, None, args.on_data_loss)
     then = "Readers keep the old rows until the new ones are published."
     code = _change(ledger, args, lambda state: load_decisions.reload(state, windows), lambda *_: then)
-    for line in () if args.dry_run else told_runs(map(ledger.window, windows)):
+    again = [window for window in map(ledger.window, windows) if window.reloaded]
+    for line in () if args.dry_run else told_runs(again):
         print_remark(line)
     if over is not None and not args.dry_run:
         number, run = over

@@ -57,7 +57,7 @@ def _path(place: str) -> StoragePath:
     :raises ConfigurationError: when Airflow doesn't know its store.
     """
     if local := _LOCAL.fullmatch(place):
-        from fsspec.implementations.local import LocalFileSystem
+        from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
         protocol = "file" if local[1] else ""
         return LedgerPath(LocalFileSystem(), local[2].rstrip("/"), protocol, place.rstrip("/"))
