@@ -58,9 +58,10 @@ def reload_windows(args: Any) -> int:
         kept = "Their published rows satisfy loads again. Clear their verify tasks to have that checked."
         return _change(ledger, args, partial(load_decisions.take_back, windows=windows), lambda *_: kept)
     refuse_unloadable(ledger, lambda: kafka_client(args), windows, None, args.on_data_loss)
+    before = [ledger.window(name) for name in windows]  # with the attempts that count until now
     then = "Readers keep the old rows until the new ones are published."
     code = _change(ledger, args, lambda state: load_decisions.reload(state, windows), lambda *_: then)
-    again = [window for window in map(ledger.window, windows) if window.reloaded]
+    again = [window for window in before if ledger.window(window.name).reloaded]
     for line in () if args.dry_run else told_runs(again):
         print_remark(line)
     if over is not None and not args.dry_run:

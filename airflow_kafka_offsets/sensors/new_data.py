@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.arguments import as_milliseconds
+from airflow_kafka_offsets.arguments import as_milliseconds, is_template
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -57,6 +57,8 @@ class KafkaNewDataSensor(KafkaPipelineSensor):
         self.since = since
         self.min_records = min_records
         self.max_age = max_age
+        if isinstance(since, str) and not is_template(since):
+            offsets_in(since, "since")
         self._new_data(FixedOffsets("the log starts"), IsolationLevel.READ_COMMITTED)
 
     def condition(self, context: Context) -> Condition:
