@@ -25,7 +25,7 @@ def test_airflow_has_the_command() -> None:
     assert command is not None
     airflow, *words = shlex.split(command)
     args = cli_parser.get_parser().parse_args(words)
-    assert (airflow, args.subcommand, args.dag_id, args.run_id, args.yes) == ("airflow", "dags", "loads", RUN_ID, True)
+    assert (airflow, args.subcommand, args.dag_id, args.run_id, args.yes) == ("airflow", "clear", "loads", RUN_ID, True)
 
 
 def test_an_older_airflow_has_only_the_button(monkeypatch: pytest.MonkeyPatch) -> None:
