@@ -20,7 +20,7 @@ from airflow_kafka_offsets.get_provider_info import get_provider_info
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, Run
-from tests.integration.conftest import MakeTopic
+from tests.integration.client.cases.workload import new_name
 from tests.integration.doc_blocks import Block, guide_blocks, name_of, replaced
 
 SUBMITTERS = "tests/integration/airflow/test_submitters.py"
@@ -121,13 +121,13 @@ def test_a_condition_is_checked(ten: str, commit: Commit, capsys: pytest.Capture
     assert capsys.readouterr().out.startswith("True ")
 
 
-def test_records_are_written(broker: Broker, topic: MakeTopic, run: Run) -> None:
+def test_records_are_written(broker: Broker, run: Run) -> None:
     (block,) = (each for each in BLOCKS if each.key == PRODUCER)
-    name, names = topic(partitions=1), {}
+    name, names = new_name("orders"), {}
     block.run(names, {"broker-1:9092": broker.bootstrap_servers, '"orders"': f'"{name}"'})
     names["producer"].close()
-    (row,) = json.loads(run("list", name, "-o", "json")[1])
-    assert row["offset"] == 10_801
+    rows = json.loads(run("list", name, "-o", "json")[1])
+    assert (len(rows), sum(row["offset"] for row in rows)) == (3, 10_801)
 
 
 def test_what_is_not_run_is_on_the_pages() -> None:
