@@ -8,6 +8,8 @@ from airflow_kafka_offsets.cli.commands import (
     FORMS,
     ISOLATION,
     LEDGER,
+    WINDOW,
+    WINDOWS,
     Argument,
     Command,
     Group,
@@ -18,20 +20,6 @@ from airflow_kafka_offsets.cli.commands import (
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, HolePolicy
 
 _PIPELINE = arg("pipeline", help="The pipeline's name", type=values.name)
-_WINDOW = (
-    arg("window", help="The window's name, as ledger list shows it", nargs="?"),
-    arg("--at", help=f"Instead of its name: a time in the window, {FORMS}", metavar="TIME"),
-)
-_WINDOWS = (
-    arg("windows", help="Names of windows, as ledger list shows them", nargs="*", metavar="WINDOW"),
-    arg(
-        "--at",
-        help=f"Also the window at this time, {FORMS}; may be given several times",
-        action="append",
-        default=[],
-        metavar="TIME",
-    ),
-)
 _DRY_RUN = arg("--dry-run", help="Show what would change, and change nothing", action="store_true")
 _FORCE = arg("--force", help="Also published windows, whose rows you then have to delete", action="store_true")
 
@@ -52,7 +40,7 @@ _READING = (
         "show",
         "show.show_window",
         "Show a window, by default the newest: its status, its attempts and their runs, and its ranges with evidence",
-        *_WINDOW,
+        *WINDOW,
         arg(
             "--html",
             help="Also write this window and the pipeline's newest ones to a file for a browser, for example to "
@@ -79,6 +67,14 @@ _READING = (
         arg("topic", help="Topic name", type=values.name),
         arg("partition", help="Partition number", type=values.partition),
         arg("offset", help="The record's offset", type=values.number),
+    ),
+    _ledger_command(
+        "certificate",
+        "certificate.certify",
+        "Certify one window: what was loaded or audited, by which rule, and how others check it",
+        *WINDOW,
+        arg("--html", help="Also write it to a file for a browser", metavar="FILE"),
+        arg("--key", help="Sign it with this Ed25519 private key", metavar="PEM"),
     ),
     _ledger_command(
         "files",
@@ -109,7 +105,7 @@ _ASKING_KAFKA = (
         "begin",
         "loads.begin_attempt",
         "Begin an attempt at a window, for a driver that you start yourself; asks Kafka",
-        *_WINDOW,
+        *WINDOW,
         policy(
             "--on-data-loss",
             DataLossPolicy,
@@ -121,7 +117,7 @@ _ASKING_KAFKA = (
         "publish",
         "loads.publish_window",
         "Publish a window that a driver has loaded and counted, but that isn't published; asks Kafka",
-        *_WINDOW,
+        *WINDOW,
         arg(
             "--attempt",
             help="Number of the attempt to publish; default: the proved one that a retry would publish",
@@ -142,7 +138,7 @@ _CHANGING = (
         "reload",
         "changes.reload_windows",
         "Have windows loaded again, from the same offsets; readers keep the old rows until then; asks Kafka",
-        *_WINDOWS,
+        *WINDOWS,
         policy(
             "--on-data-loss",
             DataLossPolicy,
@@ -167,7 +163,7 @@ _CHANGING = (
         "void",
         "changes.void_windows",
         "Take windows away that should not exist; their time is free for other windows",
-        *_WINDOWS,
+        *WINDOWS,
         _FORCE,
         _DRY_RUN,
     ),
@@ -183,13 +179,6 @@ _CHANGING = (
         "restart",
         "changes.restart",
         "Begin topics anew that were re-created or truncated, or that are on another cluster now; asks Kafka",
-        arg(
-            "--topics",
-            help="Only these topics; default: all topics of the pipeline that have changed",
-            nargs="+",
-            metavar="TOPIC",
-            type=values.name,
-        ),
         _DRY_RUN,
         *CONN_ID,
     ),

@@ -222,10 +222,11 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             self.log.warning("Window %s: %s", ref.window, line)
         if around.skipped and self.on_hole == "fail" and not is_backfill(context):
             raise refusal(context, loaded.attempt.who, ref.window, around.skipped)
-        if published.verdict is None:  # whoever published may have died before it wrote the list
-            file_lists.ensure(ledger, loaded.window, loaded.result)
+        # Whoever published may have died before it wrote the list.
+        if published.verdict is None and not file_lists.correct(ledger, ref.window, loaded.result):
+            file_lists.refresh(ledger, ref.window, loaded.result)
         wish = Verified(ref.window, loaded.attempt.number, _stored(verdict))
-        ledger.change(lambda state: load_decisions.verify(state, wish))
+        ledger.change(lambda state: load_decisions.record_verdict(state, wish))
         report = _report(loaded, published, verdict) | {"source": source or "unchanged", "tiling": str(around)}
         rows = "" if loaded.result.derived else f", {published.rows} rows"  # for a job, the verdict has them
         self.log.info("Window %s: %s%s; %s", ref.window, verdict, rows, around)
