@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.cli.ages import Ages, ages_of
 from airflow_kafka_offsets.cli.connections import kafka_client
 from airflow_kafka_offsets.cli.instants import place
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows, row_of
@@ -17,6 +16,9 @@ from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.cli.ages import Ages
 
 _TOPIC = Column("topic", folds=True)
 _PARTITION = Column("partition", "part")
@@ -93,7 +95,7 @@ def measure_lag(args: Any) -> int:
     level = IsolationLevel.of(args.isolation)
     with kafka_client(args) as client:
         lags = _lags(client, args, level)
-        ages: Ages = ages_of(client, lags, level) if args.age else {}
+        ages = _ages(client, lags, level) if args.age else {}
     for lag in lags:
         if lag.remark:
             print_remark(f"group {lag.group}: {lag.remark}")
@@ -104,6 +106,12 @@ def measure_lag(args: Any) -> int:
         rows = [row for row in rows if row["lag"] is None or row["lag"] > args.lag]
     print_rows(rows, args, columns)
     return 1 if any(lag.total is None for lag in lags) else 0
+
+
+def _ages(client: OffsetsClient, lags: Sequence[GroupLag], level: IsolationLevel) -> Ages:
+    from airflow_kafka_offsets.cli.ages import ages_of  # the waits' part takes a while to import
+
+    return ages_of(client, lags, level)
 
 
 def _summed(rows: Iterable[Row], *, by_topic: bool) -> list[Row]:

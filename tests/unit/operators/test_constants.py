@@ -9,8 +9,11 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_kafka_offsets import (
+    AuditedTable,
+    KafkaAuditTableOperator,
     KafkaCommitOffsetsOperator,
     KafkaGroupLagSensor,
+    KafkaLagAlertOperator,
     KafkaNewDataSensor,
     KafkaOffsetSnapshotOperator,
     KafkaOffsetsReachedSensor,
@@ -28,6 +31,7 @@ from airflow_kafka_offsets import (
 from airflow_kafka_offsets.errors import ConfigurationError
 
 ORDERS = KafkaPipeline("orders", "orders")
+ORDERS_TABLE = AuditedTable(table="lake.orders")
 WINDOW = "{{ ti.xcom_pull('resolve') }}"
 TEMPLATE = "{{ params.given }}"
 
@@ -58,6 +62,11 @@ WRONG: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Any], str]] = [
     (KafkaResetOffsetsOperator, {"group": "g", "to": "latest"}, {"isolation_level": "none"}, "isolation_level must be"),
     (KafkaRetentionWatchOperator, {"pipeline": ORDERS}, {"fail_within": "2h"}, "fail_within must be a timedelta"),
     (KafkaRetentionWatchOperator, {"pipeline": ORDERS}, {"on_unknown": "ignore"}, "on_unknown must be"),
+    (KafkaAuditTableOperator, {"window": WINDOW}, {"table": "lake.orders"}, "takes an AuditedTable"),
+    (KafkaAuditTableOperator, {"window": WINDOW}, {"table": AuditedTable("s3://lake")}, "format= goes with path="),
+    (KafkaAuditTableOperator, {"window": WINDOW, "table": ORDERS_TABLE}, {"on_incomplete": "ignore"}, "on_incomplete"),
+    (KafkaLagAlertOperator, {"groups": "g"}, {"fail_on": "asleep"}, "fail_on must be"),
+    (KafkaLagAlertOperator, {"groups": "g"}, {"max_lag": -1}, "max_lag must be a whole number"),
     (KafkaGroupLagSensor, {}, {"groups": []}, "groups must be a name"),
     (KafkaGroupLagSensor, {"groups": "g"}, {"max_lag": -1}, "max_lag must be a whole number"),
     (KafkaGroupLagSensor, {"groups": "g"}, {"isolation_level": "none"}, "isolation_level must be"),
@@ -78,6 +87,8 @@ TEMPLATED: list[tuple[type[Any], dict[str, Any]]] = [
     (KafkaPrepareLoadOperator, {"window": WINDOW, "reload": TEMPLATE, "conf": {"spark.executor.memory": TEMPLATE}}),
     (KafkaCommitOffsetsOperator, {"window": WINDOW, "group": TEMPLATE}),
     (KafkaResetOffsetsOperator, {"group": TEMPLATE, "to": TEMPLATE, "topics": [TEMPLATE]}),
+    (KafkaAuditTableOperator, {"window": WINDOW, "table": AuditedTable(table=TEMPLATE, preset=TEMPLATE)}),
+    (KafkaLagAlertOperator, {"groups": TEMPLATE, "topics": TEMPLATE, "isolation_level": TEMPLATE}),
     (KafkaGroupLagSensor, {"groups": [TEMPLATE], "topics": TEMPLATE, "isolation_level": TEMPLATE}),
     (KafkaOffsetsReachedSensor, {"group": TEMPLATE, "target": TEMPLATE}),
     (KafkaWindowCompleteSensor, {"pipeline": KafkaPipeline(TEMPLATE, TEMPLATE, isolation_level=TEMPLATE)}),
