@@ -38,6 +38,7 @@ def get_provider_info() -> dict[str, Any]:
                 "operators.reset_offsets",
                 "operators.retention_watch",
                 "operators.lag_alert",
+                "operators.audit_table",
             )
         ],
         "extra-links": [

@@ -17,6 +17,8 @@ PUBLIC: dict[str, dict[str, str]] = {
         "kafka_increment_load": "task_groups.increment_load",
         "kafka_window_load": "task_groups.window_load",
         # operators
+        "AuditedTable": "offsets.audits.audited_table",
+        "KafkaAuditTableOperator": "operators.audit_table",
         "KafkaCommitOffsetsOperator": "operators.commit_offsets",
         "KafkaLagAlertOperator": "operators.lag_alert",
         "KafkaOffsetSnapshotOperator": "operators.snapshot",

@@ -105,6 +105,21 @@ class Pinned(Entry):
 
 
 @dataclass(frozen=True, slots=True)
+class Counted(Entry):
+    """It was counted which offsets of a window have a record, while the log had them all.
+
+    :param window: the window's name.
+    :param census: hash of the file that says which.
+    :param records: how many.
+    """
+
+    kind = "counted"
+    window: str
+    census: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Attempted(Entry):
     """An attempt at loading a window begins. Its number is that of its commit, so that all attempts have one order.
 
@@ -181,6 +196,33 @@ class Verified(Entry):
     window: str
     attempt: int
     verdict: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Audited(Entry):
+    """A table that something else has written was compared with a window.
+
+    :param window: the window's name.
+    :param table: what the table is called: a later audit of the same name takes this one's place.
+    :param run: the audit's own name.
+    :param report: hash of the file with what was found.
+    :param counts: amounts by problem; empty for a complete table.
+    :param rows: rows that the table has of the window.
+    :param records: records of the window; None if that isn't known any more.
+    :param who: the Airflow task and its try, or whoever else audits, as plain JSON.
+    :param audited_ms: when, Unix milliseconds by the driver's clock, for people.
+    """
+
+    kind = "audited"
+    window: str
+    table: str
+    run: str
+    report: str
+    counts: Mapping[str, int]
+    rows: int
+    who: Mapping[str, Any]
+    audited_ms: int
+    records: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,13 +306,24 @@ class Restarted(Entry):
 
 
 AnyEntry: TypeAlias = (
-    Created | Snapshotted | Pinned | Attempted | Published | Verified | Reloaded | Voided | Rewound | Restarted
+    Created
+    | Snapshotted
+    | Pinned
+    | Counted
+    | Attempted
+    | Published
+    | Verified
+    | Audited
+    | Reloaded
+    | Voided
+    | Rewound
+    | Restarted
 )
 _KINDS: Mapping[str, type[AnyEntry]] = {
     each.kind: each
     for each in (
-        *(Created, Snapshotted, Pinned, Attempted, Published),
-        *(Verified, Reloaded, Voided, Rewound, Restarted),
+        *(Created, Snapshotted, Pinned, Counted, Attempted, Published),
+        *(Verified, Audited, Reloaded, Voided, Rewound, Restarted),
     )
 }
 

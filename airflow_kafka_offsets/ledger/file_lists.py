@@ -7,6 +7,7 @@ publication alone, and written again whenever it differs from it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -19,13 +20,21 @@ _FOLDER = "files"
 _WINDOW = "window="
 
 
-def refresh(ledger: Ledger, name: str, result: RunResult) -> None:
-    """Have a window that was published listed, and nothing else: another task may publish it too, or take it away, and
-    write its list before this one does.
+def refresh(ledger: Ledger, results: Mapping[str, RunResult]) -> None:
+    """Write the lists of windows that have just been published.
 
-    :param result: what the published attempt read and wrote.
+    :param results: what their published attempts read and wrote, by window.
     """
-    while not correct(ledger, name, result):
+
+    def write(name: str) -> None:
+        if contents[name] or ledger.files.read(_file(name)):  # one without files is kept, empty, as it may be in use
+            ledger.files.replace(_file(name), contents[name])
+
+    written: dict[str, bytes] = {}
+    while (contents := {name: _content(ledger, name, each) for name, each in results.items()}) != written:
+        in_parallel(write, [name for name, content in contents.items() if content != written.get(name)])
+        written = contents
+        # Another task may have published one since, or taken it away, and written its list before this one did.
         ledger.read()
 
 
@@ -34,7 +43,7 @@ def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:
 
     :param result: what a published attempt read and wrote, if it is known.
     """
-    content = "".join(f"{file}\n" for file in _files(ledger, name, result)).encode()
+    content = _content(ledger, name, result)
     is_right = (ledger.files.read(_file(name)) or b"") == content
     if not is_right:
         ledger.files.replace(_file(name), content)
@@ -70,6 +79,10 @@ def _files(ledger: Ledger, name: str, result: RunResult | None = None) -> list[s
         return []
     is_known = result is not None and (result.attempt, result.run) == (publication.attempt, publication.run)
     return files_of(result if result is not None and is_known else ledger.published_result(name, publication))
+
+
+def _content(ledger: Ledger, name: str, result: RunResult | None) -> bytes:
+    return "".join(f"{file}\n" for file in _files(ledger, name, result)).encode()
 
 
 def _file(window: str) -> str:

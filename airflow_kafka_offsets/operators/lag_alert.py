@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
-from airflow_kafka_offsets.arguments import as_milliseconds, as_names, check_choice
+from airflow_kafka_offsets.arguments import as_milliseconds, as_names, check_choice, constant
 from airflow_kafka_offsets.conditions.condition import Outcome, Progress, check_all
 from airflow_kafka_offsets.conditions.group_health import Alarm, GroupHealth, GroupPositions
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp, NoCommit
@@ -80,6 +80,9 @@ class KafkaLagAlertOperator(BaseOperator):
         self.no_commit = no_commit
         self.isolation_level = isolation_level
         self.kafka_conn_id = kafka_conn_id
+        self._watched()
+        level = IsolationLevel.of(constant(isolation_level, IsolationLevel.READ_COMMITTED))
+        self._limits(constant(groups, "group"), constant(topics, "topic"), level)
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
@@ -100,22 +103,29 @@ class KafkaLagAlertOperator(BaseOperator):
 
     def _checks(self, kept: Mapping[str, GroupPositions]) -> dict[str, GroupHealth]:
         """What to judge of each group."""
+        watched = self._watched()
+        limits = self._limits(self.groups, self.topics, IsolationLevel.of(self.isolation_level))
+        return {
+            group: GroupHealth(replace(limits, groups=(group,)), watched, kept.get(group)) for group in limits.groups
+        }
+
+    def _watched(self) -> tuple[str, ...]:
         watched = as_names(self.fail_on, "fail_on") if self.fail_on else ()
         for alarm in watched:
             check_choice("fail_on", alarm, *_WATCHED)
         if self.max_lag is None and self.max_age is None and not watched:
             raise ConfigurationError("There is nothing to alert on: give max_lag, max_age or fail_on.")
-        limits = GroupsCaughtUp(
-            groups=as_names(self.groups, "groups"),
-            topics=None if self.topics is None else as_names(self.topics, "topics"),
+        return watched
+
+    def _limits(self, groups: Any, topics: Any, level: IsolationLevel) -> GroupsCaughtUp:
+        return GroupsCaughtUp(
+            groups=as_names(groups, "groups"),
+            topics=None if topics is None else as_names(topics, "topics"),
             max_lag=self.max_lag,
             max_age_ms=as_milliseconds(self.max_age, "max_age"),
             no_commit=self.no_commit,
-            isolation_level=IsolationLevel.of(self.isolation_level),
+            isolation_level=level,
         )
-        return {
-            group: GroupHealth(replace(limits, groups=(group,)), watched, kept.get(group)) for group in limits.groups
-        }
 
 
 def _kept_positions(context: Context) -> dict[str, GroupPositions]:
