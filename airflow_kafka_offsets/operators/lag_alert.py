@@ -93,7 +93,7 @@ class KafkaLagAlertOperator(BaseOperator):
         tell(measure for each in found.values() if isinstance(each, Progress) for measure in each.measures)
         _keep_positions(context, checks, found)
         for group, each in found.items():
-            self.log.info("%s: %s", group, _words(each))
+            self.log.info("%s: %s", group, _words(group, each))
         result = {"groups": {group: _result(each) for group, each in found.items()}}
         alarmed = {group: each for group, each in found.items() if not isinstance(each, Progress) or not each.done}
         if alarmed:
@@ -158,8 +158,9 @@ def _known(outcome: Outcome) -> Progress | KafkaOffsetsError:
     raise outcome
 
 
-def _words(found: Outcome) -> str:
-    return found.summary if isinstance(found, Progress) else str(found)
+def _words(group: str, found: Outcome) -> str:
+    """What there is to say of a group, next to its name."""
+    return found.summary.removeprefix(f"{group} ") if isinstance(found, Progress) else str(found)
 
 
 def _result(found: Outcome) -> dict[str, Any]:
@@ -176,7 +177,8 @@ def _failure(alarmed: Mapping[str, Progress | KafkaOffsetsError], of: int) -> Ex
     if len(passing) == len(alarmed):
         return passing[0]
     rows = [("group", "alarms", "")]
-    rows += [(group, ", ".join(_result(each)["alarms"]), _words(each)) for group, each in alarmed.items()]
+    rows += [(group, ", ".join(_result(each)["alarms"]), _words(group, each)) for group, each in alarmed.items()]
     first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
     lines = [f"{group:<{first}}  {alarms:<{second}}  {words}".rstrip() for group, alarms, words in rows]
-    return AirflowFailException("\n".join([f"{len(alarmed)} of {number_of(of, 'group')} need attention:", *lines]))
+    title = f"{len(alarmed)} of {number_of(of, 'group')} {'needs' if len(alarmed) == 1 else 'need'} attention:"
+    return AirflowFailException("\n".join([title, *lines]))
