@@ -98,7 +98,7 @@ class KafkaLagAlertOperator(BaseOperator):
         alarmed = {group: each for group, each in found.items() if not isinstance(each, Progress) or not each.done}
         if alarmed:
             context["ti"].xcom_push("return_value", result)  # Airflow pushes none of a task that fails
-            raise _failure(alarmed, len(found))
+            raise alert(alarmed, len(found))
         return result
 
     def _checks(self, kept: Mapping[str, GroupPositions]) -> dict[str, GroupHealth]:
@@ -169,10 +169,9 @@ def _result(found: Outcome) -> dict[str, Any]:
     return {"alarms": [str(Alarm.UNKNOWN)], "lag": None}
 
 
-def _failure(alarmed: Mapping[str, Progress | KafkaOffsetsError], of: int) -> Exception:
-    """The table of the groups that something is wrong with; or, if all that is wrong may pass, the first error, so that
-    Airflow retries.
-    """
+def alert(alarmed: Mapping[str, Progress | KafkaOffsetsError], of: int) -> Exception:
+    """The error with a table of the groups that something is wrong with; or, if all that is wrong may pass, the first
+    error, so that Airflow retries."""
     passing = [each for each in alarmed.values() if isinstance(each, KafkaOffsetsError) and each.retriable]
     if len(passing) == len(alarmed):
         return passing[0]
