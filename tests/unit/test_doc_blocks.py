@@ -1,4 +1,4 @@
-"""What the docs show beside code and commands: commits and connections that load, and texts that are as the code has them.
+"""What the docs show beside code and commands: commits and connections that load, texts that are as the code has them.
 
 Code and commands are run by tests/integration. A block that neither they nor this file know fails here.
 """
