@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
@@ -18,8 +19,8 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 _PLACES = (
     Column("found", folds=True),
     Column("window", unless=(None,)),
-    Column("attempt"),
-    Column("output", folds=True),
+    Column("attempt", unless=(None,)),
+    Column("output", folds=True, unless=(None,)),
     Column("audits", folds=True, unless=(None,)),
 )
 _RUN = ("dag_id", "run_id", "task_id")
@@ -40,7 +41,7 @@ def find_record(args: Any) -> int:
     asked: Row = {"topic": args.topic, "partition": args.partition, "offset": args.offset}
     rows = [asked | _row(ledger, place) for place in found]
     if len(rows) == 1:
-        print_record(rows[0], args, every_column(rows))
+        print_record(rows[0], args, [replace(column, unless=(None,)) for column in every_column(rows)])
     else:
         print_rows(rows, args, _PLACES)
     return 0 if any(place.window is not None for place in found) else 1

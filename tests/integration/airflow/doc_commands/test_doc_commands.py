@@ -223,6 +223,10 @@ def _kafka() -> None:
     assert KafkaOffsetsHook().settings().bootstrap_servers[0].startswith("broker-1:")
 
 
+def _root() -> None:
+    assert ledger_of(None, "orders_hourly").uri == "file:///data/kafka-ledger/orders_hourly"
+
+
 def _spark() -> None:
     assert SparkSubmitHook(conn_id="spark_default")._connection["master"] == "local[2]"
 
@@ -246,6 +250,7 @@ CHECKS = {
     "AIRFLOW_CONN_SCHEMA_REGISTRY": _registry,
     "AIRFLOW_CONN_KAFKA_DEFAULT": _kafka,
     "AIRFLOW_CONN_SPARK_DEFAULT": _spark,
+    "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": _root,
     "AIRFLOW_CONN_AWS_DEFAULT": _s3,
 }
 """By the variable that a block exports last."""
