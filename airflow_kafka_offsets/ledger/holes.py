@@ -101,9 +101,26 @@ def ended_windows(ledger: Ledger) -> list[Window]:
     ]
 
 
+def hole_times(state: State) -> list[tuple[int, int]]:
+    """Where holes may be, in order: the time that no published window has, from the start of the first window that is
+    known, published or not, to the end of the last one. Starts and ends, Unix milliseconds. Before the first published
+    window and after the last one, only where some of it is in no window at all: the rest is yet to be loaded."""
+    times: list[tuple[int, int]] = []
+    free: set[int] = set()
+    for stretch in stretches(state):
+        if times and times[-1][1] == stretch.start_ms:
+            times[-1] = (times[-1][0], stretch.end_ms)
+        else:
+            times.append((stretch.start_ms, stretch.end_ms))
+        if stretch.window is None:
+            free.add(times[-1][0])
+    between = set(between_published(state))
+    return [time for time in times if time[0] in free or time in between]
+
+
 def holes_of(ledger: Ledger) -> list[Hole]:
-    """All holes between published windows, in order of time."""
-    return list(filter(None, in_parallel(lambda time: hole_between(ledger, *time), between_published(ledger.state))))
+    """All holes, in order of time."""
+    return list(filter(None, in_parallel(lambda time: hole_between(ledger, *time), hole_times(ledger.state))))
 
 
 def skipped_by(ledger: Ledger, window: Window) -> list[Hole]:

@@ -224,7 +224,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             raise refusal(context, loaded.attempt.who, ref.window, around.skipped)
         # Whoever published may have died before it wrote the list.
         if published.verdict is None and not file_lists.correct(ledger, ref.window, loaded.result):
-            file_lists.refresh(ledger, ref.window, loaded.result)
+            file_lists.refresh(ledger, {ref.window: loaded.result})
         wish = Verified(ref.window, loaded.attempt.number, _stored(verdict))
         ledger.change(lambda state: load_decisions.record_verdict(state, wish))
         report = _report(loaded, published, verdict) | {"source": source or "unchanged", "tiling": str(around)}
