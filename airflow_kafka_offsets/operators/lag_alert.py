@@ -93,12 +93,12 @@ class KafkaLagAlertOperator(BaseOperator):
         tell(measure for each in found.values() if isinstance(each, Progress) for measure in each.measures)
         _keep_positions(context, checks, found)
         for group, each in found.items():
-            self.log.info("%s: %s", group, _words(each))
+            self.log.info("%s: %s", group, _words(group, each))
         result = {"groups": {group: _result(each) for group, each in found.items()}}
         alarmed = {group: each for group, each in found.items() if not isinstance(each, Progress) or not each.done}
         if alarmed:
             context["ti"].xcom_push("return_value", result)  # Airflow pushes none of a task that fails
-            raise _failure(alarmed, len(found))
+            raise alert(alarmed, len(found))
         return result
 
     def _checks(self, kept: Mapping[str, GroupPositions]) -> dict[str, GroupHealth]:
@@ -158,8 +158,9 @@ def _known(outcome: Outcome) -> Progress | KafkaOffsetsError:
     raise outcome
 
 
-def _words(found: Outcome) -> str:
-    return found.summary if isinstance(found, Progress) else str(found)
+def _words(group: str, found: Outcome) -> str:
+    """What there is to say of a group, next to its name."""
+    return found.summary.removeprefix(f"{group} ") if isinstance(found, Progress) else str(found)
 
 
 def _result(found: Outcome) -> dict[str, Any]:
@@ -168,15 +169,15 @@ def _result(found: Outcome) -> dict[str, Any]:
     return {"alarms": [str(Alarm.UNKNOWN)], "lag": None}
 
 
-def _failure(alarmed: Mapping[str, Progress | KafkaOffsetsError], of: int) -> Exception:
-    """The table of the groups that something is wrong with; or, if all that is wrong may pass, the first error, so that
-    Airflow retries.
-    """
+def alert(alarmed: Mapping[str, Progress | KafkaOffsetsError], of: int) -> Exception:
+    """The error with a table of the groups that something is wrong with; or, if all that is wrong may pass, the first
+    error, so that Airflow retries."""
     passing = [each for each in alarmed.values() if isinstance(each, KafkaOffsetsError) and each.retriable]
     if len(passing) == len(alarmed):
         return passing[0]
     rows = [("group", "alarms", "")]
-    rows += [(group, ", ".join(_result(each)["alarms"]), _words(each)) for group, each in alarmed.items()]
+    rows += [(group, ", ".join(_result(each)["alarms"]), _words(group, each)) for group, each in alarmed.items()]
     first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
     lines = [f"{group:<{first}}  {alarms:<{second}}  {words}".rstrip() for group, alarms, words in rows]
-    return AirflowFailException("\n".join([f"{len(alarmed)} of {number_of(of, 'group')} need attention:", *lines]))
+    title = f"{len(alarmed)} of {number_of(of, 'group')} {'needs' if len(alarmed) == 1 else 'need'} attention:"
+    return AirflowFailException("\n".join([title, *lines]))

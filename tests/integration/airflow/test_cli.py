@@ -230,6 +230,17 @@ class TestLag:
             (messy, "no_commit", 0),
         ]
 
+    def test_it_answers_what_kafka_share_groups_answers(self, run: Run, broker: Broker, messy: str) -> None:
+        """E33: the group has been moved to the log starts, and has finished nothing there."""
+        group, tool = f"s-{messy}", "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+        broker.run_tool(tool, "--group", group, "--topic", messy, "--reset-offsets", "--to-earliest", "--execute")
+        code, out, _ = run("lag", group, "-o", "json")
+        ours = {row["partition"]: (row["committed_offset"], row["lag"], row["status"]) for row in json.loads(out)}
+        printed = broker.run_tool(tool, "--describe", "--group", group)
+        table = [line.split() for line in printed.splitlines() if line.startswith(group)]
+        assert {int(row[2]): (int(row[3]), int(row[4]), "ok") for row in table} == ours
+        assert (code, ours) == (0, {0: (2, 8, "ok"), 1: (0, 1, "ok"), 2: (0, 0, "ok")})
+
     def test_all_groups_includes_ours(self, run: Run, group: str) -> None:
         _, out, _ = run("lag", "--all-groups", "-o", "json")
         assert group in {row["group"] for row in json.loads(out)}
