@@ -47,7 +47,12 @@ class TestPreflight:
     def load(
         self, window: dict[str, Any], spark_binary: str = "spark-submit", **arguments: Any
     ) -> KafkaSparkSubmitOperator:
-        return KafkaSparkSubmitOperator(task_id="load", window=window, spark_binary=spark_binary, **arguments)
+        return KafkaSparkSubmitOperator(
+            task_id="load",
+            window=window,
+            spark_binary=spark_binary,
+            **({"application_args": ["--output", "file:///t"]} | arguments),
+        )
 
     def test_loss_names_partitions_and_exact_counts(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context
