@@ -7,6 +7,7 @@ publication alone, and written again whenever it differs from it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -19,17 +20,21 @@ _FOLDER = "files"
 _WINDOW = "window="
 
 
-def refresh(ledger: Ledger, name: str, result: RunResult) -> None:
-    """Write the list of a window that has just been published.
+def refresh(ledger: Ledger, results: Mapping[str, RunResult]) -> None:
+    """Write the lists of windows that have just been published.
 
-    :param result: what the published attempt read and wrote.
+    :param results: what their published attempts read and wrote, by window.
     """
-    written = None
-    while (content := _content(ledger, name, result)) != written:
-        if content or ledger.files.read(_file(name)):  # one without files is kept, empty, as engines may have read it
-            ledger.files.replace(_file(name), content)
-        written = content
-        # Another task may have published the window since, or taken it away, and written its list before this one did.
+
+    def write(name: str) -> None:
+        if contents[name] or ledger.files.read(_file(name)):  # one without files is kept, empty, as it may be in use
+            ledger.files.replace(_file(name), contents[name])
+
+    written: dict[str, bytes] = {}
+    while (contents := {name: _content(ledger, name, each) for name, each in results.items()}) != written:
+        in_parallel(write, [name for name, content in contents.items() if content != written.get(name)])
+        written = contents
+        # Another task may have published one since, or taken it away, and written its list before this one did.
         ledger.read()
 
 

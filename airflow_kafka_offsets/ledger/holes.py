@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.windows.snapshots import Boundary
 class Hole:
     """Some time with offsets that no published window has.
 
-    :param start_ms: where it starts, Unix milliseconds; there is a snapshot.
+    :param start_ms: where it starts, Unix milliseconds; there is a snapshot. Before the first window, where it ends.
     :param end_ms: where it ends; there is one too.
     :param pinned: the windows in it: they are not loaded yet.
     :param ranges: its offsets, by partition.
@@ -46,12 +46,18 @@ class Hole:
         return sum(each.span for each in self.ranges)
 
     @property
+    def before_first(self) -> bool:
+        """Whether it is before the first window, where no snapshot says when it starts: ``start_ms`` is its end too."""
+        return self.start_ms == self.end_ms
+
+    @property
     def unpinned(self) -> int:
         """How many of them no window has."""
         return sum(each.span for each in self.free)
 
     def __str__(self) -> str:
-        between = f"from {iso_instant(self.start_ms)} to {iso_instant(self.end_ms)}"
+        start, end = iso_instant(self.start_ms), iso_instant(self.end_ms)
+        between = f"before {end}, where the first window starts" if self.before_first else f"from {start} to {end}"
         words = []
         if self.unpinned:
             words.append(f"no window has {self.unpinned} of the {number_of(self.offsets, 'offset')} {between}")

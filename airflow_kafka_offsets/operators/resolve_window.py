@@ -12,7 +12,7 @@ from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOper
 from airflow_kafka_offsets.pipelines.record_counts import count_records
 from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
 from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
-from airflow_kafka_offsets.runs.interval import run_interval
+from airflow_kafka_offsets.runs.interval import check_interval, run_interval
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -52,6 +52,7 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
         self.start = start
         self.end = end
         self.count_records = count_records
+        check_interval(start, end)
 
     def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow:
         """Pin the window between the run's two instants, or between the two snapshots."""

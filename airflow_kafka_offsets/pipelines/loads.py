@@ -231,7 +231,7 @@ def publish_asked(ledger: Ledger, counted: Counted) -> Publication:
     if stands is None:
         raise CommitConflictError(f"Window {name} is to be loaded again since it was published. Run the task again.")
     if (stands.attempt, stands.run) == (wish.attempt, wish.run):
-        file_lists.refresh(ledger, name, counted.result)
+        file_lists.refresh(ledger, {name: counted.result})
     return stands
 
 
