@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
+from airflow_kafka_offsets.offsets.proof.run_result import OutputRows
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, OffsetSnapshot
 
 
@@ -127,7 +128,8 @@ class Attempted(Entry):
 class Output(NamedTuple):
     """Where rows of a published attempt are.
 
-    :param name: the job's name for it; empty for the first one.
+    :param name: empty for the first or only one; the topic, if each topic has its own; or what a job calls a further
+        one.
     :param sink: its kind, such as ``parquet``, ``delta``, or what a user's own sink calls itself; ``none`` for a window
         without offsets.
     :param output: folder or table; None for a window without offsets.
@@ -138,6 +140,11 @@ class Output(NamedTuple):
     sink: str
     output: str | None
     rows: int
+
+    @classmethod
+    def of(cls, found: OutputRows) -> Self:
+        """What a publication says of an output of the attempt's result."""
+        return cls(found.name, found.sink, found.output, found.rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.decoding import CORRUPT, decode_json, decode_text
 from airflow_kafka_offsets.spark.pinned import pinned_window
 from airflow_kafka_offsets.spark.sinks.kinds import SINKS
+from airflow_kafka_offsets.spark.sinks.places import is_by_topic
 
 _GLUES = {
     *("--JOB_ID", "--JOB_RUN_ID", "--JOB_NAME", "--TempDir", "--RedshiftTempDir", "--SECURITY_CONFIGURATION"),
@@ -36,7 +37,12 @@ operator adds; some take a value."""
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="load.py", description="Load a pinned window of Kafka records into a table.")
-    parser.add_argument("--output", required=True, help="the table: its folder or its name")
+    parser.add_argument(
+        "--output",
+        required=True,
+        help="the table: its folder or its name, in which {topic} and {pipeline} stand for those; with {topic}, each "
+        "topic has a table of its own",
+    )
     parser.add_argument("--sink", choices=tuple(SINKS), default="parquet", help="what the table is; default: parquet")
     parser.add_argument("--key-as", choices=("binary", "string"), default="binary", help="type of the column key")
     value = parser.add_mutually_exclusive_group()
@@ -88,7 +94,7 @@ def load(spark: SparkSession, arguments: argparse.Namespace) -> RunResult:
     window = pinned_window(spark)
     with window.failures_noted():
         print(window.plan(**options), file=sys.stderr, flush=True)
-        rows = window.read(**options)
+        rows = window.read(by_topic=is_by_topic(arguments.output), **options)
         shaped = shape(rows, key_as=arguments.key_as, value_as=arguments.value_as, json_schema=arguments.json_schema)
         return window.write(shaped, SINKS[arguments.sink](arguments.output))
 
