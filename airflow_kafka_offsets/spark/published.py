@@ -14,6 +14,7 @@ from functools import partial, reduce
 from itertools import groupby
 from operator import attrgetter
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import CommitConflictError, LedgerError
@@ -23,6 +24,7 @@ from airflow_kafka_offsets.ledger.state import Publication, State, Window
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from airflow_kafka_offsets.offsets.proof.reading import whole_windows
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, main_outputs
+from airflow_kafka_offsets.spark.session.session import words
 from airflow_kafka_offsets.spark.sinks.file_sink import AS_WRITTEN, FILE_FORMATS
 from airflow_kafka_offsets.spark.sinks.kinds import table_of
 from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, WINDOW_COLUMN
@@ -69,7 +71,8 @@ def read_published(
         again. Read again once that load is published.
     :raises LedgerConflictError: when a table belongs to another ledger.
     :raises LedgerError: when no published window has rows (without files there are no columns either); when a table
-        can't be read, or belongs to a user's own sink; or when a window was published without ``output``.
+        can't be read, or belongs to a user's own sink; when columns of several tables have the same name and types that
+        don't fit together; or when a window was published without ``output``.
     """
     state = log_of(spark, pipeline_uri).read()
     low, high = (None if bound is None else instant_ms(bound) for bound in (start, end))
@@ -82,7 +85,13 @@ def read_published(
         *_files(spark, [rows for rows in found if rows.sink in FILE_FORMATS], options),
         *_tables(spark, [rows for rows in found if rows.sink not in FILE_FORMATS], state),
     ]
-    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames).drop(ATTEMPT_COLUMN)
+    try:
+        return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames).drop(ATTEMPT_COLUMN)
+    except AnalysisException as error:
+        raise LedgerError(
+            f"The rows of {pipeline_uri} are in {len(frames)} tables, whose columns don't fit together: "
+            f"{words(error)}. Read one topic's with output=, or fewer windows."
+        ) from error
 
 
 def published_windows(state: State, start_ms: int | None = None, end_ms: int | None = None) -> list[Window]:
