@@ -17,7 +17,10 @@ PUBLIC: dict[str, dict[str, str]] = {
         "kafka_increment_load": "task_groups.increment_load",
         "kafka_window_load": "task_groups.window_load",
         # operators
+        "AuditedTable": "offsets.audits.audited_table",
+        "KafkaAuditTableOperator": "operators.audit_table",
         "KafkaCommitOffsetsOperator": "operators.commit_offsets",
+        "KafkaLagAlertOperator": "operators.lag_alert",
         "KafkaOffsetSnapshotOperator": "operators.snapshot",
         "KafkaPrepareLoadOperator": "operators.prepare_load",
         "KafkaResetOffsetsOperator": "operators.reset_offsets",
@@ -72,6 +75,7 @@ PUBLIC: dict[str, dict[str, str]] = {
         "PartitionLag": "offsets.groups.lag",
         "PartitionProducers": "offsets.answers.logs",
         "SegmentOffsets": "offsets.answers.logs",
+        "ShareOffset": "offsets.answers.share_groups",
         "TopicFacts": "offsets.answers.topics",
         # the codec
         "LIST_OFFSETS": "client.codec",

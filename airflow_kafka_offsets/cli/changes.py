@@ -11,19 +11,22 @@ from functools import partial
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
-from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.instants import instant
+from airflow_kafka_offsets.cli.ledger import named_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, number_of, shorten
 from airflow_kafka_offsets.ledger import corrections, file_lists, load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import RUN
 from airflow_kafka_offsets.ledger.decisions import Entries
+from airflow_kafka_offsets.ledger.holes import ended_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Commit, State, Window, fold
-from airflow_kafka_offsets.ledger.taken import ended_windows, taken
-from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
+from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.pipelines.loads import outnumber, refuse_unloadable
 from airflow_kafka_offsets.pipelines.restarts import restart_found
+from airflow_kafka_offsets.runs.clearing import told_runs
 
 _CHANGED = (
     Column("what", unless=("window",)),
@@ -50,28 +53,32 @@ Then = Callable[[State, State], str]
 def reload_windows(args: Any) -> int:
     """Have windows loaded again, or take that back, and print one row for each."""
     ledger = stored_ledger(args)
-    require_windows(ledger, args.windows)
-    over = None if args.over is None else _over(args)
+    windows = named_windows(ledger, args.windows, args.at)
+    over = None if args.over is None else _over(args, windows)
     if args.take_back:
         kept = "Their published rows satisfy loads again. Clear their verify tasks to have that checked."
-        return _change(ledger, args, partial(load_decisions.take_back, windows=args.windows), lambda *_: kept)
-    refuse_unloadable(ledger, lambda: kafka_client(args), args.windows, None, args.on_data_loss)
-    then = "Clear their loads: they start Spark again. Readers keep the old rows until the new ones are published."
-    code = _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), lambda *_: then)
+        return _change(ledger, args, partial(load_decisions.take_back, windows=windows), lambda *_: kept)
+    refuse_unloadable(ledger, lambda: kafka_client(args), windows, None, args.on_data_loss)
+    before = [ledger.window(name) for name in windows]  # with the attempts that count until now
+    then = "Readers keep the old rows until the new ones are published."
+    code = _change(ledger, args, lambda state: load_decisions.reload(state, windows), lambda *_: then)
+    again = [window for window in before if ledger.window(window.name).reloaded]
+    for line in () if args.dry_run else told_runs(again):
+        print_remark(line)
     if over is not None and not args.dry_run:
         number, run = over
-        outnumber(ledger, args.windows[0], number, run)
+        outnumber(ledger, windows[0], number, run)
         print_remark(f"The next load's rows replace those of attempt {number} in a table: its number is above it.")
     return code
 
 
-def _over(args: Any) -> tuple[int, str]:
+def _over(args: Any, windows: Sequence[str]) -> tuple[int, str]:
     """The attempt and the run of ``--over``."""
     match = _ATTEMPT.fullmatch(args.over)
-    if match is None or len(args.windows) != 1:
+    if match is None or len(windows) != 1:
         raise ConfigurationError(
             "--over takes one window's attempt and its run, as the error of its load names them: 95-1f2e3d4c; not "
-            f"{args.over!r} for {number_of(len(args.windows), 'window')}."
+            f"{args.over!r} for {number_of(len(windows), 'window')}."
         )
     return int(match[1]), match[2]
 
@@ -80,15 +87,14 @@ def _over(args: Any) -> tuple[int, str]:
 def void_windows(args: Any) -> int:
     """Take windows away, and print one row for each."""
     ledger = stored_ledger(args)
-    require_windows(ledger, args.windows)
-    decide = partial(corrections.void, windows=args.windows)
+    decide = partial(corrections.void, windows=named_windows(ledger, args.windows, args.at))
     return _change(ledger, args, partial(decide, force=args.force), _left_over, partial(decide, force=True))
 
 
 @command
 def rewind(args: Any) -> int:
     """Take everything away after an instant, and print one row for each window and snapshot."""
-    decide = partial(corrections.rewind, to_ms=parse_instant(args.to))
+    decide = partial(corrections.rewind, to_ms=instant(args.to))
     change = partial(decide, force=args.force)
     return _change(stored_ledger(args), args, change, _left_over, partial(decide, force=True))
 
@@ -135,7 +141,8 @@ def _changed(ledger: Ledger, decide: Decide, forced: Decide | None, *, dry: bool
         return decide(state)
 
     number = ledger.change(decide_on)
-    file_lists.empty(ledger, seen[-1].windows.keys() - ledger.state.windows.keys())
+    gone = seen[-1].windows.keys() - ledger.state.windows.keys()
+    in_parallel(lambda name: file_lists.correct(ledger, name), gone)  # or verification does it
     return seen[-1], ledger.state, number
 
 
@@ -192,16 +199,15 @@ def restart(args: Any) -> int:
     """Begin topics anew, and print what was left unloaded of the old ones: one row per partition and range."""
     ledger = stored_ledger(args)
     with kafka_client(args) as client:
-        wish = restart_found(client, ledger, args.topics)
+        wish = restart_found(client, ledger)
     decide = partial(corrections.restart, wish=wish, contents=ledger.contents)
     _, ledger.state, number = _changed(ledger, decide, None, dry=args.dry_run)
-    made, begun = ledger.state.restarts[-1]
-    lost = taken(ledger, made)
-    print_rows([each._asdict() | {"offsets": each.span} for each in lost], args, _LEFT)
+    _, begun = ledger.state.restarts[-1]
+    print_rows([each._asdict() | {"offsets": each.span} for each in begun.unloaded], args, _LEFT)
     done = f"Commit {number}: these topics begin" if number else "Nothing was changed. These topics would begin"
     print_remark(
         f"{done} anew after {iso_instant(begun.at_ms - 1)}: {', '.join(begun.topics)}, because {begun.why}. "
-        f"{_left_words(ledger, lost)}"
+        f"{_left_words(ledger, begun.unloaded)}"
     )
     return 0
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import Column, Row, command, every_column, print_record, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.audits import audit_words
 from airflow_kafka_offsets.ledger.find import Found, Whereabouts, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import status
 from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.window_status import status
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 
 _PLACES = (
     Column("found", folds=True),
     Column("window", unless=(None,)),
-    Column("attempt"),
-    Column("output", folds=True),
+    Column("attempt", unless=(None,)),
+    Column("output", folds=True, unless=(None,)),
+    Column("audits", folds=True, unless=(None,)),
 )
 _RUN = ("dag_id", "run_id", "task_id")
 """What a task says of itself when it begins an attempt."""
@@ -38,7 +41,7 @@ def find_record(args: Any) -> int:
     asked: Row = {"topic": args.topic, "partition": args.partition, "offset": args.offset}
     rows = [asked | _row(ledger, place, args.topic) for place in found]
     if len(rows) == 1:
-        print_record(rows[0], args, every_column(rows))
+        print_record(rows[0], args, [replace(column, unless=(None,)) for column in every_column(rows)])
     else:
         print_rows(rows, args, _PLACES)
     return 0 if any(place.window is not None for place in found) else 1
@@ -54,6 +57,7 @@ def _row(ledger: Ledger, place: Found, topic: str) -> Row:
         "attempt": None if published is None else published.attempt,
         "run": None if published is None else published.run,
         "output": None if published is None else published.output_of(topic),
+        "audits": None if window is None else audit_words(window.audits),
     } | {name: None if attempt is None else attempt.who.get(name) for name in _RUN}
 
 

@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
-from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.ledger import named_window
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, row_of
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
+from airflow_kafka_offsets.ledger.files import audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.standing import WindowStatus, running_ms, status
-from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.ledger.state import Attempt, Audit, Publication, Window
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, status
+from airflow_kafka_offsets.offsets.audits.findings import problem_words
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.page.file import page_file
+from airflow_kafka_offsets.runs.clearing import told_runs
 
 _WINDOW = (
     *(Column("window"), Column("status"), Column("offsets"), Column("manifest"), Column("sha256")),
@@ -49,7 +51,11 @@ _RANGES = (
     Column("start_evidence", "start is"),
     Column("end_evidence", "end is"),
 )
-_PARTS = {"attempts": _ATTEMPTS, "losses": _LOST, "outputs": _OUTPUTS, "ranges": _RANGES}
+_AUDITS = (
+    *(Column("table", folds=True), Column("found", folds=True), Column("rows"), Column("records")),
+    *(Column("audited"), Column("who", folds=True), Column("report", folds=True, spare=True)),
+)
+_PARTS = {"attempts": _ATTEMPTS, "losses": _LOST, "outputs": _OUTPUTS, "audits": _AUDITS, "ranges": _RANGES}
 
 
 @command
@@ -59,10 +65,13 @@ def show_window(args: Any) -> int:
     newest = ledger.state.last_window
     if newest is None:
         raise ConfigurationError(f"{ledger.uri} has no window yet.")
-    name = args.window or newest.name
-    require_windows(ledger, [name])
+    name = newest.name if args.window is None and args.at is None else named_window(ledger, args)
     window = ledger.window(name)
-    print_record(_record(ledger, window), args, _WINDOW, _PARTS)
+    record = _record(ledger, window)
+    print_record(record, args, _WINDOW, _PARTS)
+    if record["status"] == WindowStatus.FAILED:
+        for line in told_runs([window]):
+            print_remark(line)
     if args.html is not None:
         _write_page(ledger, name, Path(args.html))
     return 0
@@ -91,7 +100,21 @@ def _record(ledger: Ledger, window: Window) -> Row:
             for lost in attempt.lost
         ],
         "outputs": [] if published is None else [each._asdict() for each in published.outputs],
+        "audits": [_audit_row(ledger, window, each) for each in window.audits],
         "ranges": [_range_row(each) for each in pinned.manifest.ranges],
+    }
+
+
+def _audit_row(ledger: Ledger, window: Window, audit: Audit) -> Row:
+    return {
+        "table": audit.table,
+        "found": problem_words(audit.counts) or "complete",
+        "rows": audit.rows,
+        "records": audit.records,
+        "audited": iso_instant(audit.audited_ms),
+        "who": _words(audit.who),
+        "counts": dict(audit.counts),
+        "report": f"{ledger.uri}/{audit_file(window.name, audit.run)}",
     }
 
 
@@ -147,6 +170,8 @@ def _words(fields: Mapping[str, Any]) -> str:
 
 
 def _write_page(ledger: Ledger, window: str, file: Path) -> None:
+    from airflow_kafka_offsets.page.file import page_file
+
     try:
         file.write_text(page_file(ledger, window), encoding="utf-8")
     except OSError as error:

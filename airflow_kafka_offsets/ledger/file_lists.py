@@ -8,12 +8,11 @@ differs from it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import chain
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.proof.reading import whole_windows
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, main_outputs
@@ -23,45 +22,34 @@ _FOLDER = "files"
 _WINDOW = "window="
 
 
-def refresh(ledger: Ledger, window: Window, result: RunResult | None = None) -> None:
-    """Write the lists of a window that has just been published.
+def refresh(ledger: Ledger, results: Mapping[str, RunResult]) -> None:
+    """Write the lists of windows that have just been published.
 
-    :param result: what the published attempt read and wrote, if it is known.
+    :param results: what their published attempts read and wrote, by window.
     """
-    written: Window | None = window
-    while True:
-        _write(ledger, _lists(ledger, window.name, written, result))
-        # Another task may have published the window since, or taken it away, and written its lists before this one did.
-        now = ledger.read().windows.get(window.name)
-        if _publication_number(now) == _publication_number(written):
-            return
-        written, result = now, None
 
+    def write(file: str) -> None:
+        if contents[file] or ledger.files.read(file):  # one without files is kept, empty, as it may be in use
+            ledger.files.replace(file, contents[file])
 
-def ensure(ledger: Ledger, window: Window, result: RunResult) -> None:
-    """Write the lists of a published window, unless they are right: its publisher may have died before it did.
-
-    :param result: what the published attempt read and wrote.
-    """
-    if not _are_right(ledger, _lists(ledger, window.name, window, result)):
-        refresh(ledger, window, result)
+    written: dict[str, bytes] = {}
+    while (contents := _contents(ledger, results)) != written:
+        in_parallel(write, [file for file, content in contents.items() if content != written.get(file)])
+        written = contents
+        # Another task may have published one since, or taken it away, and written its lists before this one did.
+        ledger.read()
 
 
 def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:
     """Write the lists of a window again, if they aren't what is published. Returns whether they were right.
 
-    :param result: what the published attempt read and wrote, if it is known.
+    :param result: what a published attempt read and wrote, if it is known.
     """
-    lists = _lists(ledger, name, ledger.state.windows.get(name), result)
-    right = _are_right(ledger, lists)
-    if not right:
-        _write(ledger, lists)
-    return right
-
-
-def empty(ledger: Ledger, names: Collection[str]) -> None:
-    """Empty the lists of windows that have just stopped counting. If this is interrupted, verification does it."""
-    in_parallel(lambda name: correct(ledger, name), names)
+    contents = _contents(ledger, {name: result})
+    wrong = [file for file, content in contents.items() if (ledger.files.read(file) or b"") != content]
+    for file in wrong:
+        ledger.files.replace(file, contents[file])
+    return not wrong
 
 
 def listed(ledger: Ledger) -> list[str]:
@@ -71,37 +59,42 @@ def listed(ledger: Ledger) -> list[str]:
     return sorted(filter(is_window, found))
 
 
-def between(ledger: Ledger, start_ms: int | None, end_ms: int | None) -> dict[str, list[str]]:
+def published_files(ledger: Ledger, start_ms: int | None, end_ms: int | None) -> dict[str, list[str]]:
     """Files by published window, for the windows between two instants, Unix milliseconds; None for no bound.
 
     :raises IntervalError: when a published window crosses a bound.
     """
-    published = {window.name: window for window in ledger.state.published}
-    windows = whole_windows(published, start_ms, end_ms)
-    found = in_parallel(lambda name: _files(ledger, published[name]), windows)
-    files = (list(chain.from_iterable(each.values())) for each in found)
-    return {name: paths for name, paths in zip(windows, files, strict=True) if paths}
+    windows = whole_windows([window.name for window in ledger.state.published], start_ms, end_ms)
+    files = in_parallel(lambda name: _files(ledger, name), windows)
+    paths = (list(chain.from_iterable(each.values())) for each in files)
+    return {name: found for name, found in zip(windows, paths, strict=True) if found}
 
 
-def _files(ledger: Ledger, window: Window, result: RunResult | None = None) -> dict[str, list[str]]:
-    """Full paths of the files that a published window has, by topic if each has an output of its own. The rows of a
-    table, or of a window without offsets, have no files."""
-    published = window.publication
-    if published is None or not published.apart or all(each.output is None for each in published.outputs):
+def _files(ledger: Ledger, name: str, result: RunResult | None = None) -> dict[str, list[str]]:
+    """Full paths of the files that a window has, by topic if each has an output of its own. The rows of a table, or of
+    a window without offsets, have no files."""
+    window = ledger.state.windows.get(name)
+    publication = None if window is None else window.publication
+    if publication is None or not publication.apart or all(each.output is None for each in publication.outputs):
         return {}
-    result = result or ledger.published_result(window.name, published)
+    is_known = result is not None and (result.attempt, result.run) == (publication.attempt, publication.run)
+    found = result if result is not None and is_known else ledger.published_result(name, publication)
     return {
         each.name: [f"{_plain(each.output or '')}/{unquote(file)}" for file in each.files]
-        for each in main_outputs(result.outputs)
+        for each in main_outputs(found.outputs)
     }
 
 
-def _lists(ledger: Ledger, name: str, window: Window | None, result: RunResult | None) -> dict[str, list[str]]:
-    """What each list of a window has to name, by the list's path."""
-    files = {} if window is None else _files(ledger, window, result)
-    # What was published before may have had other outputs.
-    before = () if window is not None and window.publication and not window.reloaded else ("", *_topics(ledger))
-    return {_file(name, output): files.get(output, []) for output in {*(files or [""]), *before}}
+def _contents(ledger: Ledger, results: Mapping[str, RunResult | None]) -> dict[str, bytes]:
+    """What the lists of windows have to say, by the lists' names."""
+    contents: dict[str, bytes] = {}
+    for name, result in results.items():
+        files, window = _files(ledger, name, result), ledger.state.windows.get(name)
+        # What was published before may have had other outputs.
+        before = () if window is not None and window.publication and not window.reloaded else ("", *_topics(ledger))
+        for output in {*(files or [""]), *before}:
+            contents[_file(name, output)] = "".join(f"{file}\n" for file in files.get(output, [])).encode()
+    return contents
 
 
 def _topics(ledger: Ledger) -> list[str]:
@@ -109,27 +102,8 @@ def _topics(ledger: Ledger) -> list[str]:
     return [name for name in ledger.files.names(_FOLDER) if not name.startswith(_WINDOW)]
 
 
-def _publication_number(window: Window | None) -> int | None:
-    return None if window is None or window.publication is None else window.publication.number
-
-
-def _are_right(ledger: Ledger, lists: Mapping[str, Sequence[str]]) -> bool:
-    return all((ledger.files.read(file) or b"") == _content(files) for file, files in lists.items())
-
-
-def _write(ledger: Ledger, lists: Mapping[str, Sequence[str]]) -> None:
-    """Make lists name these files; one without any is kept, empty, as engines may have read it."""
-    for file, files in lists.items():
-        if files or ledger.files.read(file):
-            ledger.files.replace(file, _content(files))
-
-
 def _file(window: str, topic: str) -> str:
     return "/".join(filter(None, (_FOLDER, topic, f"{_WINDOW}{window}", "files.txt")))
-
-
-def _content(files: Sequence[str]) -> bytes:
-    return "".join(f"{file}\n" for file in files).encode()
 
 
 def _plain(output: str) -> str:

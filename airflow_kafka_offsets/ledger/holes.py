@@ -1,6 +1,6 @@
 """Holes: offsets that no published window has. Two snapshots say how many there are.
 
-They count what can exist now: what a restart has taken is no hole, but a loss (:mod:`.taken`).
+They count what can exist now: what a restart has ended is no hole, but a loss (:class:`.entries.Restarted`).
 
 A window in a hole that is pinned but not published is "not loaded yet". Time without offsets is a hole of zero offsets,
 which nobody needs to load.
@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.windows.snapshots import Boundary
 class Hole:
     """Some time with offsets that no published window has.
 
-    :param start_ms: where it starts, Unix milliseconds; there is a snapshot.
+    :param start_ms: where it starts, Unix milliseconds; there is a snapshot. Before the first window, where it ends.
     :param end_ms: where it ends; there is one too.
     :param pinned: the windows in it: they are not loaded yet.
     :param ranges: its offsets, by partition.
@@ -46,12 +46,18 @@ class Hole:
         return sum(each.span for each in self.ranges)
 
     @property
+    def before_first(self) -> bool:
+        """Whether it is before the first window, where no snapshot says when it starts: ``start_ms`` is its end too."""
+        return self.start_ms == self.end_ms
+
+    @property
     def unpinned(self) -> int:
         """How many of them no window has."""
         return sum(each.span for each in self.free)
 
     def __str__(self) -> str:
-        between = f"from {iso_instant(self.start_ms)} to {iso_instant(self.end_ms)}"
+        start, end = iso_instant(self.start_ms), iso_instant(self.end_ms)
+        between = f"before {end}, where the first window starts" if self.before_first else f"from {start} to {end}"
         words = []
         if self.unpinned:
             words.append(f"no window has {self.unpinned} of the {number_of(self.offsets, 'offset')} {between}")
@@ -76,19 +82,45 @@ def hole_between(ledger: Ledger, start_ms: int, end_ms: int) -> Hole | None:
     ends = [start_ms, *(at_ms for window in pinned for at_ms in (window.start_ms, window.end_ms)), end_ms]
     gaps = [gap for gap in zip(ends[::2], ends[1::2], strict=True) if gap[0] < gap[1]]
     free = tuple(each for gap in gaps for each in ledger.between(*gap))
-    return Hole(start_ms, end_ms, tuple(each for each in pinned if _can_exist(ledger, each)), tuple(ranges), free)
+    can_exist = tuple(each for each in pinned if not each.offsets or _left(ledger, each))
+    return Hole(start_ms, end_ms, can_exist, tuple(ranges), free)
 
 
-def _can_exist(ledger: Ledger, window: Window) -> bool:
-    """Whether restarts since have left anything of a window, or it had nothing."""
-    if not window.offsets or not any(made > window.number for made, _ in ledger.state.restarts):
-        return True
-    return bool(ledger.between(window.start_ms, window.end_ms))
+def _left(ledger: Ledger, window: Window) -> int:
+    """How many of a window's offsets restarts since have left."""
+    if not any(made > window.number for made, _ in ledger.state.restarts):
+        return window.offsets
+    return sum(each.span for each in ledger.between(window.start_ms, window.end_ms))
+
+
+def ended_windows(ledger: Ledger) -> list[Window]:
+    """The windows that aren't published and of whose offsets restarts have ended some: they can't be loaded as they
+    are any more."""
+    return [
+        each for each in ledger.state.windows.values() if not each.publication and _left(ledger, each) < each.offsets
+    ]
+
+
+def hole_times(state: State) -> list[tuple[int, int]]:
+    """Where holes may be, in order: the time that no published window has, from the start of the first window that is
+    known, published or not, to the end of the last one. Starts and ends, Unix milliseconds. Before the first published
+    window and after the last one, only where some of it is in no window at all: the rest is yet to be loaded."""
+    times: list[tuple[int, int]] = []
+    free: set[int] = set()
+    for stretch in stretches(state):
+        if times and times[-1][1] == stretch.start_ms:
+            times[-1] = (times[-1][0], stretch.end_ms)
+        else:
+            times.append((stretch.start_ms, stretch.end_ms))
+        if stretch.window is None:
+            free.add(times[-1][0])
+    between = set(between_published(state))
+    return [time for time in times if time[0] in free or time in between]
 
 
 def holes_of(ledger: Ledger) -> list[Hole]:
-    """All holes between published windows, in order of time."""
-    return list(filter(None, in_parallel(lambda time: hole_between(ledger, *time), between_published(ledger.state))))
+    """All holes, in order of time."""
+    return list(filter(None, in_parallel(lambda time: hole_between(ledger, *time), hole_times(ledger.state))))
 
 
 def skipped_by(ledger: Ledger, window: Window) -> list[Hole]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_kafka_offsets.arguments import as_name, check_choice
+from airflow_kafka_offsets.arguments import as_name, check_choice, constant
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import number_of
 from airflow_kafka_offsets.ledger.holes import missing_since
@@ -79,11 +79,13 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         self.window = window
         self.group = group
         self.on_hole = on_hole
+        WindowRef.check(window)
+        as_name(constant(group, "group"), "group")
+        check_choice("on_hole", on_hole, *get_args(HolePolicy))
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         as_name(self.group, "group")
-        check_choice("on_hole", self.on_hole, *get_args(HolePolicy))
         ref = WindowRef.from_json(self.window)
         ledger = ref.ledger()
         window, _ = ref.published_in(ledger)

@@ -6,17 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from airflow.providers.common.compat.sdk import BaseOperator
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.arguments import as_flag
+from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.windows.ledger_names import DRIVERS
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.loads import Begun
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.spark.session import conf as driver_conf
 from airflow_kafka_offsets.spark.session.release import SparkRelease, packages_in, usual_scala
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
@@ -131,6 +132,11 @@ class KafkaPrepareLoadOperator(BaseOperator):
         self.cluster = SparkCluster() if cluster is None else cluster
         self.on_data_loss = on_data_loss
         self.allow_gaps = allow_gaps
+        WindowRef.check(window)
+        as_flag(constant(reload, False), "reload")
+        check_choice("on_data_loss", on_data_loss, *get_args(DataLossPolicy))
+        if isinstance(conf, Mapping):
+            self._given()
 
     def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
         """Render a copy of the cluster: Airflow renders an object in place, and tasks may share it."""

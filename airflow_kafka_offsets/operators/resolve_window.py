@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
+from airflow_kafka_offsets.pipelines.record_counts import count_records
 from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
 from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
-from airflow_kafka_offsets.runs.interval import run_interval
+from airflow_kafka_offsets.runs.interval import check_interval, run_interval
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -29,6 +30,9 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
         (its ``.output``) for an instant or ``latest``, for a window between two snapshots of the pipeline. (templated)
     :param end: explicit end, exclusive; an instant or a snapshot, like ``start``. (templated)
 
+    :param count_records: also count which offsets have a record, and keep that in the ledger: then tables can be
+        audited after Kafka has deleted the records. Reads all bytes of the window.
+
     The other arguments are those of :class:`~airflow_kafka_offsets.operators.pipeline_operator.KafkaPipelineOperator`.
 
     XCom: see :class:`~airflow_kafka_offsets.references.window_ref.WindowRef`.
@@ -41,11 +45,14 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
         *,
         start: str | datetime | Mapping[str, Any] | None = None,
         end: str | datetime | Mapping[str, Any] | None = None,
+        count_records: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.start = start
         self.end = end
+        self.count_records = count_records
+        check_interval(start, end)
 
     def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow:
         """Pin the window between the run's two instants, or between the two snapshots."""
@@ -56,6 +63,8 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
             interval = run_interval(context, self.start, self.end)
             window = (interval.start_ms, interval.end_ms)
         (resolved,) = resolver.windows([window])
+        if self.count_records:
+            count_records(resolver.client, resolver.ledger, resolved.pinned)
         return resolved
 
 

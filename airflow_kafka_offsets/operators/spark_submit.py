@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.log import mask_secret
 
-from airflow_kafka_offsets.arguments import as_flag, check_choice
+from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
 from airflow_kafka_offsets.compat.airflow_versions import task_state
 from airflow_kafka_offsets.compat.spark_provider import kept_output
 from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, SparkFailedError
@@ -23,6 +23,7 @@ from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.driver_status import DriverStatus, require_deferrable
 from airflow_kafka_offsets.submission.found_application import found_application
@@ -104,12 +105,15 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         self.allow_gaps = allow_gaps
         self.connector = connector
         self.deferrable = deferrable
+        WindowRef.check(window)
+        as_flag(constant(reload, False), "reload")
+        check_choice("on_data_loss", on_data_loss, *get_args(DataLossPolicy))
+        if connector is not None:
+            check_choice("connector", connector, *get_args(ConnectorChoice))
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
         """Report what is published, or load the window and publish it."""
-        if self.connector is not None:
-            check_choice("connector", self.connector, "auto")
         load, submitter = self._load(context), Submitter.of(self)
         self._check_deferrable(submitter)
         if as_flag(self.reload, "reload"):

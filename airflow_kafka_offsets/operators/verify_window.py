@@ -112,11 +112,14 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         self.deferrable = deferrable
         self.poke_interval = poke_interval
         self.timeout = timeout
+        WindowRef.check(window)
+        check_choice("on_hole", on_hole, *get_args(HolePolicy))
+        as_milliseconds(poke_interval, "poke_interval")
+        as_milliseconds(timeout, "timeout")
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         """Verify the window, after waiting for it if necessary; fail unless it is proved."""
-        check_choice("on_hole", self.on_hole, *get_args(HolePolicy))
         return self._verify_loaded(context, None)
 
     def _verify_loaded(self, context: Context, until_ms: int | None) -> dict[str, Any]:
@@ -212,17 +215,18 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         if not verdict.proved:
             raise UnprovenError(
                 f"Window {ref.window} isn't proved: {verdict}. It stays published until it is loaded again: run "
-                f"kafka-offsets ledger reload {ref.pipeline} {ref.window}, then clear its load."
+                f"kafka-offsets ledger reload {ref.pipeline} {ref.window}, which names the command that clears its run."
             )
         source = self._source_now(ref, loaded.pinned.manifest)
         for line in around.told():
             self.log.warning("Window %s: %s", ref.window, line)
         if around.skipped and self.on_hole == "fail" and not is_backfill(context):
             raise refusal(context, loaded.attempt.who, ref.window, around.skipped)
-        if published.verdict is None:  # whoever published may have died before it wrote the list
-            file_lists.ensure(ledger, loaded.window, loaded.result)
+        # Whoever published may have died before it wrote the list.
+        if published.verdict is None and not file_lists.correct(ledger, ref.window, loaded.result):
+            file_lists.refresh(ledger, {ref.window: loaded.result})
         wish = Verified(ref.window, loaded.attempt.number, _stored(verdict))
-        ledger.change(lambda state: load_decisions.verify(state, wish))
+        ledger.change(lambda state: load_decisions.record_verdict(state, wish))
         report = _report(loaded, published, verdict) | {"source": source or "unchanged", "tiling": str(around)}
         rows = "" if loaded.result.derived else f", {published.rows} rows"  # for a job, the verdict has them
         self.log.info("Window %s: %s%s; %s", ref.window, verdict, rows, around)

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.errors import (
     WindowError,
     shorten,
 )
-from airflow_kafka_offsets.ledger import file_lists, load_decisions, standing
+from airflow_kafka_offsets.ledger import file_lists, load_decisions, window_status
 from airflow_kafka_offsets.ledger.attempt_files import note_file
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
@@ -199,8 +199,8 @@ def published_counts(ledger: Ledger, window: Window, publication: Publication) -
 
 
 def left_to_publish(ledger: Ledger, window: Window) -> Counted | None:
-    """What of a window is proved and may be published, but isn't: see :func:`.standing.left_to_publish`."""
-    found = standing.left_to_publish(ledger, window)
+    """What of a window is proved and may be published, but isn't: see :func:`.window_status.left_to_publish`."""
+    found = window_status.left_to_publish(ledger, window)
     return None if found is None else Counted(window, ledger.pinned(window), *found)
 
 
@@ -232,7 +232,7 @@ def publish_asked(ledger: Ledger, counted: Counted) -> Publication:
     if stands is None:
         raise CommitConflictError(f"Window {name} is to be loaded again since it was published. Run the task again.")
     if (stands.attempt, stands.run) == (wish.attempt, wish.run):
-        file_lists.refresh(ledger, window, counted.result)
+        file_lists.refresh(ledger, {name: counted.result})
     return stands
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from airflow_kafka_offsets.arguments import is_template
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
@@ -81,6 +82,15 @@ class WindowRef:
         raise ConfigurationError(
             f"{argument}= takes what KafkaResolveWindowOperator returned (its .output), not {fields!r}."
         ) from None
+
+    @staticmethod
+    def check(window: Any) -> None:
+        """Refuse what is known not to be one when a Dag is parsed.
+
+        :raises ConfigurationError: for the name of a task, for example.
+        """
+        if isinstance(window, str) and not is_template(window):
+            WindowRef.from_json(window)  # type: ignore[arg-type]
 
     def is_same_window(self, other: WindowRef) -> bool:
         """Whether both name the same offsets of the same pipeline."""

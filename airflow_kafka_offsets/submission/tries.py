@@ -6,9 +6,8 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
-from airflow_kafka_offsets.arguments import check_choice
 from airflow_kafka_offsets.errors import (
     DataLossError,
     KafkaOffsetsError,
@@ -81,7 +80,6 @@ class LoadTry:
         :param window: what resolve returned.
         :raises LedgerConflictError: when the window was voided, or has other offsets than those that were resolved.
         """
-        check_choice("on_data_loss", on_data_loss, *get_args(DataLossPolicy))
         ref = WindowRef.from_json(window)
         ledger = ref.ledger()
         return cls(context, ref, ledger, ledger.pinned(ref.window_in(ledger)), ref.hook(), on_data_loss)

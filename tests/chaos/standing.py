@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from airflow_kafka_offsets.ledger.holes import holes_of
+from airflow_kafka_offsets.ledger.holes import between_published, holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.taken import taken
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
@@ -70,7 +69,7 @@ class Standing:
             for piece in _pieces(_manifest(ledger, window), log.windows[window], rows)
         )
         complaints += judge_holes(pieces, _told(ledger))
-        lost = tuple(each for number, _ in ledger.state.restarts for each in taken(ledger, number))
+        lost = tuple(each for _, restart in ledger.state.restarts for each in restart.unloaded)
         return cls(log, holding, pieces, lost, tuple(complaints))
 
     @property
@@ -99,8 +98,11 @@ def _misread(ledger: Ledger, log: Replay) -> Iterator[str]:
 
 
 def _told(ledger: Ledger) -> Iterator[Hole]:
-    """The holes that the ledger reports."""
+    """The holes that the ledger reports between published windows."""
+    between = between_published(ledger.state)
     for each in holes_of(ledger):
+        if (each.start_ms, each.end_ms) not in between:
+            continue
         offsets = {(part.topic, part.partition): range(part.start_offset, part.end_offset) for part in each.ranges}
         yield Hole(each.start_ms, each.end_ms, offsets)
 

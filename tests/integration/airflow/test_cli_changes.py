@@ -110,6 +110,10 @@ class TestReload:
         assert ledger.read().windows[windows[0]].loaded is not None
         assert run("ledger", "verify", "loads")[0] == 0
 
+    def test_it_names_the_command_that_clears_the_run(self, run: Run, windows: list[str]) -> None:
+        _, _, err = run("ledger", "reload", "loads", windows[0])
+        assert f"To load {windows[0]} again: airflow dags clear loads --run-id r-1 --yes" in err
+
     def test_what_was_never_loaded_needs_no_reload(self, run: Run, ledger: Ledger, windows: list[str]) -> None:
         before = ledger.read().number
         code, _, err = run("ledger", "reload", "loads", windows[2])
@@ -266,9 +270,6 @@ class TestRestart:
         code, out, _ = run("ledger", "rewind", "loads", "--to", at_, "-o", "json")
         assert (code, [row["what"] for row in rows_of(out)]) == (0, ["restart"])
         assert (ledger.read().restarts, list(ledger.state.windows)) == ((), windows)
-
-    def test_a_topic_that_is_not_the_pipelines_is_wrong_usage(self, run: Run, ten: str, windows: list[str]) -> None:
-        assert run("ledger", "restart", "loads", "--topics", "others")[0] == 2
 
     def test_a_topic_that_is_gone_cannot_begin_anew(
         self, run: Run, admin: KafkaAdminClient, ten: str, windows: list[str]

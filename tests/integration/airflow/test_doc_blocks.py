@@ -6,6 +6,7 @@ What they show of Spark jobs is run by ``tests/integration/spark/test_doc_blocks
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +18,9 @@ from airflow.sdk import DAG, Asset, AssetWatcher, task
 
 from airflow_kafka_offsets.get_provider_info import get_provider_info
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from tests.integration.airflow.conftest import Commit
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import Commit, Run
+from tests.integration.client.cases.workload import new_name
 from tests.integration.doc_blocks import Block, guide_blocks, name_of, replaced
 
 SUBMITTERS = "tests/integration/airflow/test_submitters.py"
@@ -49,8 +52,11 @@ CHECK = ("docs/guides/waits.md", 5)
 WITHOUT_TASKS = {("docs/guides/clusters.md", 3): "conf", ("docs/guides/waits.md", 6): "caught_up"}
 """What other blocks make."""
 
+PRODUCER = ("docs/guides/quickstart.md", 1)
+"""Writes records."""
+
 DAG_FILES = [block for block in BLOCKS if "with DAG(" in block.code]
-FRAGMENTS = [block for block in BLOCKS if block not in DAG_FILES and block.key != CHECK]
+FRAGMENTS = [block for block in BLOCKS if block not in DAG_FILES and block.key not in (CHECK, PRODUCER)]
 
 
 def public_names() -> dict[str, Any]:
@@ -113,6 +119,15 @@ def test_a_condition_is_checked(ten: str, commit: Commit, capsys: pytest.Capture
     block.run(names, {"loader": group})
     assert names["progress"].done
     assert capsys.readouterr().out.startswith("True ")
+
+
+def test_records_are_written(broker: Broker, run: Run) -> None:
+    (block,) = (each for each in BLOCKS if each.key == PRODUCER)
+    name, names = new_name("orders"), {}
+    block.run(names, {"broker-1:9092": broker.bootstrap_servers, '"orders"': f'"{name}"'})
+    names["producer"].close()
+    rows = json.loads(run("list", name, "-o", "json")[1])
+    assert (len(rows), sum(row["offset"] for row in rows)) == (3, 10_801)
 
 
 def test_what_is_not_run_is_on_the_pages() -> None:

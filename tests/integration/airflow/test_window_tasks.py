@@ -21,7 +21,7 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, status
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -167,8 +167,6 @@ class TestPreflight:
         with pytest.raises(AirflowFailException, match=r"for Spark 3\.5 with Scala 2\.12, but the load") as failed:
             self.load(resolve(ten, at(2), at(7)), packages=packages).execute(context)
         assert fails_with(ConfigurationError, failed)
-        with pytest.raises(AirflowFailException, match="connector must be 'auto'"):
-            self.load(resolve(ten, at(2), at(7)), connector="newest").execute(context)
 
     @pytest.mark.parametrize("window", [None, "text", {}, {"version": 9}])
     def test_something_that_is_no_window_is_refused(self, context: Context, window: Any) -> None:

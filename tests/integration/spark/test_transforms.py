@@ -1,4 +1,4 @@
-"""What may stand between ``read()`` and ``write()``: the table of docs/guides/spark.md, row by row, on a real broker.
+"""What may stand between ``read()`` and ``write()``: docs/development/transforms.md, row by row, on a real broker.
 
 Each row runs on a window whose offsets all have a record, and on one with transactions, of several tasks a partition.
 """
@@ -26,8 +26,7 @@ from tests.integration.spark.functions import keep, stop
 from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import manifest_of
 
-PAGE = (ROOT / "docs" / "guides" / "spark.md").read_text(encoding="utf-8")
-TABLE = PAGE.partition("### Between read and write")[2].partition("\n### ")[0]
+TABLE = (ROOT / "docs" / "development" / "transforms.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(.+)` \| ([a-z ]+) \| ([a-z ]+) \|$", re.MULTILINE)
 OUTCOMES = {"proved": None, "not proved": UnprovenError, "refused": ConfigurationError}
 IN_A_TRANSACTION, TRANSACTIONS = 7, 6

@@ -91,7 +91,7 @@ def test_what_the_pipeline_says_is_refused_beside_it(argument: str) -> None:
 
 
 def test_what_is_not_given_is_what_the_dag_says_for_all_its_tasks() -> None:
-    of_dag = {"on_data_loss": "load_rest", "idle": "fail", "retries": 5, "on_future_record": "warn", "deferrable": True}
+    of_dag = {"on_data_loss": "load_rest", "idle": "fail", "idle_after": 60, "retries": 5, "on_future_record": "warn"}
     _, loaded = group(of_dag, default_args={"retries": 3})
     assert loaded.complete is not None
     tasks = (loaded.complete, loaded.resolve, loaded.load, loaded.verify)

@@ -40,6 +40,7 @@ NOT_RUN = {
     ("CONTRIBUTING.md", "sh", 4): "writes into the tree; client/test_golden_frames_are_kafkas.py compares",
     ("docs/guides/clusters.md", "sh", 1): "needs a Kubernetes cluster",
     ("docs/guides/sinks.md", "sh", 1): "needs PostgreSQL; the sink is one of spark/sinks/test_every_sink.py",
+    ("docs/guides/auditing.md", "sh", 1): "needs a table; airflow/test_audit_table.py audits one by the command",
     (CLI, "console", 2): "needs a broker before Kafka 4.0; test_cli_old_broker.py has it",
 }
 """Blocks whose syntax alone is checked: why, and which test runs the same."""
@@ -221,6 +222,10 @@ def _kafka() -> None:
     assert KafkaOffsetsHook().settings().bootstrap_servers[0].startswith("broker-1:")
 
 
+def _root() -> None:
+    assert ledger_of(None, "orders_hourly").uri == "file:///data/kafka-ledger/orders_hourly"
+
+
 def _spark() -> None:
     assert SparkSubmitHook(conn_id="spark_default")._connection["master"] == "local[2]"
 
@@ -239,6 +244,7 @@ def _s3() -> None:
 CHECKS = {
     "AIRFLOW_CONN_KAFKA_DEFAULT": _kafka,
     "AIRFLOW_CONN_SPARK_DEFAULT": _spark,
+    "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": _root,
     "AIRFLOW_CONN_AWS_DEFAULT": _s3,
 }
 """By the variable that a block exports last."""

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, UnprovenError
-from airflow_kafka_offsets.ledger.file_lists import between
+from airflow_kafka_offsets.ledger.file_lists import published_files
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, IcebergSink, Sink, read_published
@@ -204,5 +204,5 @@ def test_the_lists_of_files_are_by_topic(
         for topic in both.topics
     }
     assert all(f"/{topic}/window=" in file for topic, files in listed.items() for file in files)
-    assert sorted(between(our_ledger, None, None)[both.window]) == sorted(chain.from_iterable(listed.values()))
+    assert sorted(published_files(our_ledger, None, None)[both.window]) == sorted(chain.from_iterable(listed.values()))
     assert len(listed[small]) > 0

@@ -1,0 +1,81 @@
+"""The status of a window, as people see it. Most of it is in the log; whether an attempt has failed, or has a
+proved result that nobody has published, is in the attempt's files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from airflow_kafka_offsets.compat.python_versions import StrEnum
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.state import Attempt, Window
+from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+
+
+class WindowStatus(StrEnum):
+    """What has become of a window."""
+
+    PINNED = "pinned"
+    """No attempt has begun; or the window is to be loaded again, and none has begun since."""
+    LOADING = "loading"
+    """An attempt has begun, and hasn't ended as far as anybody has said: its driver may have died."""
+    FAILED = "failed"
+    """The newest attempt has failed."""
+    PROVED = "proved"
+    """An attempt is proved and may be published, but isn't yet."""
+    PUBLISHED = "published"
+    VERIFIED = "verified"
+
+
+def statuses(ledger: Ledger, windows: Iterable[Window]) -> dict[str, WindowStatus]:
+    """The status of each window. Only those that are being loaded need a look at their attempts' files."""
+    by_log = [(window, _by_log(window)) for window in windows]
+    by_files = iter(in_parallel(lambda window: status(ledger, window), [each for each, by in by_log if by is None]))
+    return {window.name: by or next(by_files) for window, by in by_log}
+
+
+def status(ledger: Ledger, window: Window) -> WindowStatus:
+    """The status of a window."""
+    by_log, newest = _by_log(window), window.newest_attempt
+    if by_log is not None or newest is None:
+        return by_log or WindowStatus.PINNED
+    if left_to_publish(ledger, window) is not None:
+        return WindowStatus.PROVED
+    files = ledger.attempt(window.name, newest.number)
+    return WindowStatus.FAILED if files.results() or files.failure() is not None else WindowStatus.LOADING
+
+
+def left_to_publish(ledger: Ledger, window: Window) -> tuple[Attempt, RunResult, str] | None:
+    """A proved result of a window that nobody has published and that may be published, with the attempt and the hash of
+    the result's file; None when there is none.
+
+    It is of the newest attempt; or of an older one if each attempt's rows have a place of their own. If Airflow's side
+    has recorded that an attempt failed, its application failed after it had counted: then it may not have done all that
+    it was to do.
+    """
+    may = window.open_attempts
+    for attempt in reversed(may):
+        files = ledger.attempt(window.name, attempt.number)
+        for result, sha256 in files.results():
+            usable = result.apart or attempt is may[-1]
+            if usable and judge(ledger.pinned(window).manifest, result, attempt.lost).proved and not files.has_ended:
+                return attempt, result, sha256
+    return None
+
+
+def running_ms(window: Window) -> int | None:
+    """How long ago the newest attempt began, by the clocks of both sides: for people. None if nobody said, or none has
+    begun."""
+    newest = window.newest_attempt
+    return None if newest is None or newest.begun_ms is None else max(0, now_ms() - newest.begun_ms)
+
+
+def _by_log(window: Window) -> WindowStatus | None:
+    """The status, if the log alone tells it; None for a window that is being loaded."""
+    published = window.loaded
+    if published is not None:
+        return WindowStatus.PUBLISHED if published.verdict is None else WindowStatus.VERIFIED
+    return WindowStatus.PINNED if window.newest_attempt is None else None
