@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -39,27 +38,6 @@ def java_throwables(error: Exception) -> Iterator[Any]:
 def java_classes(error: Exception) -> list[str]:
     """Class names of what Java threw and of its causes; empty if Python raised the error."""
     return [str(thrown.getClass().getName()) for thrown in java_throwables(error)]
-
-
-_SMALL_WORK: Mapping[str, str] = {
-    "spark.sql.shuffle.partitions": "2",
-    # Compiling a query takes longer than to run it on so few rows. Reading a table's log compiles a dozen.
-    "spark.sql.codegen.wholeStage": "false",
-}
-"""Confs with which few rows are written and counted sooner than with Spark's defaults."""
-
-
-@contextmanager
-def for_few_rows(spark: SparkSession) -> Iterator[None]:
-    """Have Spark prepare less while the block runs, where the session doesn't say otherwise."""
-    with ExitStack() as confs:
-        for name, value in _SMALL_WORK.items():
-            confs.enter_context(held(spark, name, partial(_unless_given, value)))
-        yield
-
-
-def _unless_given(value: str, given: str | None) -> str | None:
-    return value if given is None else None
 
 
 @dataclass(slots=True)

@@ -70,7 +70,7 @@ class FileSink(Sink):
     def outputs(self, pipeline: str, topics: Iterable[str]) -> Mapping[str, Sink]:
         """This sink, or one for each topic."""
         places = places_of(self.place, pipeline, topics, is_path=True)
-        return {name: type(self)(place, self.kind) for name, place in places.items()}
+        return {name: self if place == self.place else type(self)(place, self.kind) for name, place in places.items()}
 
     def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
         """Write the driver's folder; a window without offsets has none (S6).

@@ -104,7 +104,7 @@ class TableSink(Sink):
     def outputs(self, pipeline: str, topics: Iterable[str]) -> Mapping[str, Sink]:
         """This table, or one for each topic."""
         places = places_of(self.table, pipeline, topics, is_path="/" in self.table)
-        return {name: type(self)(place) for name, place in places.items()}
+        return {name: self if place == self.table else type(self)(place) for name, place in places.items()}
 
     def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
         """Replace the window's rows.

@@ -21,7 +21,6 @@ from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read
 from airflow_kafka_offsets.spark.session.connect import application_of
-from airflow_kafka_offsets.spark.session.session import for_few_rows
 from airflow_kafka_offsets.spark.sinks.columns import added, refuse_changed
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink
@@ -81,8 +80,6 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt
     if not all(sink.keeps_attempts_apart for sink in sinks.values()):
         ledger.refuse_overtaken(now)
     with ExitStack() as settings:
-        if window.has_driver and not window.may_be_split:
-            settings.enter_context(for_few_rows(window.spark))
         for sink in sinks.values():
             settings.enter_context(sink.session_settings(window.spark))
         attempt = _begin(window, ledger)
