@@ -25,6 +25,7 @@ PUBLIC: dict[str, dict[str, str]] = {
         "KafkaResolveWindowOperator": "operators.resolve_window",
         "KafkaRetentionWatchOperator": "operators.retention_watch",
         "KafkaSparkSubmitOperator": "operators.spark_submit",
+        "KafkaUnpublishedWindowsOperator": "operators.unpublished_windows",
         "KafkaVerifyWindowOperator": "operators.verify_window",
         "LOAD_APPLICATION": "submission.driver_bundle",
         "SparkCluster": "operators.prepare_load",
@@ -91,7 +92,9 @@ PUBLIC: dict[str, dict[str, str]] = {
         "SplitPlan": "offsets.proof.split_plan",
         "decode_json": "spark.decoding",
         "decode_text": "spark.decoding",
+        "load_windows": "spark.pinned_windows",
         "pinned_window": "spark.pinned",
+        "pinned_windows": "spark.pinned_windows",
         "read_published": "spark.published",
     },
 }

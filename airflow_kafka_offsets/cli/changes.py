@@ -22,7 +22,7 @@ from airflow_kafka_offsets.ledger.state import Commit, State, Window, fold
 from airflow_kafka_offsets.ledger.taken import ended_windows, taken
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.pipelines.loads import outnumber, refuse_unloadable
+from airflow_kafka_offsets.pipelines.attempts import outnumber, unloadable
 from airflow_kafka_offsets.pipelines.restarts import restart_found
 
 _CHANGED = (
@@ -55,7 +55,8 @@ def reload_windows(args: Any) -> int:
     if args.take_back:
         kept = "Their published rows satisfy loads again. Clear their verify tasks to have that checked."
         return _change(ledger, args, partial(load_decisions.take_back, windows=args.windows), lambda *_: kept)
-    refuse_unloadable(ledger, lambda: kafka_client(args), args.windows, None, args.on_data_loss)
+    for gone in unloadable(ledger, lambda: kafka_client(args), args.windows, None, args.on_data_loss).values():
+        raise gone
     then = "Clear their loads: they start Spark again. Readers keep the old rows until the new ones are published."
     code = _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), lambda *_: then)
     if over is not None and not args.dry_run:

@@ -7,7 +7,7 @@ publication alone, and written again whenever it differs from it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -21,30 +21,37 @@ _FOLDER = "files"
 _WINDOW = "window="
 
 
-def refresh(ledger: Ledger, window: Window, result: RunResult | None = None) -> None:
-    """Write the list of a window that has just been published.
+def refresh(ledger: Ledger, published: Iterable[tuple[Window, RunResult | None]]) -> None:
+    """Write the lists of windows that have just been published.
 
-    :param result: what the published attempt read and wrote, if it is known.
+    :param published: each window, with what its published attempt read and wrote, if that is known.
     """
-    written = window.publication
-    while True:
-        _write(ledger, window.name, _files(ledger, window.name, written, result))
-        # Another task may have published the window since, or taken it away, and written its list before this one did.
-        now = ledger.read().windows.get(window.name)
-        publication = None if now is None else now.publication
-        if publication == written or (publication and written and publication.number == written.number):
-            return
-        written, result = publication, None
+    left = [(window.name, window.publication, result) for window, result in published]
+    while left:
+        in_parallel(lambda each: _write(ledger, each[0], _files(ledger, *each)), left)
+        # Another task may have published one since, or taken it away, and written its list before this one did.
+        now = ledger.read().windows
+        stands = {name: now[name].publication if name in now else None for name, _, _ in left}
+        left = [(name, stands[name], None) for name, written, _ in left if not _is_same(stands[name], written)]
 
 
-def ensure(ledger: Ledger, window: Window, result: RunResult) -> None:
-    """Write the list of a published window, unless it is right: its publisher may have died before it did.
+def _is_same(one: Publication | None, other: Publication | None) -> bool:
+    """Whether two publications are by the same commit, verified or not."""
+    return (None if one is None else one.number) == (None if other is None else other.number)
 
-    :param result: what the published attempt read and wrote.
+
+def ensure(ledger: Ledger, published: Sequence[tuple[Window, RunResult]]) -> None:
+    """Write the lists of published windows, unless they are right: their publisher may have died before it did.
+
+    :param published: each window, with what its published attempt read and wrote.
     """
-    files = _files(ledger, window.name, window.publication, result)
-    if not _is_right(ledger, window.name, files):
-        refresh(ledger, window, result)
+
+    def is_right(each: tuple[Window, RunResult]) -> bool:
+        window, result = each
+        return _is_right(ledger, window.name, _files(ledger, window.name, window.publication, result))
+
+    right = in_parallel(is_right, published)
+    refresh(ledger, [each for each, is_so in zip(published, right, strict=True) if not is_so])
 
 
 def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:

@@ -8,6 +8,7 @@
     windows/<window>/<sha256>.json          a window's manifest; written before the commit that names it
     windows/<window>/<attempt>/             what the driver of an attempt says: note, result, failure
     files/window=<window>/                  the list of a window's published files, for other engines; derived
+    batches/<sha256>.json                   the windows that one Spark application is to load
     drivers/                                what Spark's drivers run, when it is stored in the ledger
 """
 
@@ -20,6 +21,7 @@ LOG = "log"
 CHECKPOINTS = "checkpoints"
 SNAPSHOTS = "snapshots"
 WINDOWS = "windows"
+BATCHES = "batches"
 FOLDER_SIZE = 1_000
 """Commits in a folder of the log: as many as an object store lists in one answer."""
 _COMMIT = re.compile(r"(\d{8})\.json", re.ASCII)
@@ -61,6 +63,10 @@ def snapshot_file(offsets: str) -> str:
 
 def manifest_file(window: str, manifest: str) -> str:
     return f"{WINDOWS}/{window}/{manifest}.json"
+
+
+def batch_file(sha256: str) -> str:
+    return f"{BATCHES}/{sha256}.json"
 
 
 def attempt_folder(window: str, attempt: int) -> str:

@@ -1,9 +1,10 @@
-"""The ready-made load: a window of Kafka records into a table. Run it with spark-submit.
+"""The ready-made load: windows of Kafka records into a table. Run it with spark-submit.
 
 The table has Kafka's own columns: ``key``, ``value``, ``topic``, ``partition``, ``offset``, ``timestamp``,
 ``timestampType``. Key and value stay binary by default: the exact bytes in Kafka, whatever their encoding.
 
-The last line on stdout is the outcome as JSON. An error of this package prints one line and exits with status 1.
+For each window, a line on stdout has the outcome as JSON. An error of this package prints one line, one for each
+window that has failed, and exits with status 1.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.decoding import CORRUPT, decode_json, decode_text
-from airflow_kafka_offsets.spark.pinned import pinned_window
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.pinned_windows import load_windows
 from airflow_kafka_offsets.spark.sinks.kinds import SINKS
 
 _GLUES = {
@@ -77,15 +79,14 @@ def shape(rows: DataFrame, *, key_as: str, value_as: str, json_schema: str | Non
     return decode_text(rows, "value") if value_as == "string" else rows
 
 
-def load(spark: SparkSession, arguments: argparse.Namespace) -> RunResult:
-    """Load the window that the job's confs name."""
+def load(window: PinnedWindow, arguments: argparse.Namespace) -> RunResult:
+    """Load a window."""
     given = {
         "minPartitions": arguments.min_partitions,
         "maxRecordsPerPartition": arguments.max_records_per_partition,
         "includeHeaders": "true" if arguments.headers else None,
     }
     options: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
-    window = pinned_window(spark)
     with window.failures_noted():
         print(window.plan(**options), file=sys.stderr, flush=True)
         rows = window.read(**options)
@@ -108,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parse_arguments(argv)
     spark = SparkSession.builder.appName("kafka-offsets-load").getOrCreate()
     try:
-        print(json.dumps(outcome(load(spark, arguments))), flush=True)
+        load_windows(spark, lambda window: print(json.dumps(outcome(load(window, arguments))), flush=True))
     except KafkaOffsetsError as error:
         sys.exit(exit_line(error))
     finally:

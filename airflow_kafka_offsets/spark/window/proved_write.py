@@ -5,7 +5,7 @@ where the rows came from, and what isn't proved is refused.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -43,6 +43,8 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt
     if not all(sink.keeps_attempts_apart for sink in sinks.values()):
         ledger.refuse_overtaken(now)
     with ExitStack() as settings:
+        if window.turn is not None:
+            settings.enter_context(window.turn.taken(_shared(sinks.values())))
         for sink in sinks.values():
             settings.enter_context(sink.session_settings(window.spark))
         attempt = _begin(window, ledger)
@@ -58,10 +60,16 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt
             for name in reversed(list(sinks)):
                 sinks[name].release(window.spark, replace(attempt, output=name))
         ledger.record(result)
+        window.rows_written = sum(rows for *_, rows in result.outputs)
     if not verdict.proved:
         seen = {name: str(place) for name, _, place, _ in result.outputs}
         raise _unproved(ledger, window, result, verdict, [(seen | hidden)[name] for name in sinks])
     return result
+
+
+def _shared(sinks: Iterable[Sink]) -> set[str]:
+    """The tables that other windows may be written to at the same time."""
+    return {sink.place or sink.kind for sink in sinks if not sink.keeps_attempts_apart}
 
 
 def _begin(window: PinnedRead, ledger: RunLedger) -> Attempt:

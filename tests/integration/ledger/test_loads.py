@@ -22,7 +22,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, Tally
-from airflow_kafka_offsets.pipelines import loads
+from airflow_kafka_offsets.pipelines import attempts, loads
 from tests.integration.ledger.loads import AT_T0, at_hour, begin, pin, publish, resolve, result_of, store_result
 from tests.unit.offsets.builders import HOUR_MS, T0
 
@@ -35,8 +35,8 @@ def no_kafka() -> AbstractContextManager[OffsetsClient]:
     pytest.fail("Kafka was asked")
 
 
-def started(ledger: Ledger, window: Window) -> loads.Begun:
-    return loads.begin(ledger, no_kafka, window.name, window.manifest, {"run": "r-1"})
+def started(ledger: Ledger, window: Window) -> attempts.Begun:
+    return attempts.begin(ledger, no_kafka, window.name, window.manifest, {"run": "r-1"})
 
 
 class TestBegin:
@@ -49,9 +49,9 @@ class TestBegin:
     def test_of_another_window_of_that_name_is_refused(self, local: Ledger) -> None:
         window = resolve(local, 0)
         with pytest.raises(LedgerConflictError, match="was resolved anew"):
-            loads.begin(local, no_kafka, window.name, "0" * 64, {})
+            attempts.begin(local, no_kafka, window.name, "0" * 64, {})
         with pytest.raises(LedgerConflictError, match="has no window"):
-            loads.begin(local, no_kafka, window.name.replace("2026", "2027"), window.manifest, {})
+            attempts.begin(local, no_kafka, window.name.replace("2026", "2027"), window.manifest, {})
 
     def test_of_a_window_without_offsets_needs_no_job(self, local: Ledger) -> None:
         """S6."""
@@ -78,8 +78,8 @@ class TestBegin:
         empty = pin(local, at_hour(0, AT_T0), at_hour(1, AT_T0))
         first = started(local, empty).publication
         assert first is not None
-        assert loads.reload(local, [empty.name], by="run-1")
-        assert not loads.reload(local, [empty.name], by="run-1"), "a retry of the task that asked for it"
+        assert attempts.reload(local, [empty.name], by="run-1")
+        assert not attempts.reload(local, [empty.name], by="run-1"), "a retry of the task that asked for it"
         again = started(local, empty).publication
         assert again is not None
         assert again.attempt > first.attempt
@@ -104,7 +104,7 @@ class TestLeftToPublish:
     def test_is_nothing_of_before_a_reload(self, local: Ledger) -> None:
         window = resolve(local, 0)
         store_result(local, window, result_of(local, window, begin(local, window)))
-        loads.reload(local, [window.name])
+        attempts.reload(local, [window.name])
         assert loads.left_to_publish(local, local.window(window.name)) is None
 
     def test_is_nothing_of_an_attempt_of_which_airflow_says_that_it_failed(self, local: Ledger) -> None:

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.ledger.standing import statuses
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.pipelines import loads
+from airflow_kafka_offsets.pipelines import attempts, loads
 from tests.integration.counting_s3 import Count, count, counting_server, root
 from tests.integration.ledger.loads import (
     AT_T0,
@@ -106,7 +106,7 @@ class TestRequests:
         commit = ledger.state.number
 
         def task() -> None:
-            begun = loads.begin(opened(commit), no_kafka, window.name, window.manifest, {"run": "r"})
+            begun = attempts.begin(opened(commit), no_kafka, window.name, window.manifest, {"run": "r"})
             assert begun.publication == window.publication
 
         assert len(asked := count(task)) <= 4, asked

@@ -24,7 +24,8 @@ from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Publication, Window
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.pipelines.loads import Counted, publish, reload, take_over
+from airflow_kafka_offsets.pipelines.attempts import reload
+from airflow_kafka_offsets.pipelines.loads import Counted, publish, take_over
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import recreate
 from tests.integration.airflow.windows.counted import Count, count, pinned, published, window
@@ -34,7 +35,7 @@ from tests.unit.offsets.proof.results import run_result, tallies
 
 __all__ = ["count", "pinned", "window"]
 TABLE: dict[str, Any] = {"sink": "delta", "apart": False, "output": "lake.flights"}
-KAFKA_IS_ASKED = "airflow_kafka_offsets.pipelines.loads.refuse_changed"
+KAFKA_IS_ASKED = "airflow_kafka_offsets.pipelines.loads.changes"
 COMMIT_IS_CREATED = "airflow_kafka_offsets.ledger.storage.create_exclusive"
 SOURCE_IS_ASKED = "airflow_kafka_offsets.pipelines.loads.refuse_changed_topics"
 Meanwhile = Callable[[str, Callable[[], object]], None]
