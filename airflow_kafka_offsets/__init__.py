@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp as GroupsCaughtUp
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook as KafkaOffsetsHook
     from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline as KafkaPipeline
+    from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable as AuditedTable
+    from airflow_kafka_offsets.operators.audit_table import KafkaAuditTableOperator as KafkaAuditTableOperator
     from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator as KafkaCommitOffsetsOperator
+    from airflow_kafka_offsets.operators.lag_alert import KafkaLagAlertOperator as KafkaLagAlertOperator
     from airflow_kafka_offsets.operators.prepare_load import (
         KafkaPrepareLoadOperator as KafkaPrepareLoadOperator,
         SparkCluster as SparkCluster,

@@ -19,8 +19,10 @@
     │   ├── FutureRecordError               a record from the future would leave all windows up to its time empty
     │   ├── HoleError                       offsets before the window are in no published window (transient)
     │   ├── ExtremeTimestampError           a record has a timestamp that Spark can't read
-    │   └── UnprovenError                   what was read or written differs from the manifest
-    │       └── CountedTwiceError           possibly only because Spark reread rows after losing an executor (transient)
+    │   ├── UnprovenError                   what was read or written differs from the manifest
+    │   │   └── CountedTwiceError           possibly only because Spark reread rows after losing an executor (transient)
+    │   └── IncompleteTableError            an audited table lacks records of the window, or has other rows of it
+    │       └── NotWrittenYetError          the table's writer hasn't come to the window's end (transient)
     ├── UncheckedSourceError                couldn't ask Kafka whether the window's own topics were read (transient)
     ├── DriverGoneError                     Spark's driver vanished without reporting how it ended (transient)
     ├── SparkFailedError                    Spark or the application failed for its own reasons (transient)
@@ -188,6 +190,17 @@ class UnprovenError(WindowError):
 class CountedTwiceError(UnprovenError):
     """What was read differs from what was written, or from what a single read would count, and Spark may have reread
     some rows after losing an executor. A retry reads once; a sort reads twice every time."""
+
+    retriable = True
+
+
+class IncompleteTableError(WindowError):
+    """A table that something else has written lacks records of a window, has some of them twice, or has rows at offsets
+    without a record; or nobody can tell any more."""
+
+
+class NotWrittenYetError(IncompleteTableError):
+    """A table lacks records of a window, all of which its writer hasn't come to yet, by its commits."""
 
     retriable = True
 

@@ -38,6 +38,8 @@ def get_provider_info() -> dict[str, Any]:
                 "operators.commit_offsets",
                 "operators.reset_offsets",
                 "operators.retention_watch",
+                "operators.lag_alert",
+                "operators.audit_table",
             )
         ],
         "extra-links": [

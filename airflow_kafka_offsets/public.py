@@ -17,7 +17,10 @@ PUBLIC: dict[str, dict[str, str]] = {
         "kafka_increment_load": "task_groups.increment_load",
         "kafka_window_load": "task_groups.window_load",
         # operators
+        "AuditedTable": "offsets.audits.audited_table",
+        "KafkaAuditTableOperator": "operators.audit_table",
         "KafkaCommitOffsetsOperator": "operators.commit_offsets",
+        "KafkaLagAlertOperator": "operators.lag_alert",
         "KafkaOffsetSnapshotOperator": "operators.snapshot",
         "KafkaPrepareLoadOperator": "operators.prepare_load",
         "KafkaResetOffsetsOperator": "operators.reset_offsets",
@@ -73,6 +76,7 @@ PUBLIC: dict[str, dict[str, str]] = {
         "PartitionLag": "offsets.groups.lag",
         "PartitionProducers": "offsets.answers.logs",
         "SegmentOffsets": "offsets.answers.logs",
+        "ShareOffset": "offsets.answers.share_groups",
         "TopicFacts": "offsets.answers.topics",
         # the codec
         "LIST_OFFSETS": "client.codec",
@@ -92,9 +96,9 @@ PUBLIC: dict[str, dict[str, str]] = {
         "SplitPlan": "offsets.proof.split_plan",
         "decode_json": "spark.decoding",
         "decode_text": "spark.decoding",
-        "load_windows": "spark.pinned_windows",
+        "load_windows": "spark.windows",
         "pinned_window": "spark.pinned",
-        "pinned_windows": "spark.pinned_windows",
+        "pinned_windows": "spark.windows",
         "read_published": "spark.published",
     },
 }

@@ -1,7 +1,6 @@
-"""Alert when a consumer group is too far behind, in offsets or in time.
+"""Alert when a consumer group is too far behind, in offsets or in time, stands still, was moved back, or has stopped.
 
-A group that is stuck doesn't get past its first unread record, whose age grows. The callback sends the alert: replace
-``alert`` with one of Airflow's notifiers.
+The callback sends the alert: replace ``alert`` with one of Airflow's notifiers.
 """
 
 from __future__ import annotations
@@ -12,9 +11,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG, Context
 from airflow.timetables.trigger import CronTriggerTimetable
 
-from airflow_kafka_offsets import KafkaGroupLagSensor
-
-GROUP = "flights-reader"
+from airflow_kafka_offsets import KafkaLagAlertOperator
 
 
 def alert(context: Context) -> None:
@@ -30,12 +27,10 @@ with DAG(
     max_active_runs=1,
     tags=["kafka-offsets"],
 ):
-    KafkaGroupLagSensor(
-        task_id="check_group",
-        groups=GROUP,
+    KafkaLagAlertOperator(
+        task_id="check_groups",
+        groups=["flights-reader"],
         max_lag=1_000_000,
         max_age=timedelta(minutes=30),
-        poke_interval=10,
-        timeout=20,
         on_failure_callback=alert,
     )

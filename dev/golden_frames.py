@@ -58,7 +58,9 @@ class Release:
         self._json = jvm.com.fasterxml.jackson.databind.ObjectMapper()
 
     def versions(self, message: Message) -> range:
-        """The versions that both the release and the message know."""
+        """The versions that both the release and the message know; none if the release has no such message."""
+        if not _has(self._jar, message.name):
+            return range(0)
         message_class = self._class(message, "Data")
         oldest, newest = message_class.LOWEST_SUPPORTED_VERSION, message_class.HIGHEST_SUPPORTED_VERSION
         return range(max(oldest, message.since), min(newest, message.until) + 1)
@@ -145,6 +147,12 @@ _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 
 
 @functools.cache
+def _has(jar: Path, name: str) -> bool:
+    with zipfile.ZipFile(jar) as archive:
+        return f"common/message/{name}.json" in archive.namelist()
+
+
+@functools.cache
 def _schema(jar: Path, name: str) -> Schema:
     """The fields of a message class, from its schema."""
     with zipfile.ZipFile(jar) as archive:
@@ -166,6 +174,8 @@ def _fields_of_version(fields: Fields, schema: Schema, version: int) -> Fields:
 def _value_of_version(value: Any, schema: Schema | None, version: int) -> Any:
     if schema is None or value is None:
         return value
+    if isinstance(value, Mapping):  # a single structure
+        return _fields_of_version(value, schema, version)
     return [_fields_of_version(each, schema, version) for each in value]
 
 

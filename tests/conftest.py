@@ -56,9 +56,6 @@ _TOGETHER = {
         "tests/integration/airflow/waits/test_faults.py",
         "tests/integration/airflow/windows/test_compaction.py",
         "tests/integration/airflow/windows/cluster/",
-        "tests/integration/dev/test_cluster.py",
-        "tests/integration/dev/test_tls.py",
-        "tests/integration/dev/test_zookeeper_broker.py",
         "tests/integration/fuzz/",
     ),
     # One broker that deletes.
@@ -70,7 +67,6 @@ _TOGETHER = {
     # One Airflow, which takes half a minute to start.
     "airflow": (
         "tests/integration/dev/test_airflow_services.py",
-        "tests/integration/dev/test_deferred_waits.py",
         "tests/integration/page/browser/",
         "tests/integration/airflow/test_outlets.py",
         "tests/integration/airflow/waits/test_triggerer.py",

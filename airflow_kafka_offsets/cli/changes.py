@@ -17,9 +17,10 @@ from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, 
 from airflow_kafka_offsets.ledger import corrections, file_lists, load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import RUN
 from airflow_kafka_offsets.ledger.decisions import Entries
+from airflow_kafka_offsets.ledger.holes import ended_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Commit, State, Window, fold
-from airflow_kafka_offsets.ledger.taken import ended_windows, taken
+from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.pipelines.attempts import outnumber, unloadable
@@ -136,7 +137,8 @@ def _changed(ledger: Ledger, decide: Decide, forced: Decide | None, *, dry: bool
         return decide(state)
 
     number = ledger.change(decide_on)
-    file_lists.empty(ledger, seen[-1].windows.keys() - ledger.state.windows.keys())
+    gone = seen[-1].windows.keys() - ledger.state.windows.keys()
+    in_parallel(lambda name: file_lists.correct(ledger, name), gone)  # or verification does it
     return seen[-1], ledger.state, number
 
 
@@ -193,16 +195,15 @@ def restart(args: Any) -> int:
     """Begin topics anew, and print what was left unloaded of the old ones: one row per partition and range."""
     ledger = stored_ledger(args)
     with kafka_client(args) as client:
-        wish = restart_found(client, ledger, args.topics)
+        wish = restart_found(client, ledger)
     decide = partial(corrections.restart, wish=wish, contents=ledger.contents)
     _, ledger.state, number = _changed(ledger, decide, None, dry=args.dry_run)
-    made, begun = ledger.state.restarts[-1]
-    lost = taken(ledger, made)
-    print_rows([each._asdict() | {"offsets": each.span} for each in lost], args, _LEFT)
+    _, begun = ledger.state.restarts[-1]
+    print_rows([each._asdict() | {"offsets": each.span} for each in begun.unloaded], args, _LEFT)
     done = f"Commit {number}: these topics begin" if number else "Nothing was changed. These topics would begin"
     print_remark(
         f"{done} anew after {iso_instant(begun.at_ms - 1)}: {', '.join(begun.topics)}, because {begun.why}. "
-        f"{_left_words(ledger, lost)}"
+        f"{_left_words(ledger, begun.unloaded)}"
     )
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow_kafka_offsets.cli import values
 from airflow_kafka_offsets.cli.commands import CONN_ID, ISOLATION, LEDGER, Group, arg, command
 from airflow_kafka_offsets.cli.ledger_commands import LEDGER_GROUP
+from airflow_kafka_offsets.offsets.audits.audited_table import PRESETS
 
 _PARTITIONS = arg("--partitions", help="Only these partitions, for example 0,2-5", type=values.partitions)
 _LIST = command(
@@ -81,6 +82,39 @@ _RESET = command(
     ISOLATION,
     *CONN_ID,
 )
+_AUDIT = command(
+    "audit",
+    "audit.audit_table",
+    "Is a table complete that something else has written? Compares it with windows, by Spark on this machine",
+    arg("pipeline", help="The pipeline's name", type=values.name),
+    arg("windows", help="Names of windows, as ledger list shows them", nargs="*", metavar="WINDOW"),
+    arg("--start", help="Instead of names: all windows from this instant on, ISO-8601 with a zone"),
+    arg("--end", help="All windows up to this instant, ISO-8601 with a zone"),
+    arg("--table", help="The table's name in one of Spark's catalogs", metavar="NAME"),
+    arg("--path", help="Instead, its folder or URI, with --format", metavar="URI"),
+    arg("--format", help="Its format, as Spark calls it: parquet, orc, json, csv, delta, hudi, jdbc"),
+    arg("--query", help="Instead, a query of Spark's SQL", metavar="SQL"),
+    arg("--option", help="An option of Spark's reader for --format", action="append", metavar="NAME=VALUE"),
+    arg("--where", help="A condition that all rows of the windows fulfil, to read less", metavar="SQL"),
+    arg(
+        "--preset",
+        help="Whose names the columns for topic, partition and offset have; default: kafka",
+        choices=tuple(PRESETS),
+        default="kafka",
+    ),
+    arg("--topic", help="An expression for the topic instead of the preset's, such as metadata.topic", metavar="SQL"),
+    arg("--partition", help="An expression for the partition", metavar="SQL"),
+    arg("--offset", help="An expression for the offset", metavar="SQL"),
+    arg("--writer-group", help="Consumer group of the table's writer: above its commits, nothing is missing yet"),
+    arg("--allow-gaps", help="The topics may have offsets without a record, as with transactions", action="store_true"),
+    arg("--write-missing", help="Write the missing records to this folder, as Parquet", metavar="FOLDER"),
+    arg("--result", help="Record a report that a driver has printed, instead; - for standard input", metavar="FILE"),
+    arg("--spark-submit", help="The program; default: spark-submit", default="spark-submit", metavar="PROGRAM"),
+    arg("--packages", help="Maven packages that the table needs, such as Delta's, separated by commas"),
+    arg("--spark-args", help="Other arguments of spark-submit, in quotes", metavar="WORDS"),
+    LEDGER,
+    *CONN_ID,
+)
 _BUNDLE = command(
     "bundle",
     "bundle.write_files",
@@ -90,5 +124,5 @@ _BUNDLE = command(
 COMMANDS = Group(
     "kafka-offsets",
     "List Kafka offsets and lag, reset groups, inspect ledgers, and write the driver's files",
-    (_LIST, _LAG, _RESET, LEDGER_GROUP, _BUNDLE),
+    (_LIST, _LAG, _RESET, _AUDIT, LEDGER_GROUP, _BUNDLE),
 )

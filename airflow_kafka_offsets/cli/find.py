@@ -7,10 +7,11 @@ from typing import Any
 from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import Column, Row, command, every_column, print_record, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.audits import audit_words
 from airflow_kafka_offsets.ledger.find import Found, Whereabouts, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import status
 from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.window_status import status
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 
@@ -19,6 +20,7 @@ _PLACES = (
     Column("window", unless=(None,)),
     Column("attempt"),
     Column("output", folds=True),
+    Column("audits", folds=True, unless=(None,)),
 )
 _RUN = ("dag_id", "run_id", "task_id")
 """What a task says of itself when it begins an attempt."""
@@ -54,6 +56,7 @@ def _row(ledger: Ledger, place: Found) -> Row:
         "attempt": None if published is None else published.attempt,
         "run": None if published is None else published.run,
         "output": None if published is None else published.outputs[0].output,
+        "audits": None if window is None else audit_words(window.audits),
     } | {name: None if attempt is None else attempt.who.get(name) for name in _RUN}
 
 

@@ -10,15 +10,15 @@ from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError, number_of
 from airflow_kafka_offsets.ledger import file_lists
+from airflow_kafka_offsets.ledger.audits import audit_words
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import manifest_file
 from airflow_kafka_offsets.ledger.holes import Hole, holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import statuses
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import uri_for_spark
-from airflow_kafka_offsets.ledger.taken import taken, told
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.ledger.window_status import statuses
 from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 
@@ -26,6 +26,7 @@ _WINDOWS = (
     *(Column("window"), Column("status"), Column("offsets"), Column("rows"), Column("lost", unless=(0, None))),
     Column("attempt", unless=(None,), spare=True),
     Column("remark", folds=True, unless=(None,)),
+    Column("audits", folds=True, unless=(None,)),
 )
 _AGAIN = "to be loaded again; its published rows count until then"
 _CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds", "in order"), Column("found", folds=True))
@@ -40,7 +41,7 @@ def list_windows(args: Any) -> int:
     found = statuses(ledger, state.windows.values())
     rows = [_window_row(ledger, window, str(found[name])) for name, window in state.windows.items()]
     rows += map(_hole_row, holes_of(ledger))
-    rows += [_restart_row(ledger, number, restart) for number, restart in state.restarts]
+    rows += [_restart_row(restart) for _, restart in state.restarts]
     rows.sort(key=lambda row: (row["start"], row["end"]))
     print_rows(rows, args, _WINDOWS)
     return 0
@@ -55,6 +56,7 @@ def _window_row(ledger: Ledger, window: Window, status: str) -> Row:
         "attempt": number,
         "attempts": len(window.attempts),
         "remark": None if published is None or window.loaded is not None else _AGAIN,
+        "audits": audit_words(window.audits),
         "output": None if published is None else published.outputs[0].output,
         "manifest": uri_for_spark(ledger.folder / manifest_file(window.name, window.manifest)),
         "sha256": window.manifest,
@@ -69,9 +71,9 @@ def _hole_row(hole: Hole) -> Row:
     return _row(name, hole.start_ms, hole.end_ms, "hole", hole.offsets) | {"remark": ", ".join(words)}
 
 
-def _restart_row(ledger: Ledger, number: int, restart: Restarted) -> Row:
-    after_ms, lost = restart.at_ms - 1, sum(each.span for each in taken(ledger, number))
-    return _row(None, after_ms, after_ms, "restart", None) | {"lost": lost, "remark": told(ledger, number)}
+def _restart_row(restart: Restarted) -> Row:
+    after_ms, lost = restart.at_ms - 1, sum(each.span for each in restart.unloaded)
+    return _row(None, after_ms, after_ms, "restart", None) | {"lost": lost, "remark": str(restart)}
 
 
 def _row(window: str | None, start_ms: int, end_ms: int, status: str, offsets: int | None) -> Row:
@@ -82,7 +84,7 @@ def _row(window: str | None, start_ms: int, end_ms: int, status: str, offsets: i
         "status": status,
         "offsets": offsets,
         "lost": 0,
-        **dict.fromkeys(("rows", "attempt", "attempts", "output", "manifest", "sha256", "remark")),
+        **dict.fromkeys(("rows", "attempt", "attempts", "output", "manifest", "sha256", "remark", "audits")),
     }
 
 
@@ -99,7 +101,7 @@ def verify_ledger(args: Any) -> int:
 def list_files(args: Any) -> int:
     """Print one row per file of the published windows."""
     start_ms, end_ms = (None if given is None else parse_instant(given) for given in (args.start, args.end))
-    found = file_lists.between(stored_ledger(args), start_ms, end_ms)
+    found = file_lists.published_files(stored_ledger(args), start_ms, end_ms)
     rows = [{"window": window, "file": file} for window, files in found.items() for file in files]
     print_rows(rows, args, _FILES)
     return 0

@@ -64,6 +64,14 @@ _READING = (
         arg("offset", help="The record's offset", type=values.number),
     ),
     _ledger_command(
+        "certificate",
+        "certificate.certify",
+        "Certify one window: what was loaded or audited, by which rule, and how others check it",
+        _WINDOW,
+        arg("--html", help="Also write it to a file for a browser", metavar="FILE"),
+        arg("--key", help="Sign it with this Ed25519 private key", metavar="PEM"),
+    ),
+    _ledger_command(
         "files",
         "ledger.list_files",
         "List the files of published windows, for engines that can't read the ledger",
@@ -166,13 +174,6 @@ _CHANGING = (
         "restart",
         "changes.restart",
         "Begin topics anew that were re-created or truncated, or that are on another cluster now; asks Kafka",
-        arg(
-            "--topics",
-            help="Only these topics; default: all topics of the pipeline that have changed",
-            nargs="+",
-            metavar="TOPIC",
-            type=values.name,
-        ),
         _DRY_RUN,
         *CONN_ID,
     ),

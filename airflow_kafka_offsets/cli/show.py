@@ -12,9 +12,11 @@ from airflow_kafka_offsets.cli.ledger import require_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, row_of
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
+from airflow_kafka_offsets.ledger.files import audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.standing import WindowStatus, running_ms, status
-from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.ledger.state import Attempt, Audit, Publication, Window
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, status
+from airflow_kafka_offsets.offsets.audits.findings import problem_words
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
@@ -49,7 +51,11 @@ _RANGES = (
     Column("start_evidence", "start is"),
     Column("end_evidence", "end is"),
 )
-_PARTS = {"attempts": _ATTEMPTS, "losses": _LOST, "outputs": _OUTPUTS, "ranges": _RANGES}
+_AUDITS = (
+    *(Column("table", folds=True), Column("found", folds=True), Column("rows"), Column("records")),
+    *(Column("audited"), Column("who", folds=True), Column("report", folds=True, spare=True)),
+)
+_PARTS = {"attempts": _ATTEMPTS, "losses": _LOST, "outputs": _OUTPUTS, "audits": _AUDITS, "ranges": _RANGES}
 
 
 @command
@@ -91,7 +97,21 @@ def _record(ledger: Ledger, window: Window) -> Row:
             for lost in attempt.lost
         ],
         "outputs": [] if published is None else [each._asdict() for each in published.outputs],
+        "audits": [_audit_row(ledger, window, each) for each in window.audits],
         "ranges": [_range_row(each) for each in pinned.manifest.ranges],
+    }
+
+
+def _audit_row(ledger: Ledger, window: Window, audit: Audit) -> Row:
+    return {
+        "table": audit.table,
+        "found": problem_words(audit.counts) or "complete",
+        "rows": audit.rows,
+        "records": audit.records,
+        "audited": iso_instant(audit.audited_ms),
+        "who": _words(audit.who),
+        "counts": dict(audit.counts),
+        "report": f"{ledger.uri}/{audit_file(window.name, audit.run)}",
     }
 
 

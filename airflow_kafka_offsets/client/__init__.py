@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         LogContents as LogContents,
         ReadPosition as ReadPosition,
     )
+    from airflow_kafka_offsets.offsets.answers.share_groups import ShareOffset as ShareOffset
     from airflow_kafka_offsets.offsets.answers.topics import TopicFacts as TopicFacts
     from airflow_kafka_offsets.offsets.groups.lag import (
         GroupLag as GroupLag,

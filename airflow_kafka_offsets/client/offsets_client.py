@@ -34,6 +34,7 @@ from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_truncate
 from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_facts
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.describe_producers import fetch_producers
+from airflow_kafka_offsets.client.requests.describe_share_group_offsets import fetch_share_offsets
 from airflow_kafka_offsets.client.requests.list_groups import fetch_groups
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_extents, fetch_segment_offsets, refuse_segments_of
 from airflow_kafka_offsets.client.requests.offset_commit import send_commit, send_delete
@@ -57,6 +58,7 @@ from airflow_kafka_offsets.offsets.answers.logs import (
     SegmentsOffsets,
 )
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords, LogContents, ReadPosition
+from airflow_kafka_offsets.offsets.answers.share_groups import ShareGroupsOffsets
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.groups.lag import GroupLags
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
@@ -326,7 +328,8 @@ class OffsetsClient:
         Covers all partitions of the topics, committed or not (E18). A partition that no longer exists has its own error
         (E25). A group that doesn't exist is ``unknown`` (E19). A group that exists but has no commits is measured from
         the log starts of ``topics``, or of the topics that its members read; if there are neither, it is in error
-        (``NO_COMMIT``).
+        (``NO_COMMIT``). A share group's lag is Kafka's own count (:meth:`share_group_offsets`), up to the high
+        watermark at any isolation level.
 
         :param groups: group ids; or partitions by group id, to measure each group on exactly those. A partition or
             topic that is unknown or may not be described then has its own error.
@@ -347,12 +350,25 @@ class OffsetsClient:
             return self._ask(lags_on_committed, wanted, level, both_ends)
         return self._ask(lags_on_topics, wanted, several(topics), level, both_ends)
 
+    def share_group_offsets(self, groups: Mapping[str, Iterable[TopicPartition] | None]) -> ShareGroupsOffsets:
+        """How far share groups have come (DescribeShareGroupOffsets, key 90, KIP-932 and KIP-1226).
+
+        UNSUPPORTED_VERSION from brokers before 4.2, which don't count the lag.
+
+        :param groups: partitions by group id; None for all on which the group has members or had some. Topics that may
+            not be described are then left out.
+        """
+        wanted = {group: None if partitions is None else list(partitions) for group, partitions in groups.items()}
+        return self._ask(fetch_share_offsets, wanted)
+
     def describe_groups(self, groups: Iterable[str]) -> GroupDescriptions:
-        """Kind, state and members of groups (DescribeGroups, key 15; ConsumerGroupDescribe, key 69, KIP-848)."""
+        """Kind, state and members of groups (DescribeGroups, key 15, and a request for each newer kind: versions in
+        :mod:`.describe_groups`)."""
         return self._ask(fetch_descriptions, several(groups))
 
     def all_groups(self) -> list[str]:
-        """Ids of all consumer groups that may be described, classic and KIP-848, in order (ListGroups, key 16).
+        """Ids of all groups that read topics or commit offsets and may be described, in order (ListGroups, key 16).
+        Those of Kafka Connect's workers and the like are left out.
 
         :raises OffsetsError: naming the brokers that couldn't list their groups, without which the list would be
             incomplete.

@@ -1,7 +1,8 @@
-"""A condition: something to wait for, as a plain value that says what it needs to know and judges what was answered.
+"""A condition: something to wait for, as a plain value that judges what Kafka has answered.
 
-:func:`check_all` is the one place where conditions meet Kafka: it unites what all of them need, asks once, and lets
-each judge. A condition that has to look further, such as at records, says so instead, and is judged again.
+:func:`check_all` is the one place where conditions meet Kafka. A condition reads the answers that it needs, one after
+the other; the first one that isn't there ends its judgement, and once what all conditions need is asked, each is judged
+again from the start.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, TypeAlias
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.conditions.needs import Answers, Needs
+from airflow_kafka_offsets.conditions.needs import Answers, UnansweredError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -73,14 +74,11 @@ class Condition:
         """The topics that it is about; empty means all that its groups have committed on or read."""
         return ()
 
-    def needs(self) -> Needs:
-        """What it needs to know first."""
-        raise NotImplementedError
+    def judge(self, answers: Answers) -> Progress:
+        """How far the wait has come.
 
-    def judge(self, answers: Answers) -> Progress | Needs:
-        """How far the wait has come, or what else it needs to know to tell.
-
-        :param answers: to all that it has said it needs.
+        :param answers: what is known in this poll.
+        :raises UnansweredError: when more has to be known to tell.
         :raises ConditionFailedError: when a policy that the user chose says that it can't come true.
         :raises KafkaOffsetsError: when nobody can tell; ``retriable`` says whether that may pass.
         """
@@ -123,17 +121,14 @@ def _argument(name: str, value: Any) -> Any:
 def check_all(client: OffsetsClient, conditions: Iterable[Condition]) -> dict[Condition, Outcome]:
     """Check conditions together: in each round, what all of them need is asked at once."""
     answers = Answers(now_ms())
-    outcomes: dict[Condition, Outcome] = {}
-    waiting = {condition: condition.needs() for condition in conditions}
-    while waiting:
-        answers.ask(client, (need for needs in waiting.values() for need in needs))
-        judged = {condition: _judged(condition, answers) for condition in waiting}
-        waiting = {condition: found for condition, found in judged.items() if isinstance(found, Needs)}
-        outcomes |= {condition: found for condition, found in judged.items() if not isinstance(found, Needs)}
+    outcomes = {condition: _judged(condition, answers) for condition in conditions}
+    while waiting := {each: found for each, found in outcomes.items() if isinstance(found, UnansweredError)}:
+        answers.ask(client, (need for found in waiting.values() for need in found.needs))
+        outcomes |= {condition: _judged(condition, answers) for condition in waiting}
     return outcomes
 
 
-def _judged(condition: Condition, answers: Answers) -> Outcome | Needs:
+def _judged(condition: Condition, answers: Answers) -> Outcome:
     try:
         return condition.judge(answers)
     except Exception as error:

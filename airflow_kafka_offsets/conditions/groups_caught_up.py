@@ -22,7 +22,7 @@ from airflow_kafka_offsets.conditions.left_to_read import (
     refuse_commits_of_other_logs,
     worst,
 )
-from airflow_kafka_offsets.conditions.needs import Answers, Lags, LagsOn, Need, Needs, Topics
+from airflow_kafka_offsets.conditions.needs import Answers, Lags, LagsOn, Topics
 from airflow_kafka_offsets.conditions.record_ages import RecordAges
 from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError, number_of, shorten
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
@@ -125,32 +125,20 @@ class GroupsCaughtUp(Condition):
     def topic_names(self) -> tuple[str, ...]:
         return self.topics or ()
 
-    def needs(self) -> Needs:
-        if self.topics is None:
-            return Needs([Lags.of(self.groups, self.isolation_level)])
-        return Needs([Topics.of(self.topics)])
-
-    def judge(self, answers: Answers) -> Progress | Needs:
-        wanted = self._lags(answers)
-        if missing := answers.missing(wanted):
-            return missing
-        lags = answers[wanted]
+    def judge(self, answers: Answers) -> Progress:
+        lags = self.lags(answers)
         groups = [self.standing(lag) for lag in lags]
         known = [group.behind for group in groups if group.total is not None]
         left = left_to_read(known, self.isolation_level, self._allows, answers)
-        if isinstance(left, Needs):
-            return left
         groups = [group.without(filter(left.is_clear, group.behind)) for group in groups]
         ages = self._ages(groups, answers)
-        if isinstance(ages, Needs):
-            return ages
         return self._progress(groups, ages, left, [lag.remark for lag in lags])
 
-    def _lags(self, answers: Answers) -> Need[GroupLags]:
+    def lags(self, answers: Answers) -> GroupLags:
         if self.topics is None:
-            return Lags.of(self.groups, self.isolation_level)
+            return answers[Lags.of(self.groups, self.isolation_level)]
         partitions = tuple(partitions_of(answers[Topics.of(self.topics)].raise_for_errors()))
-        return LagsOn.of(((group, partitions) for group in self.groups), self.isolation_level)
+        return answers[LagsOn.of(((group, partitions) for group in self.groups), self.isolation_level)]
 
     def _progress(
         self, groups: list[GroupStanding], by_topic: Ages, left: LeftToRead, remarks: Iterable[str]
@@ -200,9 +188,15 @@ class GroupsCaughtUp(Condition):
         if self.no_commit == "ignore":
             partitions = [partition for partition in partitions if partition.status is not LagStatus.NO_COMMIT]
             uncommitted = []
-        behind = tuple(_behind(partition) for partition in partitions if partition.lag)
+        behind = tuple(self._behind(partition) for partition in partitions if partition.lag)
         topics = tuple({partition.topic for partition in partitions})
         return GroupStanding(group, behind, len(uncommitted), why, topics)
+
+    def _behind(self, partition: PartitionLag) -> Behind:
+        start, end = partition.log_start_offset, partition.end_offset(self.isolation_level)
+        assert partition.lag is not None and start is not None and end is not None, "or it would have no lag"
+        position = ReadPosition(partition.topic, partition.partition, max(partition.committed_offset or 0, start))
+        return Behind(position, end, partition.lag, partition.lost)
 
     def _why_unknown(self, partitions: list[PartitionLag], uncommitted: list[PartitionLag]) -> str:
         if not partitions:
@@ -224,7 +218,7 @@ class GroupsCaughtUp(Condition):
         """Whether an age is within the limit; an unknown age isn't."""
         return age.known_ms is not None and age.known_ms <= (self.max_age_ms or 0)
 
-    def _ages(self, groups: Iterable[GroupStanding], answers: Answers) -> Ages | Needs:
+    def _ages(self, groups: Iterable[GroupStanding], answers: Answers) -> Ages:
         """The age of the oldest unread record, if there is a limit on it; 0 when all is read.
 
         Unknown when records were deleted before they were read: nobody knows how old they were.
@@ -234,8 +228,6 @@ class GroupsCaughtUp(Condition):
         known = [group for group in groups if group.total is not None]
         unread = [(group.group, behind) for group in known if not group.lost for behind in group.behind]
         left = read_from((behind for _, behind in unread), self.isolation_level, answers)
-        if isinstance(left, Needs):
-            return left
         ages = {
             group.group: dict.fromkeys(group.topics, RecordAges() if group.lost else RecordAges(0)) for group in known
         }
@@ -271,13 +263,6 @@ def _measures(groups: Iterable[GroupStanding], ages: Ages) -> Iterator[Measure]:
         for topic, age in ages.get(group.group, {}).items():
             if age.known_ms is not None:
                 yield Measure("lag_age", age.known_ms / 1000, {"group": group.group, "topic": topic})
-
-
-def _behind(partition: PartitionLag) -> Behind:
-    start, committed = partition.log_start_offset, partition.committed_offset
-    assert partition.lag is not None and start is not None, "a partition with a lag has its log start"
-    position = ReadPosition(partition.topic, partition.partition, start if committed is None else max(committed, start))
-    return Behind(position, partition.lag, partition.lost)
 
 
 def _first(behind: Behind, records: FirstRecords) -> FirstRecord:

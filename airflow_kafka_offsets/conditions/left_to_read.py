@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from airflow_kafka_offsets.conditions.needs import Answers, Needs, Records
+from airflow_kafka_offsets.conditions.needs import Answers, Records
 from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag import LagStatus, PartitionLag
@@ -28,18 +28,15 @@ class Behind(NamedTuple):
     """A partition that a group is behind on.
 
     :param position: where it would continue reading.
-    :param lag: offsets between its commit and the end.
+    :param end_offset: the end that its lag was measured against.
+    :param lag: offsets between its commit and the end; for a share group, those that aren't finished.
     :param lost: how many of them were deleted before it read them (E9).
     """
 
     position: ReadPosition
+    end_offset: int
     lag: int
     lost: int = 0
-
-    @property
-    def end_offset(self) -> int:
-        """The end that its lag was measured against."""
-        return self.position.offset + self.lag - self.lost
 
     def __str__(self) -> str:
         return f"{self.position.topic}-{self.position.partition}"
@@ -95,7 +92,7 @@ def left_to_read(
     isolation_level: IsolationLevel,
     allowed: Callable[[Sequence[Behind]], bool],
     answers: Answers,
-) -> LeftToRead | Needs:
+) -> LeftToRead:
     """What groups have left to read, where that may change the result.
 
     First the partition of each group that is furthest behind: it usually has a record, and that settles it.
@@ -107,23 +104,16 @@ def left_to_read(
     doubtful = [group for group in groups if group and not allowed(group)]
     furthest = [max(group, key=lambda behind: behind.lag) for group in doubtful]
     first = read_from(furthest, isolation_level, answers)
-    if isinstance(first, Needs):
-        return first
     tops = zip(doubtful, furthest, strict=True)
     unsettled = [(group, top) for group, top in tops if first.is_clear(top) or allowed([top])]
     others = (behind for group, top in unsettled for behind in group if behind is not top)
     rest = read_from(others, isolation_level, answers)
-    if isinstance(rest, Needs):
-        return rest
     return LeftToRead(FirstRecords([*first.records, *rest.records]))
 
 
-def read_from(partitions: Iterable[Behind], isolation_level: IsolationLevel, answers: Answers) -> LeftToRead | Needs:
+def read_from(partitions: Iterable[Behind], isolation_level: IsolationLevel, answers: Answers) -> LeftToRead:
     """What is left to read on all of these partitions; raises as :func:`left_to_read` does."""
-    wanted = Records.of((behind.position for behind in partitions), isolation_level)
-    if missing := answers.missing(wanted):
-        return missing
-    records = answers[wanted]
+    records = answers[Records.of((behind.position for behind in partitions), isolation_level)]
     failures = [(what, error) for what, error in records.failures() if error.name not in _CAN_NOT_READ]
     if failures:
         raise OffsetsError("Reading from the group's position", failures)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.condition import Condition, Progress
-from airflow_kafka_offsets.conditions.needs import Answers, Extents, Lags, Needs, Topics
+from airflow_kafka_offsets.conditions.needs import Answers, Extents, Lags, Topics
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -51,29 +51,16 @@ class LogEndsFound(Condition):
     def topic_names(self) -> tuple[str, ...]:
         return self.topics or ()
 
-    def needs(self) -> Needs:
-        return Needs([self._lags if self.topics is None else Topics.of(self.topics)])
-
-    def judge(self, answers: Answers) -> Progress | Needs:
-        described = Topics.of(self._touched(answers) if self.topics is None else self.topics)
-        if missing := answers.missing(described):
-            return missing
-        metadata = answers[described].raise_for_errors()
-        extents = Extents.of(partitions_of(metadata))
-        if missing := answers.missing(extents):
-            return missing
+    def judge(self, answers: Answers) -> Progress:
+        topics = self._touched(answers) if self.topics is None else self.topics
+        metadata = answers[Topics.of(topics)].raise_for_errors()
+        extents = answers[Extents.of(partitions_of(metadata))]
         source = f"the log end at {iso_instant(answers.at_ms)}"
-        found = FixedOffsets.of_ends(
-            source, answers[extents], self.isolation_level, metadata.cluster_id, metadata.topic_ids
-        )
+        found = FixedOffsets.of_ends(source, extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids)
         return Progress(True, f"found {source}", found.to_json(), ends=found)
 
-    @property
-    def _lags(self) -> Lags:
-        return Lags.of([self.group], self.isolation_level)
-
     def _touched(self, answers: Answers) -> list[str]:
-        (lag,) = answers[self._lags].raise_for_errors()
+        (lag,) = answers[Lags.of([self.group], self.isolation_level)].raise_for_errors()
         if lag.no_such_group:
             raise ConfigurationError(
                 f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND), so what it reads is unknown. Is it "

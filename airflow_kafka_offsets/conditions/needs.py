@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.errors import ClusterError
+from airflow_kafka_offsets.offsets.answers.groups import GroupDescriptions
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch, LogExtents, Producers
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords
@@ -97,6 +98,15 @@ class LagsOn(Need[GroupLags]):
         return GroupLags(lag.on(partitions) for lag, partitions in found if lag is not None)
 
 
+class Descriptions(Need[GroupDescriptions]):
+    """Kind, state and members of groups. ``wanted``: group ids."""
+
+    nothing = GroupDescriptions
+
+    def ask(self, client: OffsetsClient) -> GroupDescriptions:
+        return client.describe_groups(sorted(self.wanted))
+
+
 class Extents(Need[LogExtents]):
     """Where logs start and end. ``wanted``: partitions."""
 
@@ -164,10 +174,15 @@ def _by_first(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
     return found
 
 
-class Needs(tuple[Need[Any], ...]):
-    """What is still needed to judge a condition; empty when nothing is."""
+class UnansweredError(Exception):
+    """Kafka wasn't asked yet what a condition needs to know: :func:`.condition.check_all` asks, and judges it again.
 
-    __slots__ = ()
+    :param needs: those that aren't answered yet.
+    """
+
+    def __init__(self, needs: tuple[Need[Any], ...]) -> None:
+        super().__init__(f"Not answered yet: {needs}")
+        self.needs = needs
 
 
 class Answers:
@@ -182,20 +197,32 @@ class Answers:
         self._found = dict(found or {})
 
     def __getitem__(self, need: Need[A]) -> A:
-        """The answer to a need; raises the error that stands for it."""
+        """The answer to a need; raises the error that stands for it.
+
+        :raises UnansweredError: when Kafka has to be asked first.
+        """
+        self.require(need)
         answer: Any = self._found[need] if need.wanted else need.nothing()
         if isinstance(answer, Exception):
             raise answer.with_traceback(None)  # of others who had the same need
         return answer  # type: ignore[no-any-return]  # each kind of need has its kind of answer
 
-    def missing(self, *needs: Need[Any]) -> Needs:
-        """Those of some needs that aren't answered yet."""
-        return Needs(need for need in needs if need.wanted and need not in self._found)
+    def require(self, *needs: Need[Any]) -> None:
+        """Have all of these answered, before the first one is read: they are asked in one round then.
+
+        :raises UnansweredError: when Kafka has to be asked first.
+        """
+        missing = self._missing(needs)
+        if missing:
+            raise UnansweredError(missing)
+
+    def _missing(self, needs: Iterable[Need[Any]]) -> tuple[Need[Any], ...]:
+        return tuple(need for need in needs if need.wanted and need not in self._found)
 
     def ask(self, client: OffsetsClient, needs: Iterable[Need[Any]]) -> None:
         """Have needs answered, with one client call for all of a kind."""
         alike: dict[Any, list[Need[Any]]] = defaultdict(list)
-        for need in self.missing(*dict.fromkeys(needs)):
+        for need in self._missing(dict.fromkeys(needs)):
             alike[type(need), need.isolation_level].append(need)
         for of_a_kind in alike.values():
             self._found |= _asked_as_one(client, of_a_kind)

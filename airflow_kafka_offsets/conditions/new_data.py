@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from airflow_kafka_offsets.arguments import check_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.condition import Condition, Progress
-from airflow_kafka_offsets.conditions.needs import Answers, Extents, Listed, Needs, Records, Topics
+from airflow_kafka_offsets.conditions.needs import Answers, Extents, Listed, Records, Topics
 from airflow_kafka_offsets.conditions.record_ages import RecordAges
 from airflow_kafka_offsets.conditions.same_logs import note_unknowable, unknowable_of
 from airflow_kafka_offsets.errors import shorten
@@ -102,36 +102,23 @@ class NewData(Condition):
     def topic_names(self) -> tuple[str, ...]:
         return self.topics
 
-    def needs(self) -> Needs:
-        return Needs([Topics.of(self.topics)])
-
-    def judge(self, answers: Answers) -> Progress | Needs:
+    def judge(self, answers: Answers) -> Progress:
         metadata = answers[Topics.of(self.topics)].raise_for_errors()
-        logs = Extents.of(partitions_of(metadata))
-        if missing := answers.missing(logs):
-            return missing
-        extents = answers[logs].raise_for_errors()
+        partitions = partitions_of(metadata)
+        extents = answers[Extents.of(partitions)].raise_for_errors()
         self.since.refuse_other_source(metadata.cluster_id, metadata.topic_ids)
         self.since.refuse_truncated(extents)
         new = self._new(extents)
         counts = {topic: sum(each.span for each in new if each.topic == topic) for topic in self.topics}
         newest = Listed.of(
-            ((OffsetSpec.MAX_TIMESTAMP, partition) for partition in logs.wanted if not counts[partition.topic]),
+            ((OffsetSpec.MAX_TIMESTAMP, partition) for partition in partitions if not counts[partition.topic]),
             IsolationLevel.READ_UNCOMMITTED,
         )
-        if missing := answers.missing(newest):
-            return missing
-        real = self._holds_record(new, answers) if sum(counts.values()) >= self.min_records else False
-        if isinstance(real, Needs):
-            return real
+        stale = StaleTopics.of(answers[newest].get(OffsetSpec.MAX_TIMESTAMP, ListedOffsets()))
+        real = sum(counts.values()) >= self.min_records and self._holds_record(new, answers)
         age = self._age(new, answers) if new and not real else RecordAges()
-        if isinstance(age, Needs):
-            return age
         done = real or self._is_old(age)
         unknowable = unknowable_of(self.since, metadata, answers) if done else []
-        if isinstance(unknowable, Needs):
-            return unknowable
-        stale = StaleTopics.of(answers[newest].get(OffsetSpec.MAX_TIMESTAMP, ListedOffsets()))
         ends = FixedOffsets.of_ends(
             "the log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids
         )
@@ -169,7 +156,7 @@ class NewData(Condition):
         """The need for the first visible record of each range."""
         return Records.of((ReadPosition(*each[:3]) for each in new), self.isolation_level)
 
-    def _holds_record(self, new: list[LogRange], answers: Answers) -> bool | Needs:
+    def _holds_record(self, new: list[LogRange], answers: Answers) -> bool:
         """Whether there is a visible record among these offsets, and not only markers and aborted records.
 
         First the partition with the most new offsets: it usually has a record. A partition that can't be read doesn't
@@ -177,21 +164,16 @@ class NewData(Condition):
         """
         furthest = max(new, key=lambda each: each.span)
         for records in (self._records([furthest]), self._records(new)):
-            if missing := answers.missing(records):
-                return missing
             if any(record.offset is not None for record in answers[records]):
                 return True
         answers[self._records(new)].raise_for_errors()
         return False
 
-    def _age(self, new: list[LogRange], answers: Answers) -> RecordAges | Needs:
+    def _age(self, new: list[LogRange], answers: Answers) -> RecordAges:
         """How old the first new record is, if that may be enough; unknown when there are only markers."""
         if self.max_age_ms is None:
             return RecordAges()
-        wanted = self._records(new)
-        if missing := answers.missing(wanted):
-            return missing
-        records = answers[wanted]
+        records = answers[self._records(new)]
         age = RecordAges.of((record for record in records if record.offset is not None), answers.at_ms)
         if not self._is_old(age):
             records.raise_for_errors()  # there may be an older record where one can't be read

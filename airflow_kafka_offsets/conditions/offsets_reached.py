@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from airflow_kafka_offsets.conditions.condition import Condition, Progress
 from airflow_kafka_offsets.conditions.left_to_read import Behind, left_to_read, refuse_commits_of_other_logs, worst
-from airflow_kafka_offsets.conditions.needs import Answers, Extents, LagsOn, Needs, Topics
+from airflow_kafka_offsets.conditions.needs import Answers, Extents, LagsOn, Topics
 from airflow_kafka_offsets.conditions.same_logs import note_unknowable, unknowable_of
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, shorten
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
@@ -58,34 +58,19 @@ class OffsetsReached(Condition):
     def topic_names(self) -> tuple[str, ...]:
         return tuple(self.target.names())
 
-    def needs(self) -> Needs:
-        return Needs([self._topics, self._lags])
-
-    @property
-    def _topics(self) -> Topics:
-        return Topics.of(self.target.names())
-
-    @property
-    def _lags(self) -> LagsOn:
-        return LagsOn.of([(self.group, tuple(key for key, _ in self.target.items()))], self.isolation_level)
-
-    def judge(self, answers: Answers) -> Progress | Needs:
-        metadata = answers[self._topics].raise_for_errors()
+    def judge(self, answers: Answers) -> Progress:
+        topics = Topics.of(self.target.names())
+        lags = LagsOn.of([(self.group, tuple(key for key, _ in self.target.items()))], self.isolation_level)
+        answers.require(topics, lags)
+        metadata = answers[topics].raise_for_errors()
         self.target.refuse_other_source(metadata.cluster_id, metadata.topic_ids)
-        (lag,) = answers[self._lags]
+        (lag,) = answers[lags]
         self._refuse_unknown(lag)
         to_go = self._to_go(lag)
-        short = Extents.of(self._short(lag, to_go))
-        if missing := answers.missing(short):
-            return missing
-        self.target.refuse_truncated(answers[short].raise_for_errors())
+        self.target.refuse_truncated(answers[Extents.of(self._short(lag, to_go))].raise_for_errors())
         left = left_to_read([to_go], self.isolation_level, lambda behind: not behind, answers)
-        if isinstance(left, Needs):
-            return left
         to_go = [behind for behind in to_go if not left.is_clear(behind)]
         unknowable = [] if to_go else unknowable_of(self.target, metadata, answers)
-        if isinstance(unknowable, Needs):
-            return unknowable
         result: dict[str, Any] = {"group": self.group, "target": self.target.source, "partitions": len(lag.partitions)}
         result |= self.target.where() | ({"unknowable": unknowable} if unknowable else {})
         text = self._describe(to_go) + left.note() + self._gone(lag) + note_unknowable(unknowable)
@@ -117,9 +102,11 @@ class OffsetsReached(Condition):
             start, committed = own.log_start_offset, own.committed_offset
             assert start is not None, "a partition without error has its log start"
             reached = start if committed is None else committed
+            if own.lag == 0:  # a share group may have finished all up to the end before Kafka moves its position there
+                reached = max(reached, own.end_offset(self.isolation_level) or 0)
             if reached < target:
                 position = ReadPosition(own.topic, own.partition, max(reached, start))
-                found.append(Behind(position, target - reached, max(0, start - reached)))
+                found.append(Behind(position, target, target - reached, max(0, start - reached)))
         return found
 
     def _short(self, lag: GroupLag, to_go: Iterable[Behind]) -> list[TopicPartition]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
-from airflow_kafka_offsets.conditions.needs import Answers, EndsOfEpochs, Needs
+from airflow_kafka_offsets.conditions.needs import Answers, EndsOfEpochs
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.truncation import not_known, refuse_later_epochs, refuse_unanswered
 
 
-def unknowable_of(seen: FixedOffsets, metadata: TopicsMetadata, answers: Answers) -> list[str] | Needs:
+def unknowable_of(seen: FixedOffsets, metadata: TopicsMetadata, answers: Answers) -> list[str]:
     """What nobody can tell about whether these are the same logs, in words; usually nothing.
 
     :param metadata: the cluster and topics as they are now; offsets on other topics are ignored.
@@ -28,8 +28,6 @@ def unknowable_of(seen: FixedOffsets, metadata: TopicsMetadata, answers: Answers
         for offset in seen.seen
         if offset.leader_epoch is not None and offset.offset > 0
     )
-    if missing := answers.missing(epochs):
-        return missing
     ends = EpochEnds(answers[epochs].values())
     seen.refuse_truncated_below(ends)
     refuse_unanswered(ends)

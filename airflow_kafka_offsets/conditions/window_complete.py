@@ -20,7 +20,6 @@ from airflow_kafka_offsets.conditions.needs import (
     Facts,
     LateRecords,
     Listed,
-    Needs,
     Records,
     Topics,
     Writers,
@@ -76,7 +75,7 @@ class Completeness:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class LookUp:
     """What a look-up of a timestamp shows.
 
     :param passed: partitions with a visible record at or after it.
@@ -137,30 +136,18 @@ class WindowComplete(Condition):
     def topic_names(self) -> tuple[str, ...]:
         return self.topics
 
-    def needs(self) -> Needs:
-        return Needs([Topics.of(self.topics)])
-
-    def judge(self, answers: Answers) -> Progress | Needs:
+    def judge(self, answers: Answers) -> Progress:
         elapsed_ms = answers.at_ms - self._looked_up_ms
         if elapsed_ms < 0:
             nothing_yet = f"nothing to look for before {iso_instant(self._looked_up_ms)}"
             return Progress(False, f"{iso_instant(self.instant_ms)}: {nothing_yet}", {})
         partitions = partitions_of(answers[Topics.of(self.topics)].raise_for_errors())
-        evidence = self._evidence(partitions, self._looked_up_ms, answers)
-        if isinstance(evidence, Needs):
-            return evidence
-        found = self._sort(partitions, evidence, elapsed_ms, answers)
-        if isinstance(found, Needs):
-            return found
+        shown = self._look_up(partitions, self._looked_up_ms, answers)
+        found = self._sort(partitions, shown, elapsed_ms, answers)
         found = self._apply_policy(found, elapsed_ms, answers)
-        if isinstance(found, Needs):
-            return found
-        writers = Writers.of(found.undecided)
-        if missing := answers.missing(writers):
-            return missing
-        return self._progress(found, evidence, answers[writers])
+        return self._progress(found, shown, answers[Writers.of(found.undecided)])
 
-    def _progress(self, found: Completeness, evidence: Evidence, producers: Producers) -> Progress:
+    def _progress(self, found: Completeness, shown: LookUp, producers: Producers) -> Progress:
         result = {
             "instant": iso_instant(self.instant_ms),
             "partitions_passed": len(found.passed) + len(found.by_clock),
@@ -169,7 +156,7 @@ class WindowComplete(Condition):
         text = f"{iso_instant(self.instant_ms)}: {found.describe(producers)}"
         if found.idle and self._idle_text:
             text += f" ({self._idle_text})"
-        future = [str(partition) for partition in sorted(evidence.passed & evidence.from_the_future)]
+        future = [str(partition) for partition in sorted(shown.passed & shown.from_the_future)]
         if future:
             result["from_the_future"] = future
             text += (
@@ -188,54 +175,46 @@ class WindowComplete(Condition):
     def _looked_up_ms(self) -> int:
         return self.instant_ms + self.allowed_lateness_ms
 
-    def _evidence(self, partitions: Iterable[TopicPartition], timestamp_ms: int, answers: Answers) -> Evidence | Needs:
+    def _look_up(self, partitions: Iterable[TopicPartition], timestamp_ms: int, answers: Answers) -> LookUp:
         """Which partitions have a visible record at or after a timestamp. A marker or aborted record isn't enough."""
         spec = OffsetSpec.at(to_datetime(timestamp_ms))
         wanted = Listed.of(((spec, partition) for partition in partitions), self.isolation_level)
-        if missing := answers.missing(wanted):
-            return missing
         listed = answers[wanted].get(spec, ListedOffsets()).raise_for_errors().refuse_older_answers().refuse_untimed()
         matched = [ReadPosition(own.topic, own.partition, own.offset) for own in listed if own.offset is not None]
-        at_match = Records.of(matched, self.isolation_level)
-        if missing := answers.missing(at_match):
-            return missing
-        records = answers[at_match].raise_for_errors()
+        records = answers[Records.of(matched, self.isolation_level)].raise_for_errors()
         others = (ReadPosition(*record[:3]) for record in records if record.offset != record.position)
         later = LateRecords.of(((timestamp_ms, position) for position in others), self.isolation_level)
-        if missing := answers.missing(later):
-            return missing
         late = answers[later].get(timestamp_ms, FirstRecords()).raise_for_errors()
         passed = [record for record in records if record.offset == record.position]
         passed += [record for record in late if record.offset is not None]
-        return Evidence(
+        return LookUp(
             frozenset(map(TopicPartition.of, passed)),
             frozenset(listed.with_outcome(ListOutcome.NOT_VISIBLE)),
             frozenset(TopicPartition.of(own) for own in listed if is_from_future(own.timestamp_ms, answers.at_ms)),
         )
 
     def _sort(
-        self, partitions: Iterable[TopicPartition], evidence: Evidence, elapsed_ms: int, answers: Answers
-    ) -> Completeness | Needs:
+        self, partitions: Iterable[TopicPartition], shown: LookUp, elapsed_ms: int, answers: Answers
+    ) -> Completeness:
         """Sort partitions by whether the moment has passed on them. The policy for idle ones isn't applied yet."""
-        others = [partition for partition in partitions if partition not in evidence.passed]
-        extents = Extents.of(others)
+        others = [partition for partition in partitions if partition not in shown.passed]
+        logs = Extents.of(others)
         clocks = Facts.of({partition.topic for partition in others} if elapsed_ms >= CLOCK_MARGIN_MS else ())
-        if missing := answers.missing(extents, clocks):
-            return missing
+        answers.require(logs, clocks)
         clocked = {topic.topic for topic in answers[clocks].values() if topic.timestamp_type == "LogAppendTime"}
         stable = self.isolation_level is IsolationLevel.READ_COMMITTED
         undecided: list[TopicPartition] = []
         by_clock: list[TopicPartition] = []
         idle: list[TopicPartition] = []
-        for extent in answers[extents].raise_for_errors():
+        for extent in answers[logs].raise_for_errors():
             partition = TopicPartition.of(extent)
-            if partition in evidence.hidden or (stable and extent.last_stable_offset != extent.high_watermark):
+            if partition in shown.hidden or (stable and extent.last_stable_offset != extent.high_watermark):
                 undecided.append(partition)
             else:
                 (by_clock if extent.topic in clocked else idle).append(partition)
-        return Completeness(tuple(sorted(evidence.passed)), tuple(by_clock), (), tuple(idle), tuple(undecided))
+        return Completeness(tuple(sorted(shown.passed)), tuple(by_clock), (), tuple(idle), tuple(undecided))
 
-    def _apply_policy(self, found: Completeness, elapsed_ms: int, answers: Answers) -> Completeness | Needs:
+    def _apply_policy(self, found: Completeness, elapsed_ms: int, answers: Answers) -> Completeness:
         if not found.idle or self.idle_after_ms is None or elapsed_ms < self.idle_after_ms:
             return found
         if self.idle == "fail":
@@ -245,17 +224,13 @@ class WindowComplete(Condition):
             )
         topics = {partition.topic for partition in found.idle}
         alive = self._alive(topics, answers) if self.idle == "require_heartbeat" else topics
-        if isinstance(alive, Needs):
-            return alive
         assumed = tuple(partition for partition in found.idle if partition.topic in alive)
         idle = tuple(partition for partition in found.idle if partition.topic not in alive)
         return replace(found, assumed=assumed, idle=idle)
 
-    def _alive(self, topics: Iterable[str], answers: Answers) -> set[str] | Needs:
+    def _alive(self, topics: Iterable[str], answers: Answers) -> set[str]:
         """Those of some topics that have a record as late as the policy for idle partitions requires."""
         assert self.idle_after_ms is not None
         partitions = partitions_of(answers[Topics.of(self.topics)].of_keys(topics))
-        evidence = self._evidence(partitions, self._looked_up_ms + self.idle_after_ms, answers)
-        if isinstance(evidence, Needs):
-            return evidence
-        return {partition.topic for partition in evidence.passed - evidence.from_the_future}
+        shown = self._look_up(partitions, self._looked_up_ms + self.idle_after_ms, answers)
+        return {partition.topic for partition in shown.passed - shown.from_the_future}

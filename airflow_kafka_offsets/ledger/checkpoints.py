@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.entries import Created, Output, Restarted
-from airflow_kafka_offsets.ledger.state import Attempt, Publication, State, StoredSnapshot, Window
+from airflow_kafka_offsets.ledger.state import Attempt, Audit, Publication, State, StoredSnapshot, Window
 from airflow_kafka_offsets.offsets.partitions import LogRange
 
 FORMAT = 1
@@ -76,14 +76,14 @@ def _from_json(fields: dict[str, Any]) -> State:
 
 
 def _window(row: list[Any]) -> Window:
-    *plain, reloaded_by, attempts, published = row
+    *plain, reloaded_by, attempts, published, audits, census = row
     made = tuple(Attempt(number, who, tuple(map(LogRange._make, lost)), at) for number, who, lost, at in attempts)
     publication = None
     if published is not None:
         *before, outputs, apart, published_ms, verdict = published
         made_outputs = tuple(map(Output._make, outputs))
         publication = Publication._make((*before, made_outputs, apart, published_ms, verdict))
-    return Window._make((*plain, tuple(reloaded_by), made, publication))
+    return Window._make((*plain, tuple(reloaded_by), made, publication, tuple(map(Audit._make, audits)), census))
 
 
 def _without_kind(fields: dict[str, Any]) -> dict[str, Any]:

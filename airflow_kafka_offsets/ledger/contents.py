@@ -16,9 +16,10 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.ledger.entries import AnyEntry, Pinned, Snapshotted
-from airflow_kafka_offsets.ledger.files import Files, manifest_file, snapshot_file
+from airflow_kafka_offsets.ledger.entries import AnyEntry, Counted, Pinned, Snapshotted
+from airflow_kafka_offsets.ledger.files import Files, census_file, manifest_file, snapshot_file
 from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
@@ -100,18 +101,27 @@ class StoredContents:
             self._manifests.put(sha256, manifest)
         return sha256
 
+    def census(self, window: str, census: str) -> Census:
+        """Which offsets of a window have a record.
+
+        :raises LedgerCorruptError: when the file is missing or was changed.
+        """
+        return Census.from_bytes(self._read(census_file(window, census)))
+
+    def add_census(self, window: str, census: Census) -> str:
+        """Add a census. Returns the hash that names its file, which :meth:`store` writes."""
+        content = census.to_bytes()
+        sha256 = digest(content)
+        self._add(census_file(window, sha256), gzip.compress(content, mtime=0))
+        return sha256
+
     def store(self, entries: Iterable[AnyEntry]) -> None:
         """Write what entries name, if it isn't there yet. What no entry names isn't written, unless it is too large to
         be kept until then.
 
         :raises LedgerCorruptError: when a file of that name was changed.
         """
-        named = {
-            snapshot_file(each.offsets) if isinstance(each, Snapshotted) else manifest_file(each.window, each.manifest)
-            for each in entries
-            if isinstance(each, Snapshotted | Pinned)
-        }
-        self.store_files(named)
+        self.store_files(set(filter(None, map(_file_of, entries))))
 
     def store_files(self, names: Iterable[str]) -> None:
         """Write files that were added, by their names."""
@@ -156,3 +166,15 @@ class StoredContents:
                 f"{self._where}/{name} was changed: its sha256 is {digest(content)}, expected {expected}. {_RESTORE}"
             )
         return content
+
+
+def _file_of(entry: AnyEntry) -> str | None:
+    """The file that an entry names; None if it names none."""
+    match entry:
+        case Snapshotted():
+            return snapshot_file(entry.offsets)
+        case Pinned():
+            return manifest_file(entry.window, entry.manifest)
+        case Counted():
+            return census_file(entry.window, entry.census)
+    return None

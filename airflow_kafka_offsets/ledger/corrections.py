@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import pairwise
 
 from airflow_kafka_offsets.errors import LedgerConflictError, number_of, shorten
 from airflow_kafka_offsets.ledger.decisions import Contents, Entries, created_of, window_of
 from airflow_kafka_offsets.ledger.entries import Restarted, Rewound, Voided
 from airflow_kafka_offsets.ledger.state import State, Window
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged
+from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 
@@ -75,7 +78,28 @@ def restart(state: State, wish: Restarted, contents: Contents) -> Entries:
         )
     if wish.cluster_id is not None and wish.cluster_id == state.cluster_id:
         raise LedgerConflictError(f"The pipeline is on cluster {wish.cluster_id} already: nothing is restarted.")
-    return (replace(wish, at_ms=stored.at_ms + 1),)
+    return (replace(wish, at_ms=stored.at_ms + 1, unloaded=tuple(_unloaded(state, wish, contents))),)
+
+
+def _unloaded(state: State, wish: Restarted, contents: Contents) -> list[LogRange]:
+    """What snapshots have seen of the logs that a restart ends, and no published window has."""
+
+    def offsets_at(at_ms: int) -> OffsetSnapshot:
+        return state.anew(contents.snapshot(state.snapshots[at_ms].offsets), at_ms)
+
+    times, loaded = list(state.snapshots), [(each.start_ms, each.end_ms) for each in state.published]
+    gaps = pairwise([(0, times[0]), *loaded, (times[-1], 0)])
+    windows = [window_between(offsets_at(start), offsets_at(end)) for (_, start), (end, _) in gaps if start < end]
+    seen = [each.log_range for window in windows for each in window.ranges]
+    seen += [LogRange(*key, each.offset, each.high_watermark) for key, each in offsets_at(times[-1]).boundaries.items()]
+    cut = {TopicPartition.of(each): each.offset for each in wish.truncated}
+    ended = set(wish.topics) - {key.topic for key in cut}
+    rest = [
+        each._replace(start_offset=max(each.start_offset, cut.get(TopicPartition.of(each), 0)))
+        for each in seen
+        if each.topic in ended or TopicPartition.of(each) in cut
+    ]
+    return merged(each for each in rest if each.span > 0)
 
 
 def ends_on(state: State, cluster_id: str, contents: Contents) -> OffsetSnapshot | None:

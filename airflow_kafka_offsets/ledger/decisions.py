@@ -54,7 +54,7 @@ class Contents(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class ResolvedOffsets:
     """What Kafka has answered, to be stored.
 
     :param commit: number of the newest commit before Kafka was asked: snapshots that were stored later know more.
@@ -94,7 +94,7 @@ def create(state: State, wish: Created) -> Entries:
     return ()
 
 
-def place(state: State, answers: Answers, contents: Contents) -> Entries:
+def place(state: State, answers: ResolvedOffsets, contents: Contents) -> Entries:
     """Store snapshots, each between its neighbours in time. An instant that has one keeps it. One as of latest comes
     after all others, whatever the clock says.
 
@@ -107,7 +107,7 @@ def place(state: State, answers: Answers, contents: Contents) -> Entries:
     return tuple(draft.entries)
 
 
-def pin(state: State, windows: Collection[tuple[int, int]], answers: Answers, contents: Contents) -> Entries:
+def pin(state: State, windows: Collection[tuple[int, int]], answers: ResolvedOffsets, contents: Contents) -> Entries:
     """Pin windows between two snapshots, and store those at instants that aren't stored yet. A window that is pinned
     stays as it is.
 
@@ -123,7 +123,7 @@ def pin(state: State, windows: Collection[tuple[int, int]], answers: Answers, co
     return tuple(draft.entries)
 
 
-def pin_increment(state: State, by: str, answers: Answers, contents: Contents) -> Entries:
+def pin_increment(state: State, by: str, answers: ResolvedOffsets, contents: Contents) -> Entries:
     """Pin the window from the end of the last one to the visible ends of the logs. A run has one increment.
 
     :param by: the run.
@@ -158,7 +158,7 @@ class _Draft:
     :param entries: what was added, in order.
     """
 
-    def __init__(self, state: State, answers: Answers, contents: Contents) -> None:
+    def __init__(self, state: State, answers: ResolvedOffsets, contents: Contents) -> None:
         self.entries: list[AnyEntry] = []
         self._state = state
         self._answers = answers

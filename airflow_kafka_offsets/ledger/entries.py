@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.errors import LedgerCorruptError, number_of, shorten
+from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, OffsetSnapshot
 
@@ -104,6 +105,21 @@ class Pinned(Entry):
 
 
 @dataclass(frozen=True, slots=True)
+class Counted(Entry):
+    """It was counted which offsets of a window have a record, while the log had them all.
+
+    :param window: the window's name.
+    :param census: hash of the file that says which.
+    :param records: how many.
+    """
+
+    kind = "counted"
+    window: str
+    census: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Attempted(Entry):
     """An attempt at loading a window begins. Its number is that of its commit, so that all attempts have one order.
 
@@ -183,6 +199,33 @@ class Verified(Entry):
 
 
 @dataclass(frozen=True, slots=True)
+class Audited(Entry):
+    """A table that something else has written was compared with a window.
+
+    :param window: the window's name.
+    :param table: what the table is called: a later audit of the same name takes this one's place.
+    :param run: the audit's own name.
+    :param report: hash of the file with what was found.
+    :param counts: amounts by problem; empty for a complete table.
+    :param rows: rows that the table has of the window.
+    :param records: records of the window; None if that isn't known any more.
+    :param who: the Airflow task and its try, or whoever else audits, as plain JSON.
+    :param audited_ms: when, Unix milliseconds by the driver's clock, for people.
+    """
+
+    kind = "audited"
+    window: str
+    table: str
+    run: str
+    report: str
+    counts: Mapping[str, int]
+    rows: int
+    who: Mapping[str, Any]
+    audited_ms: int
+    records: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reloaded(Entry):
     """A window is to be loaded again: what was attempted and published before no longer satisfies a load. Readers keep
     the old rows until the new ones are published.
@@ -220,8 +263,6 @@ class Restarted(Entry):
     """From here on, some topics are other logs: re-created, truncated, or on another cluster. The next snapshot begins
     them like an origin; where a log was truncated, or is one that windows had before, it goes on from there.
 
-    What it has taken, unloaded, isn't said: :mod:`.taken` derives it, as windows may still be voided, or published.
-
     :param at_ms: from when on, Unix milliseconds: directly after the newest snapshot. Later ones are of the new logs.
     :param topics: the topics.
     :param why: what was found in Kafka, in words.
@@ -230,6 +271,8 @@ class Restarted(Entry):
         these was re-created.
     :param resumed: where logs go on, on a cluster that the pipeline has come back to: where its windows there ended.
         None when there are none.
+    :param unloaded: what snapshots had seen of the logs that end, and no published window had when they were restarted.
+        Kafka may have had more.
     """
 
     kind = "restart"
@@ -239,6 +282,14 @@ class Restarted(Entry):
     cluster_id: str | None = None
     truncated: tuple[SeenOffset, ...] = ()
     resumed: OffsetSnapshot | None = None
+    unloaded: tuple[LogRange, ...] = ()
+
+    def __str__(self) -> str:
+        offsets = sum(each.span for each in self.unloaded)
+        left = (
+            f"; at least {number_of(offsets, 'offset')} of the old logs were in no published window" if offsets else ""
+        )
+        return f"{shorten(self.topics)} began anew after {iso_instant(self.at_ms - 1)}: {self.why}{left}"
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
@@ -249,18 +300,30 @@ class Restarted(Entry):
                 "topics": tuple(stored["topics"]),
                 "truncated": tuple(SeenOffset(*each) for each in stored["truncated"]),
                 "resumed": None if resumed is None else OffsetSnapshot.from_json(resumed),
+                "unloaded": tuple(LogRange(*each) for each in stored["unloaded"]),
             }
         )
 
 
 AnyEntry: TypeAlias = (
-    Created | Snapshotted | Pinned | Attempted | Published | Verified | Reloaded | Voided | Rewound | Restarted
+    Created
+    | Snapshotted
+    | Pinned
+    | Counted
+    | Attempted
+    | Published
+    | Verified
+    | Audited
+    | Reloaded
+    | Voided
+    | Rewound
+    | Restarted
 )
 _KINDS: Mapping[str, type[AnyEntry]] = {
     each.kind: each
     for each in (
-        *(Created, Snapshotted, Pinned, Attempted, Published),
-        *(Verified, Reloaded, Voided, Rewound, Restarted),
+        *(Created, Snapshotted, Pinned, Counted, Attempted, Published),
+        *(Verified, Audited, Reloaded, Voided, Rewound, Restarted),
     )
 }
 

@@ -6,7 +6,9 @@
     checkpoints/00000040.json.gz            what commits 1 to 40 add up to; derived, may be deleted at any time
     snapshots/<sha256>.json.gz              the offsets of a snapshot; written before the commit that names it
     windows/<window>/<sha256>.json          a window's manifest; written before the commit that names it
+    windows/<window>/<sha256>.records.json.gz   which of its offsets have a record, if that was counted
     windows/<window>/<attempt>/             what the driver of an attempt says: note, result, failure
+    windows/<window>/audits/<run>.json      what an audit of a table has found; an entry names its hash
     files/window=<window>/                  the list of a window's published files, for other engines; derived
     batches/<sha256>.json                   the windows that one Spark application is to load
     drivers/                                what Spark's drivers run, when it is stored in the ledger
@@ -22,6 +24,7 @@ CHECKPOINTS = "checkpoints"
 SNAPSHOTS = "snapshots"
 WINDOWS = "windows"
 BATCHES = "batches"
+AUDITS = "audits"
 FOLDER_SIZE = 1_000
 """Commits in a folder of the log: as many as an object store lists in one answer."""
 _COMMIT = re.compile(r"(\d{8})\.json", re.ASCII)
@@ -69,8 +72,22 @@ def batch_file(sha256: str) -> str:
     return f"{BATCHES}/{sha256}.json"
 
 
+def census_file(window: str, census: str) -> str:
+    return f"{WINDOWS}/{window}/{census}.records.json.gz"
+
+
 def attempt_folder(window: str, attempt: int) -> str:
     return f"{WINDOWS}/{window}/{attempt}"
+
+
+def audit_file(window: str, run: str) -> str:
+    """What an audit of a window has found."""
+    return f"{WINDOWS}/{window}/{AUDITS}/{run}.json"
+
+
+def audit_failure_file(window: str, run: str) -> str:
+    """Why an audit of a window has failed, as its driver says."""
+    return f"{WINDOWS}/{window}/{AUDITS}/{run}.failure.json"
 
 
 def newest_commit(files: Files, at_least: int = 0) -> int:

@@ -1,6 +1,6 @@
 """Holes: offsets that no published window has. Two snapshots say how many there are.
 
-They count what can exist now: what a restart has taken is no hole, but a loss (:mod:`.taken`).
+They count what can exist now: what a restart has ended is no hole, but a loss (:class:`.entries.Restarted`).
 
 A window in a hole that is pinned but not published is "not loaded yet". Time without offsets is a hole of zero offsets,
 which nobody needs to load.
@@ -76,14 +76,23 @@ def hole_between(ledger: Ledger, start_ms: int, end_ms: int) -> Hole | None:
     ends = [start_ms, *(at_ms for window in pinned for at_ms in (window.start_ms, window.end_ms)), end_ms]
     gaps = [gap for gap in zip(ends[::2], ends[1::2], strict=True) if gap[0] < gap[1]]
     free = tuple(each for gap in gaps for each in ledger.between(*gap))
-    return Hole(start_ms, end_ms, tuple(each for each in pinned if _can_exist(ledger, each)), tuple(ranges), free)
+    can_exist = tuple(each for each in pinned if not each.offsets or _left(ledger, each))
+    return Hole(start_ms, end_ms, can_exist, tuple(ranges), free)
 
 
-def _can_exist(ledger: Ledger, window: Window) -> bool:
-    """Whether restarts since have left anything of a window, or it had nothing."""
-    if not window.offsets or not any(made > window.number for made, _ in ledger.state.restarts):
-        return True
-    return bool(ledger.between(window.start_ms, window.end_ms))
+def _left(ledger: Ledger, window: Window) -> int:
+    """How many of a window's offsets restarts since have left."""
+    if not any(made > window.number for made, _ in ledger.state.restarts):
+        return window.offsets
+    return sum(each.span for each in ledger.between(window.start_ms, window.end_ms))
+
+
+def ended_windows(ledger: Ledger) -> list[Window]:
+    """The windows that aren't published and of whose offsets restarts have ended some: they can't be loaded as they
+    are any more."""
+    return [
+        each for each in ledger.state.windows.values() if not each.publication and _left(ledger, each) < each.offsets
+    ]
 
 
 def holes_of(ledger: Ledger) -> list[Hole]:

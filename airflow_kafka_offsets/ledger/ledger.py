@@ -31,7 +31,7 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import Window as OffsetWindow, window_between
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetWindow, window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 

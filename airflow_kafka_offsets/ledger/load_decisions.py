@@ -7,7 +7,7 @@ from itertools import chain
 
 from airflow_kafka_offsets.errors import CommitConflictError, KafkaOffsetsError, LedgerConflictError, or_error
 from airflow_kafka_offsets.ledger.decisions import Entries, window_of
-from airflow_kafka_offsets.ledger.entries import Attempted, Published, Reloaded, Verified
+from airflow_kafka_offsets.ledger.entries import Attempted, Counted, Published, Reloaded, Verified
 from airflow_kafka_offsets.ledger.state import Attempt, State, Window
 
 
@@ -26,6 +26,15 @@ def begin(state: State, wish: Attempted, manifest: str) -> Entries:
     """
     window = window_read_from(state, wish.window, manifest)
     return () if window.loaded is not None else (wish,)
+
+
+def count(state: State, wish: Counted, manifest: str) -> Entries:
+    """Record which offsets of a window have a record, once.
+
+    :param manifest: hash of the manifest whose ranges were counted.
+    :raises LedgerConflictError: when the window isn't there, or is another one of that name.
+    """
+    return () if window_read_from(state, wish.window, manifest).census is not None else (wish,)
 
 
 def publish(state: State, wish: Published, manifest: str) -> Entries:
@@ -54,7 +63,7 @@ def publish(state: State, wish: Published, manifest: str) -> Entries:
     return (wish,)
 
 
-def verify(state: State, wish: Verified) -> Entries:
+def record_verdict(state: State, wish: Verified) -> Entries:
     """Record the verdict on the publication that counts. The first one stays.
 
     :raises LedgerConflictError: when another attempt is published.

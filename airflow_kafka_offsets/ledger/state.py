@@ -19,6 +19,8 @@ from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.entries import (
     AnyEntry,
     Attempted,
+    Audited,
+    Counted,
     Created,
     Output,
     Pinned,
@@ -107,6 +109,31 @@ class Publication(NamedTuple):
         return self.outputs[0].rows
 
 
+class Audit(NamedTuple):
+    """The last audit of a table for a window.
+
+    :param number: that of its commit.
+    :param table: what the table is called.
+    :param run: the audit's own name.
+    :param report: hash of the file with what was found.
+    :param counts: amounts by problem; empty for a complete table.
+    :param rows: rows that the table has of the window.
+    :param records: records of the window; None if that isn't known any more.
+    :param who: the Airflow task and its try, or whoever else audits, as plain JSON.
+    :param audited_ms: when, Unix milliseconds by the driver's clock.
+    """
+
+    number: int
+    table: str
+    run: str
+    report: str
+    counts: Mapping[str, int]
+    rows: int
+    records: int | None
+    who: Mapping[str, Any]
+    audited_ms: int
+
+
 class Window(NamedTuple):
     """A window that counts.
 
@@ -121,6 +148,8 @@ class Window(NamedTuple):
     :param reloaded_by: the runs of tasks that have ever asked for it: each does once.
     :param attempts: those that may still be published, and the published one, in order.
     :param publication: the one that counts; None when nothing is published.
+    :param audits: the last one of each table, by its name.
+    :param census: hash of the file that says which of its offsets have a record; None if nobody has counted them.
     """
 
     name: str
@@ -134,6 +163,8 @@ class Window(NamedTuple):
     reloaded_by: tuple[str, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     publication: Publication | None = None
+    audits: tuple[Audit, ...] = ()
+    census: str | None = None
 
     @property
     def loaded(self) -> Publication | None:
@@ -314,6 +345,10 @@ class _Fold:
         self._windows[entry.window] = made
 
     @_add.register
+    def _(self, entry: Counted) -> None:
+        self._set(entry.window, census=entry.census)
+
+    @_add.register
     def _(self, entry: Attempted) -> None:
         attempts = (*self._windows[entry.window].attempts, Attempt(self._number, entry.who, entry.lost, entry.begun_ms))
         self._set(entry.window, attempts=attempts)
@@ -332,6 +367,13 @@ class _Fold:
         if counts is None or counts.attempt != entry.attempt:
             raise LedgerCorruptError(f"Commit {self._number} is a verdict on what isn't published: {entry}.")
         self._set(entry.window, publication=counts._replace(verdict=entry.verdict))
+
+    @_add.register
+    def _(self, entry: Audited) -> None:
+        found = (entry.run, entry.report, entry.counts, entry.rows, entry.records, entry.who, entry.audited_ms)
+        made = Audit(self._number, entry.table, *found)
+        others = (each for each in self._windows[entry.window].audits if each.table != entry.table)
+        self._set(entry.window, audits=tuple(sorted((*others, made), key=lambda each: each.table)))
 
     @_add.register
     def _(self, entry: Reloaded) -> None:

@@ -15,10 +15,9 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerError, number_
 from airflow_kafka_offsets.ledger import file_lists
 from airflow_kafka_offsets.ledger.holes import between_published, hole_between
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, statuses
 from airflow_kafka_offsets.ledger.state import Publication, State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.ledger.taken import told
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
@@ -57,7 +56,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     claims += _snapshots(ledger) if full else []
     claims += _lists_of_none(ledger)
     claims.append(Claim("tiling", None, True, _totals(state)))
-    claims += (Claim("restart", None, True, told(ledger, number)) for number, _ in state.restarts)
+    claims += (Claim("restart", None, True, str(restart)) for _, restart in state.restarts)
     claims += filter(None, (_hole(ledger, *time) for time in between_published(state)))
     claims += _unpublished(ledger)
     return claims

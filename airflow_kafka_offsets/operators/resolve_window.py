@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
+from airflow_kafka_offsets.pipelines.record_counts import count_records
 from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
 from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
 from airflow_kafka_offsets.runs.interval import RunInterval, run_interval
@@ -33,6 +34,9 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
         whole number of them. They start at multiples of it since midnight, in the time zone of the Dag's schedule: a
         day on which clocks change has 23 or 25 hours. All are pinned by one commit. None (default) pins one window.
 
+    :param count_records: also count which offsets have a record, and keep that in the ledger: then tables can be
+        audited after Kafka has deleted the records. Reads all bytes of the window.
+
     The other arguments are those of :class:`~airflow_kafka_offsets.operators.pipeline_operator.KafkaPipelineOperator`.
 
     XCom: see :class:`~airflow_kafka_offsets.references.window_ref.WindowRef`; with ``split``, a list of them, in order
@@ -47,12 +51,14 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
         start: str | datetime | Mapping[str, Any] | None = None,
         end: str | datetime | Mapping[str, Any] | None = None,
         split: timedelta | None = None,
+        count_records: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.start = start
         self.end = end
         self.split = split
+        self.count_records = count_records
 
     def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow | list[ResolvedWindow]:
         """Pin the window between the run's two instants, or between the two snapshots; or the windows in between."""
@@ -61,10 +67,18 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
             interval = RunInterval(_place(ledger, "start", self.start), _place(ledger, "end", self.end))
         else:
             interval = run_interval(context, self.start, self.end)
-        if self.split is not None:
-            return resolver.windows(pieces_of(interval, self.split, zone_of(context.get("dag"))))
-        (resolved,) = resolver.windows([(interval.start_ms, interval.end_ms)])
-        return resolved
+        if self.split is None:
+            (resolved,) = resolver.windows([(interval.start_ms, interval.end_ms)])
+            self._count([resolved], resolver)
+            return resolved
+        pieces = resolver.windows(pieces_of(interval, self.split, zone_of(context.get("dag"))))
+        self._count(pieces, resolver)
+        return pieces
+
+    def _count(self, windows: Sequence[ResolvedWindow], resolver: Resolver) -> None:
+        if self.count_records:
+            for each in windows:
+                count_records(resolver.client, resolver.ledger, each.pinned)
 
 
 def _place(ledger: Ledger, argument: str, snapshot: Any) -> int:

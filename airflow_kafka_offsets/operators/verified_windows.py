@@ -169,16 +169,16 @@ def _sources(client: OffsetsClient, loaded: Sequence[Counted]) -> list[str | Kaf
 
 def _record(ledger: Ledger, found: Sequence[_Found]) -> None:
     # Whoever published may have died before it wrote the list.
-    file_lists.ensure(
-        ledger, [(each.loaded.window, each.loaded.result) for each in found if each.published.verdict is None]
-    )
-    decisions = [partial(load_decisions.verify, wish=_wish(each)) for each in found]
+    results = {each.loaded.window.name: each.loaded.result for each in found if each.published.verdict is None}
+    right = in_parallel(lambda name: file_lists.correct(ledger, name, results[name]), results)
+    file_lists.refresh(ledger, {name: results[name] for name, is_so in zip(results, right, strict=True) if not is_so})
+    decisions = [partial(load_decisions.record_verdict, wish=_wish(each)) for each in found]
     ledger.change(lambda state: load_decisions.allowed(state, decisions))
 
 
 def _refuse_unrecorded(ledger: Ledger, found: _Found) -> None:
     """Raise why a verdict wasn't recorded, if it wasn't."""
-    load_decisions.verify(ledger.state, _wish(found))
+    load_decisions.record_verdict(ledger.state, _wish(found))
 
 
 def _wish(found: _Found) -> Verified:

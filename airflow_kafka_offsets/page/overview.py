@@ -10,9 +10,8 @@ from airflow_kafka_offsets.errors import LedgerError, number_of
 from airflow_kafka_offsets.ledger.decisions import created_of
 from airflow_kafka_offsets.ledger.holes import holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import statuses
 from airflow_kafka_offsets.ledger.state import State, Window
-from airflow_kafka_offsets.ledger.taken import told, words
+from airflow_kafka_offsets.ledger.window_status import statuses
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.page.losses import Unloaded, gone_of, lost_of, unloaded
 from airflow_kafka_offsets.page.topics import shortest_retention, topic_facts, topic_names
@@ -58,19 +57,11 @@ def overview(ledger: Ledger) -> Json:
         "states": Counter(statuses(ledger, windows).values()),
         "losses": [f"{number_of(count, 'offset')} of window {name}" for name, count in lost.items()],
         "lost_offsets": sum(lost.values()),
-        "restarts": _restarts(ledger),
+        "restarts": [str(restart) for _, restart in state.restarts],
         "rows": [stands.rows for _, stands in published[-_DRAWN:]],
         "dag_ids": sorted(dags_of_pipeline(state)),
         **_of_snapshots(ledger),
     }
-
-
-def _restarts(ledger: Ledger) -> list[str]:
-    """The restarts, in words. A snapshot that can't be read hides none."""
-    try:
-        return [told(ledger, number) for number, _ in ledger.state.restarts]
-    except LedgerError:
-        return [words(restart) for _, restart in ledger.state.restarts]
 
 
 def _of_snapshots(ledger: Ledger) -> Json:

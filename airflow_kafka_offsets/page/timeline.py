@@ -12,9 +12,9 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, statuses
 from airflow_kafka_offsets.ledger.state import State, StoredSnapshot, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+from airflow_kafka_offsets.ledger.audits import audit_words
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, running_ms, statuses
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, statuses
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
@@ -69,6 +70,7 @@ def _window(window: Window, status: WindowStatus, ranges: tuple[OffsetRange, ...
         "offsets": [spans.get(place) for place in range(len(places))],
         "rows": None if window.publication is None else window.publication.rows,
         "lost": {places[key]: count for key, count in lost_of(window).items()},
+        "audits": audit_words(window.audits),
     }
 
 

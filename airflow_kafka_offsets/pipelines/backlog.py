@@ -49,23 +49,23 @@ class Backlog:
         :raises TopicChangedError: for another cluster, or a topic that is missing or was re-created.
         :raises LogTruncatedError: when a log ends before the end of such a window, or the start of the backlog.
         """
-        pending = self._pending()
-        records = self._first_records(unloaded for several in pending.values() for unloaded in several)
+        pending = list(self._pending())
+        records = self._first_records(unloaded for _, several in pending for unloaded in several)
 
         def one(unloaded: LogRange) -> RangeForecast:
             return forecast(unloaded, self._extent(unloaded), self._survey.facts[unloaded.topic], records)
 
-        return [WindowForecast.of(window, map(one, several)) for window, several in pending.items() if several]
+        return [WindowForecast.of(window, map(one, several)) for window, several in pending if several]
 
-    def _pending(self) -> dict[str, list[LogRange]]:
-        pending = {}
+    def _pending(self) -> Iterator[tuple[str, list[LogRange]]]:
+        """The ranges that aren't loaded, with the name of the window, hole or backlog that has them."""
         for stretch, ranges in self._unloaded:
             if stretch.window is None:
-                pending[f"hole from {iso_instant(stretch.start_ms)}"] = [each for each in ranges if self._is_left(each)]
+                yield f"hole from {iso_instant(stretch.start_ms)}", [each for each in ranges if self._is_left(each)]
             elif ranges:
                 self._check(_end_of(self._ledger, stretch.window))
-                pending[stretch.window.name] = ranges
-        return pending | {REST: list(self._backlog())}
+                yield stretch.window.name, ranges
+        yield REST, list(self._backlog())
 
     def _check(self, end: FixedOffsets) -> None:
         """Refuse offsets that aren't those of the logs any more, though no restart says why."""

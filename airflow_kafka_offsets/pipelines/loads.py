@@ -26,7 +26,7 @@ from airflow_kafka_offsets.errors import (
     WindowError,
     or_error,
 )
-from airflow_kafka_offsets.ledger import file_lists, load_decisions, standing
+from airflow_kafka_offsets.ledger import file_lists, load_decisions, window_status
 from airflow_kafka_offsets.ledger.entries import Output, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
@@ -88,8 +88,8 @@ def published_counts(ledger: Ledger, window: Window, publication: Publication) -
 
 
 def left_to_publish(ledger: Ledger, window: Window) -> Counted | None:
-    """What of a window is proved and may be published, but isn't: see :func:`.standing.left_to_publish`."""
-    found = standing.left_to_publish(ledger, window)
+    """What of a window is proved and may be published, but isn't: see :func:`.window_status.left_to_publish`."""
+    found = window_status.left_to_publish(ledger, window)
     return None if found is None else Counted(window, ledger.pinned(window), *found)
 
 
@@ -140,12 +140,7 @@ def publish_each_asked(counted: Sequence[tuple[Ledger, Counted]]) -> list[Public
         pairs = by_ledger[ledger]
         decisions = [partial(load_decisions.publish, wish=wish, manifest=each.pinned.sha256) for wish, each in pairs]
         ledger.change(lambda state: load_decisions.allowed(state, decisions))
-        windows = {name: ledger.state.windows.get(name) for name in (wish.window for wish, _ in pairs)}
-        ours = [
-            (window, each.result)
-            for wish, each in pairs
-            if (window := windows[wish.window]) is not None and _stands(window, wish)
-        ]
+        ours = {wish.window: each.result for wish, each in pairs if _stands(ledger, wish)}
         file_lists.refresh(ledger, ours)
 
     in_parallel(commit, by_ledger)
@@ -161,8 +156,10 @@ def _standing(ledger: Ledger, wish: Published, counted: Counted) -> Publication:
     raise CommitConflictError(f"Window {wish.window} is to be loaded again since it was published. Run the task again.")
 
 
-def _stands(window: Window, wish: Published) -> bool:
-    return window.loaded is not None and (window.loaded.attempt, window.loaded.run) == (wish.attempt, wish.run)
+def _stands(ledger: Ledger, wish: Published) -> bool:
+    window = ledger.state.windows.get(wish.window)
+    stands = None if window is None else window.loaded
+    return stands is not None and (stands.attempt, stands.run) == (wish.attempt, wish.run)
 
 
 def take_over(client: OffsetsClient, ledger: Ledger, window: Window, number: int, result: RunResult) -> Counted:

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.errors import ConfigurationError, FutureRecordError, OffsetsError, OutdatedSurveyError
 from airflow_kafka_offsets.ledger import decisions
-from airflow_kafka_offsets.ledger.decisions import Answers, Entries
+from airflow_kafka_offsets.ledger.decisions import Entries, ResolvedOffsets
 from airflow_kafka_offsets.ledger.files import snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import State, StoredSnapshot
@@ -102,7 +102,7 @@ class Resolver:
         instants = sorted({at_ms for window in windows for at_ms in window})
         names = [window_id(*window) for window in sorted(windows)]
 
-        def pin(state: State) -> Answers | None:
+        def pin(state: State) -> ResolvedOffsets | None:
             if all(name in state.windows for name in names):
                 self._check(state)
                 return None
@@ -126,7 +126,7 @@ class Resolver:
         :raises: as :meth:`windows`.
         """
 
-        def pin(state: State) -> Answers | None:
+        def pin(state: State) -> ResolvedOffsets | None:
             if state.increment(by) is not None:
                 self._check(state)
                 return None
@@ -134,7 +134,7 @@ class Resolver:
             latest = self._made(survey, AsOf(AsOfKind.LATEST), at_latest(survey.extents, self._isolation_level))
             begun = decisions.increment_start_ms(state) is not None
             origin = None if begun else self._origin(since, survey)
-            return Answers(state.number, now_ms(), latest=latest, origin=origin)
+            return ResolvedOffsets(state.number, now_ms(), latest=latest, origin=origin)
 
         self._change(pin, lambda state, answers: decisions.pin_increment(state, by, answers, self.ledger.contents))
         window = self.ledger.state.increment(by)
@@ -149,7 +149,7 @@ class Resolver:
         if as_of.timestamp_ms is not None:
             refuse_future(as_of.timestamp_ms, now_ms())
 
-        def place(state: State) -> Answers | None:
+        def place(state: State) -> ResolvedOffsets | None:
             if as_of.timestamp_ms in state.snapshots:
                 self._check(state)
                 return None
@@ -157,7 +157,7 @@ class Resolver:
                 return self._instants([as_of.timestamp_ms], state)
             survey = self._survey(state)
             latest = self._made(survey, as_of, at_latest(survey.extents, self._isolation_level))
-            return Answers(state.number, now_ms(), latest=latest)
+            return ResolvedOffsets(state.number, now_ms(), latest=latest)
 
         self._change(place, lambda state, answers: decisions.place(state, answers, self.ledger.contents))
         state = self.ledger.state
@@ -176,7 +176,9 @@ class Resolver:
         contents.store_files([snapshot_file(offsets)])
         return offsets
 
-    def _change(self, ask: Callable[[State], Answers | None], decide: Callable[[State, Answers], Entries]) -> None:
+    def _change(
+        self, ask: Callable[[State], ResolvedOffsets | None], decide: Callable[[State, ResolvedOffsets], Entries]
+    ) -> None:
         """Ask Kafka and commit what it said; ask again if somebody knows more by then. Each time somebody has got
         further, so all do; if nobody has, a broker's own answer is outdated, which may take a while."""
         tries, alone, commit = 0, 0, -1
@@ -220,10 +222,10 @@ class Resolver:
             refuse_rewritten(self.client, stored)
         return survey
 
-    def _instants(self, instants: Sequence[int], state: State) -> Answers:
+    def _instants(self, instants: Sequence[int], state: State) -> ResolvedOffsets:
         survey, add = self._survey(state), self.ledger.contents.add_snapshot
         offsets = {snapshot.timestamp_ms: add(snapshot) for snapshot in self._look_up(instants, survey)}
-        return Answers(state.number, now_ms(), offsets)
+        return ResolvedOffsets(state.number, now_ms(), offsets)
 
     def _look_up(self, instants: Sequence[int], survey: Survey) -> Iterator[OffsetSnapshot]:
         """The snapshots as of some instants, a few at a time: those of a backfill may be more than memory holds."""

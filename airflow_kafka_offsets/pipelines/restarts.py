@@ -6,10 +6,10 @@ ledger belong to records that are gone. :func:`.corrections.restart` records it,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, TopicChangedError, shorten
+from airflow_kafka_offsets.errors import LedgerConflictError, TopicChangedError, shorten
 from airflow_kafka_offsets.ledger.corrections import ends_on
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -22,38 +22,36 @@ from airflow_kafka_offsets.offsets.windows.truncation import refuse_unanswered, 
 from airflow_kafka_offsets.pipelines.log_changes import epoch_ends
 
 
-def restart_found(client: OffsetsClient, ledger: Ledger, topics: Collection[str] | None = None) -> Restarted:
+def restart_found(client: OffsetsClient, ledger: Ledger) -> Restarted:
     """The restart that Kafka shows, without its place in time.
 
-    :param topics: look at these topics alone; None for all of the newest snapshot.
-    :raises LedgerConflictError: when there is no change, or none of these topics has one.
-    :raises ConfigurationError: when a topic isn't the pipeline's; or when only some are named, but the cluster is
-        another one.
+    :raises LedgerConflictError: when there is no change.
     :raises TopicChangedError: when a topic doesn't exist now.
     :raises OffsetsError: when a topic or a leader can't be asked.
     """
-    newest = _newest(ledger)
-    wanted = _wanted(newest, topics)
+    stored = _newest(ledger)
     cluster_id = client.cluster_id()
-    facts = client.topic_facts(sorted(wanted))
-    missing = sorted(wanted - facts.keys())
+    facts = client.topic_facts(sorted(stored.topics))
+    missing = sorted(stored.topics.keys() - facts.keys())
     if missing:
         raise TopicChangedError(
-            f"Topic {shorten(missing)} doesn't exist on cluster {cluster_id}. Create it first, or name the others with "
-            "--topics.",
-            topic=missing[0],
+            f"Topic {shorten(missing)} doesn't exist on cluster {cluster_id}. Create it first.", topic=missing[0]
         )
     if is_another(ledger.state.cluster_id, cluster_id):
-        return _moved(client, ledger, facts, sorted(newest.topics.keys() - wanted), cluster_id)
-    newest = ledger.offsets_now(newest.timestamp_ms)
-    wanted = _not_restarted(newest, wanted, ledger.pipeline, all_of_them=topics is not None)
-    left = newest.without(newest.topics.keys() - wanted)
-    made_anew = {topic: change for topic, old in left.topics.items() if (change := topic_change(old, facts[topic]))}
-    truncated = _truncated(client, left.without(made_anew))
+        return _moved(client, ledger, facts, cluster_id)
+    newest = ledger.offsets_now(stored.timestamp_ms)
+    if not newest.topics:
+        raise LedgerConflictError(
+            f"{shorten(sorted(stored.topics))} of pipeline {ledger.pipeline}: restarted already, the next snapshot "
+            "begins the new log. If that restart was wrong, take it away: kafka-offsets ledger list shows its time, "
+            "kafka-offsets ledger rewind goes back to it."
+        )
+    made_anew = {topic: change for topic, old in newest.topics.items() if (change := topic_change(old, facts[topic]))}
+    truncated = _truncated(client, newest.without(made_anew))
     changes = {*made_anew, *(place.topic for place in truncated)}
     if not changes:
         raise LedgerConflictError(
-            f"Nothing is restarted: Kafka shows no change of {shorten(sorted(wanted))} since the snapshot at "
+            f"Nothing is restarted: Kafka shows no change of {shorten(sorted(newest.topics))} since the snapshot at "
             f"{iso_instant(newest.timestamp_ms)}. Cluster ({cluster_id}), topic ids and partitions are the same, and "
             "no log was truncated below it. If the ledger is wrong for another reason, use kafka-offsets ledger rewind."
         )
@@ -61,18 +59,10 @@ def restart_found(client: OffsetsClient, ledger: Ledger, topics: Collection[str]
     return Restarted(now_ms(), tuple(sorted(changes)), why, truncated=tuple(truncated))
 
 
-def _moved(
-    client: OffsetsClient, ledger: Ledger, facts: Mapping[str, TopicFacts], others: Collection[str], cluster_id: str
-) -> Restarted:
+def _moved(client: OffsetsClient, ledger: Ledger, facts: Mapping[str, TopicFacts], cluster_id: str) -> Restarted:
     """The restart of all topics on another cluster. Logs that it had windows of there go on where these
     ended, unless they were re-created since."""
-    before = ledger.state.cluster_id
-    if others:
-        raise ConfigurationError(
-            f"The pipeline is on cluster {cluster_id} now, and was on {before}: all of its topics restart, "
-            f"{shorten(others)} too. Leave --topics out."
-        )
-    why, resumed = f"the cluster was {before}, and is {cluster_id} now", None
+    why, resumed = f"the cluster was {ledger.state.cluster_id}, and is {cluster_id} now", None
     seen = ends_on(ledger.state, cluster_id, ledger.contents)
     if seen is not None:
         known = seen.without([topic for topic, old in seen.topics.items() if topic_change(old, facts.get(topic))])
@@ -90,33 +80,6 @@ def _newest(ledger: Ledger) -> OffsetSnapshot:
     if newest is None:
         raise LedgerConflictError(f"Pipeline {ledger.pipeline} has no snapshot, so there is nothing to restart.")
     return ledger.offsets_at(newest.at_ms)
-
-
-def _not_restarted(newest: OffsetSnapshot, wanted: set[str], pipeline: str, *, all_of_them: bool) -> set[str]:
-    """Those topics that weren't restarted after the newest snapshot.
-
-    :param newest: as the logs go on now.
-    :raises LedgerConflictError: when there is none; or, if all of them have to be, when one isn't.
-    """
-    left = wanted & newest.topics.keys()
-    if left and (left == wanted or not all_of_them):
-        return left
-    raise LedgerConflictError(
-        f"{shorten(sorted(wanted - left))} of pipeline {pipeline}: restarted already, the next snapshot begins the new "
-        "log. If that restart was wrong, take it away: kafka-offsets ledger list shows its time, kafka-offsets ledger "
-        "rewind goes back to it."
-    )
-
-
-def _wanted(newest: OffsetSnapshot, topics: Collection[str] | None) -> set[str]:
-    if topics is None:
-        return set(newest.topics)
-    strange = sorted(set(topics) - newest.topics.keys())
-    if strange:
-        raise ConfigurationError(
-            f"The newest snapshot doesn't have {shorten(strange)}. It has {shorten(sorted(newest.topics))}."
-        )
-    return set(topics)
 
 
 def _truncated(client: OffsetsClient, newest: OffsetSnapshot) -> dict[SeenOffset, str]:

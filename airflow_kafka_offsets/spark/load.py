@@ -22,8 +22,8 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.decoding import CORRUPT, decode_json, decode_text
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.pinned_windows import load_windows
 from airflow_kafka_offsets.spark.sinks.kinds import SINKS
+from airflow_kafka_offsets.spark.windows import load_windows
 
 _GLUES = {
     *("--JOB_ID", "--JOB_RUN_ID", "--JOB_NAME", "--TempDir", "--RedshiftTempDir", "--SECURITY_CONFIGURATION"),

@@ -29,6 +29,8 @@ _SHIPPED = (
 BUNDLE_NAME = "airflow_kafka_offsets.zip"
 LOAD_APPLICATION = str(_PACKAGE / "spark" / "load.py")
 """The ready-made application, for ``spark-submit``."""
+AUDIT_APPLICATION = str(_PACKAGE / "spark" / "audit_table.py")
+"""The ready-made audit."""
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.sdk import conf
 
+from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session import conf as driver_conf
 from airflow_kafka_offsets.spark.session.release import names_connector, packages_in
@@ -114,84 +115,94 @@ class Submission:
         own = SparkArguments(
             defaults,
             windows | {driver_conf.NOTE_KEY: self.note_key},
-            *(task.properties_file, task.py_files, self._packages(task), task.jars),
+            *(task.properties_file, task.py_files, packages_of(task, by, self.connector), task.jars),
         )
-        own = self._with_jars(own, task)
+        own = with_jars(own, task, by)
         with (
             quick_java(by.program, jars_folder()) if is_quick else nullcontext() as java,
-            driver_bundle() as bundle,
-            secrets_on_their_way(by.place, kafka.secret, by.given) as secrets,
+            delivered(own, by, kafka, java) as arguments,
         ):
-            py_files = own.py_files or by.given.confs.get(PY_FILES)
-            yield replace(
-                own,
-                confs={**own.confs, **self._java_options(kafka.plain, java)},
-                properties_file=secrets or own.properties_file,
-                py_files=",".join(filter(None, (py_files, bundle))),
-            )
+            yield arguments
 
     def _defaults(self, reader: Mapping[str, str]) -> dict[str, str]:
-        given = self.submitter.given
-        # A log4j2.properties sets the level too, which our conf would override.
-        quiet = {} if given.file and (given.file.parent / "log4j2.properties").is_file() else {_LOG_LEVEL: "WARN"}
-        own = {**self.submitter.place.defaults, **quiet, **({} if self.submitter.place.on_cluster else _PROGRESS)}
-        return not_given(own, given.confs) | default_confs(reader, given.confs)
+        return place_confs(self.submitter) | default_confs(reader, self.submitter.given.confs)
 
-    def _java_options(self, reader: Mapping[str, str], quick: str | None) -> dict[str, str]:
-        """The confs with the Java options of driver and executors, appended to the user's own options."""
-        given = self.submitter.given.confs
-        options = token_endpoint_allowed(reader, given)
-        if quick:
-            options[DRIVER_JAVA] = f"{(given | options).get(DRIVER_JAVA, '')} {quick}".strip()
-        return options
 
-    def _packages(self, task: SparkSubmitOperator) -> str | None:
-        """The task's packages; with the Kafka connector, if it was requested, all of the user's packages: Spark doesn't
-        read the conf then.
+@contextmanager
+def delivered(own: SparkArguments, by: Submitter, kafka: JavaSettings, java: str | None) -> Iterator[SparkArguments]:
+    """Arguments plus this package's bundle and the connection's credentials, which exist until the block ends.
 
-        :raises ConfigurationError: when the given connector is another Spark's, or when nobody can tell which connector
-            is needed.
-        """
-        by, given = self.submitter, self.submitter.given.confs
-        by.program.refuse_mixed()
-        packages, jars = task.packages or given.get(PACKAGES), task.jars or given.get(_JARS)
-        if self.connector is None and not names_connector(packages, jars):
-            return task.packages
-        release = by.program.release(ask=self.connector == "auto")
-        if release is not None and by.place.runs_this_spark:
-            release.refuse_other(packages, jars)
-        if self.connector is None:
-            return task.packages
-        if release is None:
-            raise ConfigurationError(
-                f"The Spark version of {by.program.binary} is unknown: there is no spark-core jar beside it, and "
-                "--version doesn't tell. Name its Kafka connector in packages= instead."
-            )
-        return ",".join(release.with_connector(packages_in(packages)))
-
-    def _with_jars(self, own: SparkArguments, task: SparkSubmitOperator) -> SparkArguments:
-        """Give the jars of all packages as files, so that ``spark-submit`` doesn't resolve them again; or the packages,
-        if that can't be done here."""
-        by, given = self.submitter, self.submitter.given.confs
-        coordinates, spark = packages_in(own.packages or given.get(PACKAGES)), by.program.own_jars()
-        if not coordinates or spark is None or not by.place.runs_this_spark:
-            return own
-        resolving = task.exclude_packages, task._repositories, task.properties_file
-        packages = Packages(coordinates, spark[1].version, spark[0], given, by.given.in_task, *resolving)
-        found = jars_of(packages, by.program.binary, by.program.environment, jars_folder())
-        if found is None:
-            return own
-        # A driver and executors in one process don't need Spark's own jars again; a cluster may lack some of them.
-        wanted = found.missing if by.spark["master"].startswith("local") else found.jars
-        jars = [*packages_in(task.jars or given.get(_JARS)), *map(str, wanted)]
-        python = [*packages_in(own.py_files or given.get(PY_FILES)), *map(str, found.python)]
-        return replace(
+    :param java: the driver's Java options; None for the user's own alone.
+    """
+    given = by.given.confs
+    options = token_endpoint_allowed(kafka.plain, given)
+    if java:
+        options[DRIVER_JAVA] = f"{(given | options).get(DRIVER_JAVA, '')} {java}".strip()
+    with driver_bundle() as bundle, secrets_on_their_way(by.place, kafka.secret, by.given) as secrets:
+        yield replace(
             own,
-            packages=None,
-            jars=",".join(jars),
-            py_files=",".join(python) or None,
-            confs={**own.confs, **({PACKAGES: ""} if PACKAGES in given else {})},
+            confs={**own.confs, **options},
+            properties_file=secrets or own.properties_file,
+            py_files=",".join(filter(None, (own.py_files or given.get(PY_FILES), bundle))),
         )
+
+
+def place_confs(by: Submitter) -> dict[str, str]:
+    """The confs of every driver that depend on who starts it, without those that the user sets."""
+    given = by.given
+    # A log4j2.properties sets the level too, which our conf would override.
+    quiet = {} if given.file and (given.file.parent / "log4j2.properties").is_file() else {_LOG_LEVEL: "WARN"}
+    return not_given({**by.place.defaults, **quiet, **({} if by.place.on_cluster else _PROGRESS)}, given.confs)
+
+
+def packages_of(task: SparkSubmitOperator, by: Submitter, connector: ConnectorChoice | None) -> str | None:
+    """The task's packages; with the Kafka connector, if it was requested, all of the user's packages: Spark doesn't
+    read the conf then.
+
+    :raises ConfigurationError: when the given connector is another Spark's, or when nobody can tell which connector
+        is needed.
+    """
+    given = by.given.confs
+    by.program.refuse_mixed()
+    packages, jars = task.packages or given.get(PACKAGES), task.jars or given.get(_JARS)
+    if connector is None and not names_connector(packages, jars):
+        return task.packages
+    release = by.program.release(ask=connector == "auto")
+    if release is not None and by.place.runs_this_spark:
+        release.refuse_other(packages, jars)
+    if connector is None:
+        return task.packages
+    if release is None:
+        raise ConfigurationError(
+            f"The Spark version of {by.program.binary} is unknown: there is no spark-core jar beside it, and "
+            "--version doesn't tell. Name its Kafka connector in packages= instead."
+        )
+    return ",".join(release.with_connector(packages_in(packages)))
+
+
+def with_jars(own: SparkArguments, task: SparkSubmitOperator, by: Submitter) -> SparkArguments:
+    """Give the jars of all packages as files, so that ``spark-submit`` doesn't resolve them again; or the packages,
+    if that can't be done here."""
+    given = by.given.confs
+    coordinates, spark = packages_in(own.packages or given.get(PACKAGES)), by.program.own_jars()
+    if not coordinates or spark is None or not by.place.runs_this_spark:
+        return own
+    resolving = task.exclude_packages, task._repositories, task.properties_file
+    packages = Packages(coordinates, spark[1].version, spark[0], given, by.given.in_task, *resolving)
+    found = jars_of(packages, by.program.binary, by.program.environment, jars_folder())
+    if found is None:
+        return own
+    # A driver and executors in one process don't need Spark's own jars again; a cluster may lack some of them.
+    wanted = found.missing if by.spark["master"].startswith("local") else found.jars
+    jars = [*packages_in(task.jars or given.get(_JARS)), *map(str, wanted)]
+    python = [*packages_in(own.py_files or given.get(PY_FILES)), *map(str, found.python)]
+    return replace(
+        own,
+        packages=None,
+        jars=",".join(jars),
+        py_files=",".join(python) or None,
+        confs={**own.confs, **({PACKAGES: ""} if PACKAGES in given else {})},
+    )
 
 
 def jars_folder() -> Path:

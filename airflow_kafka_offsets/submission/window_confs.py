@@ -56,7 +56,7 @@ def window_confs(
         driver_conf.ATTEMPT: str(attempt),
         driver_conf.COMMIT: str(commit),
     }
-    return gaps | confs | ({} if size is None else {driver_conf.BYTES_PER_RECORD: f"{size:.1f}"})
+    return gaps | confs | _size_conf(size)
 
 
 def _stored(ledger: Ledger, content: bytes) -> dict[str, str]:
@@ -79,6 +79,16 @@ def default_confs(reader: Mapping[str, str], given: Mapping[str, str]) -> dict[s
     """
     read_by = {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}
     return not_given({**driver_conf.GIVEN_BACK, **read_by}, given)
+
+
+def record_size_conf(ledger: Ledger, window: Window, given: Mapping[str, str]) -> dict[str, str]:
+    """The conf with the size of a record, unless the user gives it himself, or nobody knows: see
+    :func:`record_size`."""
+    return {} if driver_conf.BYTES_PER_RECORD in given else _size_conf(record_size(ledger, window))
+
+
+def _size_conf(size: float | None) -> dict[str, str]:
+    return {} if size is None else {driver_conf.BYTES_PER_RECORD: f"{size:.1f}"}
 
 
 def _record_sizes(wanted: Sequence[Wanted]) -> dict[Ledger, float | None]:

@@ -312,6 +312,184 @@ CONSUMER_GROUP_DESCRIBE = (
 )
 
 
+def _share_member(number: int, topics: list[str], assigned: list[Fields]) -> Fields:
+    return {
+        "memberId": f"member-{number}",
+        "rackId": None,
+        "memberEpoch": 5,
+        "clientId": "reader-ü",
+        "clientHost": f"/192.0.2.{number}",
+        "subscribedTopicNames": topics,
+        "assignment": {"topicPartitions": assigned},
+    }
+
+
+def _share_group(group: str, state: str, members: list[Fields], error: int = 0, why: str | None = None) -> Fields:
+    return {**_consumer_group(group, state, members, error, why), "assignorName": "simple" if members else ""}
+
+
+SHARE_GROUP_DESCRIBE = (
+    request(
+        "ShareGroupDescribe", "two groups", {"groupIds": ["s", "h"], "includeAuthorizedOperations": False}, since=1
+    ),
+    response(
+        "ShareGroupDescribe",
+        "a stable group, and an unknown one",
+        {
+            "throttleTimeMs": 100,
+            "groups": [
+                _share_group("s", "Stable", [_share_member(1, ["flights", "weather"], [ASSIGNED_FLIGHTS])]),
+                _share_group("h", "Dead", [], 69, "Group h not found."),
+            ],
+        },
+        since=1,
+    ),
+)
+
+
+def _internal_topic(name: str, partitions: int) -> Fields:
+    configs = [{"key": "cleanup.policy", "value": "delete"}]
+    return {"name": name, "partitions": partitions, "replicationFactor": 0, "topicConfigs": configs}
+
+
+def _tasks(*active: int) -> Fields:
+    task = [{"subtopologyId": "0", "partitions": list(active)}] if active else []
+    return {"activeTasks": task, "standbyTasks": [], "warmupTasks": []}
+
+
+def _streams_group(group: str, state: str, topology: Fields | None, members: list[Fields], error: int = 0) -> Fields:
+    return {
+        "errorCode": error,
+        "errorMessage": f"Group {group} not found." if error else None,
+        "groupId": group,
+        "groupState": state,
+        "groupEpoch": 6 if members else 0,
+        "assignmentEpoch": 5 if members else 0,
+        "topology": topology,
+        "members": members,
+        "authorizedOperations": NO_OPERATIONS,
+    }
+
+
+def _streams_member(endpoint: Fields | None, assigned: Fields) -> Fields:
+    return {
+        "memberId": "member-1",
+        "memberEpoch": 5,
+        "instanceId": None,
+        "rackId": None,
+        "clientId": "reader-ü",
+        "clientHost": "/192.0.2.1",
+        "topologyEpoch": 0,
+        "processId": "process-1",
+        "userEndpoint": endpoint,
+        "clientTags": [{"key": "zone", "value": "a"}],
+        "taskOffsets": [{"subtopologyId": "0", "partition": 0, "offset": 42}],
+        "taskEndOffsets": [{"subtopologyId": "0", "partition": 0, "offset": 43}],
+        "assignment": assigned,
+        "targetAssignment": assigned,
+        "isClassic": False,
+    }
+
+
+TOPOLOGY: Fields = {
+    "epoch": 0,
+    "subtopologies": [
+        {
+            "subtopologyId": "0",
+            "sourceTopics": ["flights"],
+            "repartitionSinkTopics": ["app-by-plane-repartition"],
+            "stateChangelogTopics": [],
+            "repartitionSourceTopics": [],
+        },
+        {
+            "subtopologyId": "1",
+            "sourceTopics": ["weather"],
+            "repartitionSinkTopics": [],
+            "stateChangelogTopics": [_internal_topic("app-counts-changelog", 0)],
+            "repartitionSourceTopics": [_internal_topic("app-by-plane-repartition", 3)],
+        },
+    ],
+}
+
+STREAMS_GROUP_DESCRIBE = (
+    request("StreamsGroupDescribe", "two groups", {"groupIds": ["app", "h"], "includeAuthorizedOperations": False}),
+    response(
+        "StreamsGroupDescribe",
+        "a stable group, one whose topics aren't known yet, and an unknown one",
+        {
+            "throttleTimeMs": 100,
+            "groups": [
+                _streams_group("app", "Stable", TOPOLOGY, [_streams_member({"host": "a", "port": 80}, _tasks(0, 2))]),
+                _streams_group("new", "NotReady", TOPOLOGY, [_streams_member(None, _tasks())]),
+                _streams_group("h", "Dead", None, [], 69),
+            ],
+        },
+    ),
+)
+
+
+def _share_offset(index: int, start: int, lag: int, epoch: int = 0, error: int = 0) -> Fields:
+    return {
+        "partitionIndex": index,
+        "startOffset": start,
+        "leaderEpoch": epoch,
+        "lag": lag,
+        "errorCode": error,
+        "errorMessage": "Not the leader." if error else None,
+    }
+
+
+DESCRIBE_SHARE_GROUP_OFFSETS = (
+    request(
+        "DescribeShareGroupOffsets",
+        "some of one group, all of another",
+        {
+            "groups": [
+                {
+                    "groupId": "s",
+                    "topics": [
+                        {"topicName": "flights", "partitions": [0, 1, 2]},
+                        {"topicName": "weather", "partitions": [1]},
+                    ],
+                },
+                {"groupId": "t", "topics": None},
+            ]
+        },
+    ),
+    response(
+        "DescribeShareGroupOffsets",
+        "offsets, none, an error, and a group in error",
+        {
+            "throttleTimeMs": 100,
+            "groups": [
+                {
+                    "groupId": "s",
+                    "topics": [
+                        {
+                            "topicName": "flights",
+                            "topicId": FLIGHTS_ID,
+                            "partitions": [
+                                _share_offset(0, 42, 7, 3),
+                                _share_offset(1, -1, -1),
+                                _share_offset(2, 9, -1, 3),
+                            ],
+                        },
+                        {
+                            "topicName": "weather",
+                            "topicId": WEATHER_ID,
+                            "partitions": [_share_offset(1, -1, -1, error=6)],
+                        },
+                    ],
+                    "errorCode": 0,
+                    "errorMessage": None,
+                },
+                {"groupId": "t", "topics": [], "errorCode": 69, "errorMessage": "Group t not found."},
+            ],
+        },
+    ),
+)
+
+
 def _listed_group(group: str, protocol: str, state: str, kind: str) -> Fields:
     return {"groupId": group, "protocolType": protocol, "groupState": state, "groupType": kind}
 
@@ -336,6 +514,7 @@ LIST_GROUPS = (
                 _listed_group("commits-only", "", "Empty", "classic"),
                 _listed_group("connect-cluster", "connect", "Stable", "classic"),
                 _listed_group("s", "share", "Stable", "share"),
+                _listed_group("app", "streams", "Stable", "streams"),
             ],
         },
     ),
@@ -349,5 +528,8 @@ GROUP_MESSAGES = (
     *FIND_COORDINATOR,
     *DESCRIBE_GROUPS,
     *CONSUMER_GROUP_DESCRIBE,
+    *SHARE_GROUP_DESCRIBE,
+    *STREAMS_GROUP_DESCRIBE,
+    *DESCRIBE_SHARE_GROUP_OFFSETS,
     *LIST_GROUPS,
 )

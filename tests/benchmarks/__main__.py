@@ -24,6 +24,7 @@ from tests.benchmarks.outage import outage
 from tests.benchmarks.report import Row, as_json, as_table, machine
 from tests.benchmarks.small_window import small_window
 from tests.benchmarks.snapshot import snapshots
+from tests.benchmarks.spark_audit import spark_audit
 from tests.benchmarks.spark_load import spark_load
 from tests.benchmarks.spark_memory import spark_memory
 from tests.benchmarks.spark_read import spark_hot_partition, spark_read
@@ -45,6 +46,7 @@ WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
     "spark-settings": spark_settings,
     "spark-hot-partition": spark_hot_partition,
     "spark-load": spark_load,
+    "audit": spark_audit,
     "small-window": small_window,
     "many-windows": many_windows,
     "spark-memory": spark_memory,

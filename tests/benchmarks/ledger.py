@@ -13,7 +13,7 @@ from pathlib import Path
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger import decisions
-from airflow_kafka_offsets.ledger.decisions import Answers
+from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import Attempted, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
@@ -95,9 +95,9 @@ def _at_hour(hour: int) -> OffsetSnapshot:
     return snapshot(offsets, at_ms=T0 + hour * HOUR_MS, resolved_at_ms=LATER_MS)
 
 
-def _asked(year: Ledger, snapshots: Sequence[OffsetSnapshot]) -> Answers:
+def _asked(year: Ledger, snapshots: Sequence[OffsetSnapshot]) -> ResolvedOffsets:
     instants = {each.timestamp_ms: year.contents.add_snapshot(each) for each in snapshots}
-    return Answers(year.state.number, LATER_MS, instants)
+    return ResolvedOffsets(year.state.number, LATER_MS, instants)
 
 
 def _who(window: Window) -> dict[str, str | int]:

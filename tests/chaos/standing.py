@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from airflow_kafka_offsets.ledger.holes import holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.taken import taken
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
@@ -70,7 +69,7 @@ class Standing:
             for piece in _pieces(_manifest(ledger, window), log.windows[window], rows)
         )
         complaints += judge_holes(pieces, _told(ledger))
-        lost = tuple(each for number, _ in ledger.state.restarts for each in taken(ledger, number))
+        lost = tuple(each for _, restart in ledger.state.restarts for each in restart.unloaded)
         return cls(log, holding, pieces, lost, tuple(complaints))
 
     @property

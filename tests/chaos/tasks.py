@@ -198,7 +198,8 @@ class Tasks:
         before = self._ledger.read().windows
         self._ledger.change(decide)
         gone = before.keys() - self._ledger.state.windows.keys()
-        file_lists.empty(self._ledger, gone)
+        for name in gone:
+            file_lists.correct(self._ledger, name)
         return len(gone)
 
     def _restart(self) -> Said:

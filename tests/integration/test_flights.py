@@ -27,11 +27,6 @@ class TestFlights:
         departures = [flight.scheduled_departure_ms for flight in all_flights]
         assert departures == sorted(departures)
 
-    def test_of_winter_and_summer_leave_in_utc(self, all_flights: list[Flight]) -> None:
-        first, summer = all_flights[0], _first_of(all_flights, month=7, day=1, sched_dep_time=600)
-        assert _utc(first) == datetime(2013, 1, 1, 10, 15, tzinfo=UTC)
-        assert _utc(summer) == datetime(2013, 7, 1, 10, 0, tzinfo=UTC)
-
     @pytest.mark.parametrize(("month", "day", "hour"), [(3, 9, 11), (3, 10, 10), (11, 2, 10), (11, 3, 11)])
     def test_around_the_changes_of_the_clock_follow_daylight_saving(
         self, all_flights: list[Flight], month: int, day: int, hour: int
@@ -42,15 +37,6 @@ class TestFlights:
         hour_ms = functools.cache(lambda text: int(datetime.fromisoformat(text).timestamp() * 1000))
         for flight in all_flights:
             assert flight.scheduled_departure_ms // HOUR_MS * HOUR_MS == hour_ms(flight.columns["time_hour"])
-
-    def test_without_a_tail_number_have_no_key(self, all_flights: list[Flight]) -> None:
-        assert sum(flight.tail_number is None for flight in all_flights) == 2_512
-
-    def test_that_never_left_have_no_departure_time(self, all_flights: list[Flight]) -> None:
-        assert sum(flight.columns["dep_time"] is None for flight in all_flights) == 8_255
-
-    def test_have_every_column(self, all_flights: list[Flight]) -> None:
-        assert {len(flight.columns) for flight in all_flights} == {19}
 
 
 class TestCountByUtcDay:

@@ -3,9 +3,10 @@
 Read from Kafka's sources, of 4.0 before its release (trunk at 1eb7644349, October 2024): the errors that the classes of
 the responses (``org.apache.kafka.common.requests``) list, and those that the code which answers gives (``KafkaApis``,
 ``ReplicaManager``, ``Partition``, ``ConfigHelper``, the metadata cache, the group coordinator with its groups), or that
-Kafka's own consumer expects (``FetchCollector``). Later are ``UNKNOWN_TOPIC_ID`` of OffsetFetch and OffsetCommit (4.1)
-and ``TOPIC_AUTHORIZATION_FAILED`` of ConsumerGroupDescribe (4.0); earlier is ``CLUSTER_AUTHORIZATION_FAILED`` of
-OffsetForLeaderEpoch (before 2.3). What can't come, as this client never asks so, isn't on the pages; why not, is here.
+Kafka's own consumer expects (``FetchCollector``). Later are ``UNKNOWN_TOPIC_ID`` of OffsetFetch and OffsetCommit (4.1),
+``TOPIC_AUTHORIZATION_FAILED`` of ConsumerGroupDescribe (4.0), and all of DescribeShareGroupOffsets (4.3); earlier is
+``CLUSTER_AUTHORIZATION_FAILED`` of OffsetForLeaderEpoch (before 2.3). What can't come, as this client never asks so,
+isn't on the pages; why not, is here.
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ SAID = {
         "INVALID_REQUEST INVALID_GROUP_ID GROUP_ID_NOT_FOUND",
         f"{_COORDINATOR} UNSUPPORTED_VERSION TOPIC_AUTHORIZATION_FAILED",
         ours="INCONSISTENT_GROUP_PROTOCOL",
+        place="find_coordinator.md",
+    ),
+    "describe_share_group_offsets.md": Said(
+        "COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR GROUP_AUTHORIZATION_FAILED "
+        "TOPIC_AUTHORIZATION_FAILED GROUP_ID_NOT_FOUND INVALID_REQUEST UNKNOWN_SERVER_ERROR",
         place="find_coordinator.md",
     ),
     "describe_producers.md": Said("", f"{_READ_FROM_A_LOG} INVALID_TOPIC_EXCEPTION", place="metadata.md"),

@@ -183,6 +183,20 @@ class Transport:
         except kafka_errors.IncompatibleBrokerVersion as error:
             raise RequestFailedError(client_error(error, self.address(node))) from None
 
+    async def version_if_any(
+        self, node: NodeId, request_class: Any, deadline: Deadline, *, at_least: int = 0, at_most: int | None = None
+    ) -> int | None:
+        """The same; None when there is none within the bounds.
+
+        :raises RequestFailedError: when the broker can't be reached.
+        """
+        try:
+            return await self.version(node, request_class, deadline, at_least=at_least, at_most=at_most)
+        except RequestFailedError as failed:
+            if failed.error.code != Code.UNSUPPORTED_VERSION:
+                raise
+            return None
+
     async def _connect(self, node: NodeId, deadline: Deadline) -> Any:
         """A connection that is ready for requests. Waits for kafka-python's back-off to end instead of failing."""
         await self.sleep(min(self.connections.connection_delay(node), deadline.remaining_s()))

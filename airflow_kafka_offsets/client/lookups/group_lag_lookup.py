@@ -4,7 +4,8 @@ The rounds are: coordinators along with the topics' metadata; commits; log ends.
 an ordinary race can't make lag negative (E16). Each round takes one request per broker. The last takes one more per
 leader, for the log starts, because without them a commit on deleted records looks like a valid one. Unless the caller
 names topics or partitions, a group's topics are only known from its commits and members. The first look at a group then
-takes another round for metadata; later looks request it along with the commits.
+takes another round for metadata; later looks request it along with the commits. A share group commits nothing: once it
+is known to be one, another round asks how far it has come.
 
 Throughout, ``isolation_level`` says which end counts, and ``both_ends`` asks for the other end too.
 """
@@ -19,6 +20,7 @@ from itertools import chain
 from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error
 from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_truncated
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
+from airflow_kafka_offsets.client.requests.describe_share_group_offsets import fetch_share_offsets
 from airflow_kafka_offsets.client.requests.list_offsets import BOTH_ENDS, fetch_extents, fetch_list_offsets
 from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, Wanted, fetch_offsets
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
@@ -27,6 +29,7 @@ from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import (
     GroupDescription,
     GroupDescriptions,
+    GroupKind,
     GroupOffsets,
     GroupsOffsets,
     with_extents,
@@ -104,6 +107,10 @@ async def _judge(
         partial(_ends, session, commits, everything, isolation_level, both_ends),
         partial(fetch_descriptions, session.half(), doubtful),
     )
+    if shares := {group: wanted[group] for group in _share_groups(described)}:
+        commits = await _with_share_groups(session, commits, shares)
+        later = await _ends(session, commits, _all_of(shares), isolation_level, both_ends)  # ends come after positions
+        extents = LogExtents([*extents.unordered(), *later.unordered()])
     commits = await mark_truncated(session, commits, extents)
     return GroupLags(
         _lag(group, _only(extents, wanted[group.group]), described.lookup(group.group), isolation_level)
@@ -127,6 +134,8 @@ async def lags_on_committed(
         partial(fetch_descriptions, half, groups),
         partial(_describe_topics, session, expected),
     )
+    if shares := dict.fromkeys(_share_groups(described)):
+        commits = await _with_share_groups(session, commits, shares)
     description = {group.group: group for group in described}
     touched = {group.group: description[group.group].topics().union(group.offsets.topics()) for group in commits}
     session.touched.update(touched)
@@ -153,6 +162,16 @@ async def lags_on_committed(
         )
         for group in commits
     )
+
+
+def _share_groups(described: Iterable[GroupDescription]) -> list[str]:
+    return [group.group for group in described if group.kind is GroupKind.SHARE]
+
+
+async def _with_share_groups(session: Session, commits: GroupsOffsets, shares: Wanted) -> GroupsOffsets:
+    """The commits, with the positions of share groups, which commit nothing, in place of theirs."""
+    found = await fetch_share_offsets(session.half(), shares)
+    return GroupsOffsets([*commits, *(group.as_commits() for group in found)])
 
 
 async def _describe_topics(session: Session, topics: Collection[str]) -> TopicsMetadata:
@@ -242,7 +261,8 @@ def _lag(
     isolation_level: IsolationLevel,
     hidden: ResponseError | None = None,
 ) -> GroupLag:
-    commits = _refused(commits, description)
+    if description is None or description.kind is not GroupKind.SHARE:  # whose positions stand for commits here
+        commits = _refused(commits, description)
     has_offsets = any(commit.offset is not None for commit in commits.offsets.unordered())
     undescribed = None if description is None or commits.error is not None else description.error
     if undescribed is not None and undescribed.code != Code.UNSUPPORTED_VERSION:

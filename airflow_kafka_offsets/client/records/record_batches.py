@@ -26,7 +26,7 @@ from airflow_kafka_offsets.client.records.record_heads import (
 from airflow_kafka_offsets.client.records.unpacking import MOST_BYTES, TooLargeError
 from airflow_kafka_offsets.client.wire import or_none
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.records import LogContent
+from airflow_kafka_offsets.offsets.answers.records import MOST_RUNS, LogContent, Runs
 
 _LONGEST_S = 0.5
 """How long one answer is read before stopping at the end of a batch. Megabytes may decompress to gigabytes, and a
@@ -212,32 +212,41 @@ def _with_batch(content: LogContent, batch: Any, is_visible: bool) -> LogContent
     base = at if batch.magic < HEADERS_OF_BATCHES else batch.base_offset
     first = min(max(base, at), content.end_offset)
     stop = max(first, min(_last_offset_of(batch) + 1, content.end_offset))
-    count, offset_sum = _records_between(batch, first, stop)
+    count, offset_sum, runs = _records_between(batch, first, stop)
     if count > stop - first:
         raise ValueError(f"a batch claims {count} records at {stop - first} offsets")
     content = content._replace(missing=content.missing + stop - at - count)
     if is_visible:
         known = content.offset_sum is not None and offset_sum is not None
         total = (content.offset_sum or 0) + (offset_sum or 0)
-        return content._replace(records=content.records + count, offset_sum=total if known else None)
+        content = content._replace(records=content.records + count, offset_sum=total if known else None)
+        return content._replace(runs=_runs_with(content.runs, runs))
     if batch.is_control_batch:
         return content._replace(markers=content.markers + count)
     return content._replace(aborted=content.aborted + count)
 
 
-def _records_between(batch: Any, first: int, stop: int) -> tuple[int, int | None]:
-    """Number of a batch's records in ``[first, stop)``, and the sum of their offsets; None if that isn't known."""
+def _records_between(batch: Any, first: int, stop: int) -> tuple[int, int | None, Runs | None]:
+    """Number of a batch's records in ``[first, stop)``, the sum of their offsets, and these as runs; None if they
+    aren't known."""
     if first == stop:
-        return 0, 0
+        return 0, 0, ()
     if batch.magic >= HEADERS_OF_BATCHES:
         if batch.records_count == batch.last_offset_delta + 1:
-            return stop - first, (first + stop - 1) * (stop - first) // 2
+            return stop - first, (first + stop - 1) * (stop - first) // 2, ((first, stop),)
         if batch.records_count == 0:
-            return 0, 0
+            return 0, 0, ()
         if (first, stop) == (batch.base_offset, batch.last_offset + 1):
-            return batch.records_count, None
-    count = total = 0
-    for record in record_heads(batch):
-        if first <= record.offset < stop:
-            count, total = count + 1, total + record.offset
-    return count, total
+            return batch.records_count, None, None
+    offsets = [record.offset for record in record_heads(batch) if first <= record.offset < stop]
+    return len(offsets), sum(offsets), tuple((offset, offset + 1) for offset in offsets)
+
+
+def _runs_with(runs: Runs | None, more: Runs | None) -> Runs | None:
+    """Runs with later ones; None if either isn't known, or there are too many."""
+    if runs is None or more is None:
+        return None
+    for start, end in more:
+        joins = bool(runs) and runs[-1][1] == start
+        runs = (*runs[:-1], (runs[-1][0], end)) if joins else (*runs, (start, end))
+    return runs if len(runs) <= MOST_RUNS else None

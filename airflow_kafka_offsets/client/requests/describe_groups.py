@@ -1,17 +1,19 @@
-"""Group descriptions: DescribeGroups (key 15) and ConsumerGroupDescribe (key 69, KIP-848), sent to the coordinators.
+"""Group descriptions: DescribeGroups (key 15) and, for each newer kind of group, a request of its own, sent to the
+coordinators: ConsumerGroupDescribe (key 69, KIP-848), ShareGroupDescribe (77, KIP-932), StreamsGroupDescribe (89,
+KIP-1071).
 
-The first request only knows classic groups and the second only KIP-848 groups; each answers "dead" or "not found" for
-the other's groups (E33). So both are sent at the same time. A group that neither knows may be of a kind with its own
-request, which isn't sent here: streams (KIP-1071) or share (KIP-932). It is looked up in its coordinator's list
-(:mod:`.list_groups`), and is unknown if it isn't there either (E19). Before version 6 (Kafka 4.0, KIP-1043),
-DescribeGroups answers Dead both for unknown groups and for groups that are being removed.
+Each request knows one kind alone, and answers "dead" or "not found" for the groups of others (E33). So the first two,
+for the kinds that nearly all groups are of, are sent at the same time, and all of them for a group that neither knew.
+One that is still unknown is looked up in its coordinator's list (:mod:`.list_groups`), and doesn't exist if it isn't
+there either (E19). Before version 6 (Kafka 4.0, KIP-1043), DescribeGroups answers Dead both for unknown groups and for
+groups that are being removed.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,9 +23,12 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, Consume
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
 from airflow_kafka_offsets.client.connection.response_errors import Code, named_error, response_error
-from airflow_kafka_offsets.client.connection.transport import RequestFailedError
 from airflow_kafka_offsets.client.requests.list_groups import look_up_listed, undescribed
-from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
+from airflow_kafka_offsets.client.requests.messages import (
+    ConsumerGroupDescribeRequest,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
+)
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.groups import (
@@ -38,6 +43,8 @@ from airflow_kafka_offsets.offsets.answers.groups import (
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 _TELLS_UNKNOWN = 6
+_NOT_READY = "NotReady"
+"""State of a streams group whose topics aren't all known yet."""
 _JUST_TAKEN_OVER = named_error(Code.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator may not know all of its groups yet")
 
 
@@ -95,24 +102,53 @@ def _member(answer: Any, assignment: Iterable[TopicPartition], topics: Iterable[
 
 def parse_consumer_group_describe(response: Any) -> dict[str, GroupDescription]:
     """KIP-848 groups by group id; all other groups are unknown."""
-    return {group.group_id: _consumer(group) for group in response.groups}
+    return {group.group_id: _of_a_kind(group, GroupKind.CONSUMER, _consumer_members) for group in response.groups}
 
 
-def _consumer(answer: Any) -> GroupDescription:
+def parse_share_group_describe(response: Any) -> dict[str, GroupDescription]:
+    """Share groups by group id; all other groups are unknown."""
+    return {group.group_id: _of_a_kind(group, GroupKind.SHARE, _share_members) for group in response.groups}
+
+
+def parse_streams_group_describe(response: Any) -> dict[str, GroupDescription]:
+    """Streams groups by group id; all other groups are unknown."""
+    return {group.group_id: _of_a_kind(group, GroupKind.STREAMS, _streams_members) for group in response.groups}
+
+
+def _of_a_kind(answer: Any, kind: GroupKind, members: Callable[[Any], Iterable[GroupMember]]) -> GroupDescription:
     # A broker in ZooKeeper mode supports the request, but answers UNSUPPORTED_VERSION because it has no such groups.
     if answer.error_code in (Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION):
         return GroupDescription(answer.group_id)
     error = response_error(answer.error_code, answer.error_message)
     if error is not None:
         return GroupDescription(answer.group_id, error=error)
-    members = map(_consumer_member, answer.members)
-    return _described(answer.group_id, answer.group_state, GroupKind.CONSUMER, CONSUMER_PROTOCOL, members)
+    return _described(answer.group_id, answer.group_state, kind, str(kind), members(answer))
 
 
-def _consumer_member(answer: Any) -> GroupMember:
-    member = _member(answer, _assigned(answer.assignment), answer.subscribed_topic_names)
-    target = tuple(sorted(_assigned(answer.target_assignment)))
-    return replace(member, target=target, topic_regex=answer.subscribed_topic_regex or "")
+def _consumer_members(group: Any) -> Iterator[GroupMember]:
+    for member in group.members:
+        target = tuple(sorted(_assigned(member.target_assignment)))
+        found = _member(member, _assigned(member.assignment), member.subscribed_topic_names)
+        yield replace(found, target=target, topic_regex=member.subscribed_topic_regex or "")
+
+
+def _share_members(group: Any) -> Iterator[GroupMember]:
+    for member in group.members:
+        yield _member(member, _assigned(member.assignment), member.subscribed_topic_names)
+
+
+def _streams_members(group: Any) -> Iterator[GroupMember]:
+    """Members with all topics that the topology reads, since tasks are assigned by subtopology. Until the coordinator
+    has found all of these topics and resolved regular expressions, nothing tells what a member reads.
+    """
+    known = group.group_state != _NOT_READY and group.topology is not None
+    topics = {
+        topic
+        for part in (group.topology.subtopologies or () if known else ())
+        for topic in (*part.source_topics, *(internal.name for internal in part.repartition_source_topics))
+    }
+    for member in group.members:
+        yield _member(member, (), topics)
 
 
 def _assigned(assignment: Any) -> list[TopicPartition]:
@@ -121,38 +157,56 @@ def _assigned(assignment: Any) -> list[TopicPartition]:
     ]
 
 
-def join_descriptions(classic: GroupDescription, consumer: GroupDescription | None) -> GroupDescription:
-    """Combine both answers about a group: the one that knows the group, else the one in error, else unknown."""
-    answers = [classic] if consumer is None else [classic, consumer]
-    return next(
-        (answer for answer in answers if answer.kind), next((answer for answer in answers if answer.error), classic)
-    )
+def join_descriptions(answers: Sequence[GroupDescription]) -> GroupDescription:
+    """Combine the answers about a group: the one that knows the group, else one in error, else unknown."""
+    return next((each for each in answers if each.kind), next((each for each in answers if each.error), answers[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Newer:
+    """The request for a newer kind of group.
+
+    :param at_least: its first stable version.
+    """
+
+    request: Any
+    parse: Callable[[Any], dict[str, GroupDescription]]
+    at_least: int = 0
+
+
+_CONSUMER = _Newer(ConsumerGroupDescribeRequest, parse_consumer_group_describe)
+_RARE = (
+    _Newer(StreamsGroupDescribeRequest, parse_streams_group_describe),
+    _Newer(ShareGroupDescribeRequest, parse_share_group_describe, at_least=1),
+)
 
 
 async def fetch_descriptions(session: Session, groups: Collection[str]) -> GroupDescriptions:
     """Ask all coordinators concurrently; returns an element for every group, by the deadline. Groups that come back
-    unknown take one more round."""
+    unknown take one more round, and a third if they still are."""
 
     async def classic(node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
         version = await session.transport.version(node, DescribeGroupsRequest, attempt)
         request = DescribeGroupsRequest[version](groups=groups)
         return parse_describe_groups(await session.transport.send(node, request, attempt))
 
-    async def consumer(node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
-        try:
-            version = await session.transport.version(node, ConsumerGroupDescribeRequest, attempt)
-        except RequestFailedError as failed:
-            if failed.error.code == Code.UNSUPPORTED_VERSION:
-                return {}  # before Kafka 3.7 there are no such groups
-            raise
-        request = ConsumerGroupDescribeRequest(version=version, group_ids=groups)
-        return parse_consumer_group_describe(await session.transport.send(node, request, attempt))
+    async def newer(kind: _Newer, node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
+        version = await session.transport.version_if_any(node, kind.request, attempt, at_least=kind.at_least)
+        if version is None:
+            return {}  # such a broker has no such groups
+        request = kind.request(version=version, group_ids=groups)
+        return kind.parse(await session.transport.send(node, request, attempt))
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:
-        works = [partial(request, node, groups, attempt) for request in (classic, consumer)]
-        ours, theirs = await session.transport.gather(works)
-        joined = {group: join_descriptions(ours[group], theirs.get(group)) for group in groups if group in ours}
-        return {group: believed(found) for group, found in joined.items()}
+        works = [partial(classic, node, groups, attempt), partial(newer, _CONSUMER, node, groups, attempt)]
+        if again := [group for group in groups if group in doubted]:
+            works += [partial(newer, kind, node, again, attempt) for kind in _RARE]
+        answers = await session.transport.gather(works)
+        return {
+            group: believed(join_descriptions([answer[group] for answer in answers if group in answer]))
+            for group in groups
+            if group in answers[0]
+        }
 
     doubted: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""Groups: lists the existing consumer groups (ListGroups, key 16).
+"""Groups: lists the groups that exist (ListGroups, key 16).
 
 Each broker lists the groups that it coordinates, so all brokers' lists together contain all groups. Versions: 4 adds
 states (KIP-518), 5 types (KIP-848). Group details come from :mod:`.describe_groups`. For a group that it can't
@@ -16,16 +16,14 @@ from kafka.protocol.admin import ListGroupsRequest
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
 from airflow_kafka_offsets.client.connection.response_errors import Code, response_error
-from airflow_kafka_offsets.client.connection.transport import RequestFailedError
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, Locator
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import UNKNOWN, GroupDescription, GroupKind
 
-_CONSUMER_PROTOCOLS = ("consumer", "")
-"""Protocol types of consumer groups, and of groups that only commit. Others, such as Kafka Connect, have their own."""
-_CONSUMER_TYPES = ("classic", "consumer")
-"""``consumer`` means KIP-848. Brokers before 3.8 only have these two types, and don't report them."""
+_READING_PROTOCOLS = ("consumer", "", "share", "streams")
+"""Protocol types of groups that read topics, and of groups that only commit. Others, such as Kafka Connect, have their
+own."""
 _TELLS_TYPES = 5
 _OFFSETS_TOPIC = "__consumer_offsets"
 """Kafka's internal topic for commits. A partition's leader coordinates the groups in that partition."""
@@ -34,7 +32,7 @@ _NOT_TO_BE_SEEN = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.TOPIC_AUTHORIZATION_FAI
 
 @dataclass(frozen=True, slots=True)
 class BrokerGroups:
-    """The consumer groups that one broker coordinates.
+    """The groups that one broker coordinates.
 
     :param groups: group ids; empty if in error.
     :param error: why the broker couldn't list them.
@@ -45,13 +43,9 @@ class BrokerGroups:
 
 
 def parse_list_groups(response: Any) -> BrokerGroups:
-    """One broker's consumer groups, and its groups that only commit offsets."""
-    consuming = frozenset(
-        group.group_id
-        for group in response.groups
-        if group.protocol_type in _CONSUMER_PROTOCOLS and (group.group_type or "classic").lower() in _CONSUMER_TYPES
-    )
-    return BrokerGroups(consuming, response_error(response.error_code))
+    """One broker's groups that read topics, and those that only commit offsets."""
+    reading = frozenset(group.group_id for group in response.groups if group.protocol_type in _READING_PROTOCOLS)
+    return BrokerGroups(reading, response_error(response.error_code))
 
 
 def parse_listed(response: Any, groups: Iterable[str]) -> dict[str, GroupDescription]:
@@ -70,7 +64,7 @@ def parse_listed(response: Any, groups: Iterable[str]) -> dict[str, GroupDescrip
 
 def _listed(answer: Any) -> GroupDescription:
     kind = GroupKind(answer.group_type.lower())
-    named = answer.protocol_type or ("" if kind.is_described else answer.group_type.lower())
+    named = answer.protocol_type or ("" if kind is GroupKind.CLASSIC else answer.group_type.lower())
     return GroupDescription(answer.group_id, answer.group_state or UNKNOWN, kind, named, listed=True)
 
 
@@ -95,12 +89,9 @@ async def look_up_listed(session: Session, groups: Collection[str]) -> dict[str,
     """
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:
-        try:
-            version = await session.transport.version(node, ListGroupsRequest, attempt, at_least=_TELLS_TYPES)
-        except RequestFailedError as failed:
-            if failed.error.code == Code.UNSUPPORTED_VERSION:
-                return {group: GroupDescription(group) for group in groups}
-            raise
+        version = await session.transport.version_if_any(node, ListGroupsRequest, attempt, at_least=_TELLS_TYPES)
+        if version is None:
+            return {group: GroupDescription(group) for group in groups}
         response = await session.transport.send(node, ListGroupsRequest[version](), attempt)
         return parse_listed(response, groups)
 
@@ -108,7 +99,7 @@ async def look_up_listed(session: Session, groups: Collection[str]) -> dict[str,
 
 
 async def fetch_groups(session: Session) -> list[str]:
-    """Ids of all consumer groups, in order. Asks all brokers concurrently.
+    """Ids of all groups that read topics or commit offsets, in order. Asks all brokers concurrently.
 
     :raises OffsetsError: naming the brokers that couldn't list their groups, and the leaderless partitions of the
         offsets topic, whose groups no broker lists; or the offsets topic, when it can't be told whether there are any.

@@ -48,6 +48,8 @@ class CommittedOffset(NamedTuple):
     :param error: Kafka's error for this partition alone; ``offset`` is then None.
     :param truncated_at: where an unclean leader election truncated the log below the commit, even if the log has grown
         past it since; None when it wasn't truncated, when nobody can tell, or when the leader wasn't asked.
+    :param counted_lag: for a share group, Kafka's own count of what it hasn't finished (:class:`.ShareOffset`), which
+        ``offset`` alone doesn't tell; None for all other groups.
     """
 
     topic: str
@@ -57,6 +59,7 @@ class CommittedOffset(NamedTuple):
     metadata: str = ""
     error: ResponseError | None = None
     truncated_at: int | None = None
+    counted_lag: int | None = None
 
 
 class CommittedOffsets(PartitionMap[CommittedOffset]):
@@ -161,21 +164,15 @@ class GroupKind(StrEnum):
     CONSUMER = "consumer"
     """The coordinator assigns (KIP-848, Kafka 4.0)."""
     STREAMS = "streams"
-    """The coordinator assigns Kafka Streams tasks (KIP-1071, Kafka 4.1). Not described here."""
+    """The coordinator assigns Kafka Streams tasks (KIP-1071, Kafka 4.1)."""
     SHARE = "share"
-    """Members share partitions (KIP-932, Kafka 4.0). Commits nothing: its progress is kept elsewhere (KIP-1226). Not
-    described here."""
+    """Members share partitions (KIP-932, Kafka 4.1). Commits nothing: its progress is kept elsewhere (KIP-1226)."""
     OTHER = "other"
-    """A kind that is newer than this package. Not described here."""
+    """A kind that is newer than this package. Only listed, never described."""
 
     @classmethod
     def _missing_(cls, value: object) -> GroupKind:
         return cls.OTHER
-
-    @property
-    def is_described(self) -> bool:
-        """Whether this package asks for the members of such groups."""
-        return self in (GroupKind.CLASSIC, GroupKind.CONSUMER)
 
 
 CONSUMER_PROTOCOL = "consumer"
@@ -185,6 +182,7 @@ UNKNOWN, EMPTY, DEAD = "Unknown", "Empty", "Dead"
 """States of groups without members: no such group (E19), empty (E21), being removed. Groups in other states
 (``Stable``, ``PreparingRebalance``, ``Assigning``, …, all Kafka's own names) have members."""
 _WITHOUT_MEMBERS = (EMPTY, DEAD)
+_OF_CONSUMERS = (GroupKind.CLASSIC, GroupKind.CONSUMER)
 STABLE, ASSIGNING = "Stable", "Assigning"
 """States that decide whether members' topics are known: see :attr:`GroupDescription.topics_unknown`."""
 
@@ -218,7 +216,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """One group, classic or KIP-848. For a group that no request describes: what the list of groups says.
+    """One group. For a group that no request describes: what the list of groups says.
 
     :param state: Kafka's name for its state, or :data:`UNKNOWN`.
     :param kind: which protocol it uses; None when unknown.
@@ -247,6 +245,11 @@ class GroupDescription:
         """Whether there is no such consumer group. Before Kafka 4.0, also true of a group that is being removed."""
         return self.error is None and self.state == UNKNOWN
 
+    @property
+    def has_stopped(self) -> bool:
+        """Whether it is of a kind that reads through members, and has none. Never true of one that only commits."""
+        return bool(self.protocol_type) and not self.may_have_members
+
     def topics(self) -> set[str]:
         """Topics that members subscribe to, are assigned or will be assigned, as far as is known."""
         assigned = {key.topic for member in self.members for key in (*member.assignment, *member.target)}
@@ -258,15 +261,14 @@ class GroupDescription:
 
         A classic group's coordinator reports all subscriptions only while the group is stable. A KIP-848 group's
         coordinator always reports topic names, but what a regular expression matches shows only in its assignments,
-        some seconds later; with several expressions, nobody can tell which one an assignment comes from. Members that
-        use other protocols read no topics. Groups of kinds that aren't described never report topics.
+        some seconds later; with several expressions, nobody can tell which one an assignment comes from. A streams
+        group's coordinator reports what the topology reads once it has found all of these topics. Members of a share
+        group subscribe by name. Members that use other protocols read no topics.
         """
         name_them = "name the topics (topics=, --topics)"
-        if self.kind is GroupKind.SHARE:
-            return self.commits_nothing
-        if self.kind is not None and not self.kind.is_described:
-            return self._is_another(f"and this package can't ask such a group what its members read; {name_them}")
-        why = self._why_unknown() if self.protocol_type == CONSUMER_PROTOCOL else ""
+        if self.listed and self.kind not in _OF_CONSUMERS:
+            return self._is_another(f"and its coordinator doesn't say what its members read; {name_them}")
+        why = self._why_unknown()
         return ResponseError("REBALANCE_IN_PROGRESS", 27, True, f"{why}; wait, or {name_them}") if why else None
 
     @property
@@ -275,7 +277,7 @@ class GroupDescription:
         to commit. None for a group that commits what it has read.
         """
         if self.kind is GroupKind.SHARE:
-            return self._is_another("which commits no offsets; kafka-share-groups.sh tells its lag")
+            return self._is_another("which commits no offsets: it can't be moved or followed by them, only measured")
         if self.kind is GroupKind.OTHER:
             return self._is_another("and this package doesn't know whether such a group commits offsets; it has none")
         if self.kind is GroupKind.CLASSIC and self.protocol_type not in (CONSUMER_PROTOCOL, ""):
@@ -289,6 +291,10 @@ class GroupDescription:
         return ResponseError("INCONSISTENT_GROUP_PROTOCOL", 23, False, said)
 
     def _why_unknown(self) -> str:
+        if self.kind is GroupKind.STREAMS and self.members and not self.topics():
+            return f"the group is {self.state}, and Kafka hasn't found all topics yet that its topology reads"
+        if self.protocol_type != CONSUMER_PROTOCOL:
+            return ""
         if self.listed:
             why = f"the group is listed ({self.state}), but its coordinator doesn't describe it"
             return why if self.may_have_members else ""

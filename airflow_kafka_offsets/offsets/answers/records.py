@@ -80,6 +80,12 @@ class FirstRecords(AnswerSet[FirstRecord]):
         return reached is not None and reached >= end_offset
 
 
+Runs = tuple[tuple[int, int], ...]
+"""Offsets that follow each other without a gap, in order: the first one of each run, and one past its last."""
+MOST_RUNS = 20_000
+"""How many runs of a range are kept at most: a transaction of a few records makes one."""
+
+
 class LogContent(NamedTuple):
     """What a range of one partition's log holds. When in error, what was counted before the error.
 
@@ -94,6 +100,8 @@ class LogContent(NamedTuple):
     :param missing: offsets where the log no longer has anything.
     :param offset_sum: sum of the records' offsets; None when a compacted batch hides which offsets they have.
     :param error: Kafka's error for this partition alone, which stopped the count.
+    :param runs: the records' offsets; None when a compacted batch hides them, or there are more than
+        :data:`MOST_RUNS`.
     """
 
     topic: str
@@ -106,6 +114,7 @@ class LogContent(NamedTuple):
     missing: int = 0
     offset_sum: int | None = 0
     error: ResponseError | None = None
+    runs: Runs | None = ()
 
     @property
     def counted_to(self) -> int:

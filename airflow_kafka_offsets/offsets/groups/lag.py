@@ -21,7 +21,7 @@ class LagStatus(StrEnum):
     """What a partition's lag means."""
 
     OK = "ok"
-    """Lag is end offset minus committed offset."""
+    """Lag is end offset minus committed offset; for a share group, what Kafka counts as not finished yet."""
     NO_COMMIT = "no_commit"
     """The group never committed here, or the commit expired (E18, E20): lag is counted from the log start."""
     BELOW_LOG_START = "below_log_start"
@@ -43,8 +43,10 @@ class PartitionLag(NamedTuple):
 
     :param status: what ``lag`` means.
     :param lag: offsets between commit and log end; an upper bound on records when transactions or compaction leave gaps
-        (E11). None when unknown, never 0 for "don't know".
-    :param committed_offset: next offset the group will read; None without a commit.
+        (E11). For a share group, Kafka's own count, up to the high watermark at any isolation level. None when unknown,
+        never 0 for "don't know".
+    :param committed_offset: next offset the group will read; for a share group, the first one that isn't finished. None
+        without a commit.
     :param leader_epoch: epoch committed with it (KIP-320); None when there is none.
     :param metadata: the committer's own text; may be empty.
     :param log_start_offset: first offset that still exists; None when unknown.
@@ -70,7 +72,8 @@ class PartitionLag(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """Number of offsets between the commit and the log start: deleted before the group read them."""
+        """Number of offsets between the commit and the log start: deleted before the group read them. An upper bound
+        for a share group, which may have finished some of them."""
         if self.status is not LagStatus.BELOW_LOG_START:
             return 0
         assert self.log_start_offset is not None and self.committed_offset is not None
@@ -193,7 +196,7 @@ class GroupLag:
         total = 0
         stable = self._isolation_level is _READ_COMMITTED  # once, and not a call for each of very many partitions
         for commit, extent in self._pairs():
-            offset = None if commit is None else commit.offset
+            offset = None if commit is None or commit.counted_lag is not None else commit.offset
             end = extent.last_stable_offset if stable else extent.high_watermark
             if commit is not None and commit.truncated_at is not None:
                 return None
@@ -261,4 +264,5 @@ def _measure(
             return LagStatus.AHEAD_OF_LOG, None
     if commit.truncated_at is not None:
         return LagStatus.LOG_TRUNCATED, None
-    return (LagStatus.OK if committed >= start else LagStatus.BELOW_LOG_START), max(0, end - committed)
+    lag = max(0, end - committed) if commit.counted_lag is None else commit.counted_lag
+    return (LagStatus.OK if committed >= start else LagStatus.BELOW_LOG_START), lag

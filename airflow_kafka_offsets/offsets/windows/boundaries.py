@@ -28,7 +28,7 @@ from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_changed_topics
+from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_other_source
 from airflow_kafka_offsets.offsets.windows.truncation import refuse_shorter_logs, refuse_truncated_commits
 
 Boundaries = Mapping[TopicPartition, Boundary]
@@ -157,7 +157,7 @@ def clamp(
         if neighbour is not None:
             with _proved_by(neighbour, newest_known):
                 _refuse_outdated(neighbour, snapshot)
-                refuse_changed_topics(neighbour, snapshot)
+                refuse_other_source(neighbour, snapshot)
     if before is not None:
         with _proved_by(before, newest_known):
             refuse_dropped_topics(before, snapshot.topics)

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import LEDGER_ID, PIPELINE_NAME, is_window
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, Window
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, OffsetWindow
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Evidence
 
 FORMAT = 3
@@ -68,7 +68,7 @@ class Manifest:
         return tuple(each for each in self.ranges if each.span)
 
     @classmethod
-    def of(cls, pipeline: str, ledger_id: str, window: Window) -> Self:
+    def of(cls, pipeline: str, ledger_id: str, window: OffsetWindow) -> Self:
         """The manifest of a window between two stored snapshots."""
         start, end = window.start, window.end
         return cls(

@@ -10,5 +10,7 @@ FuturePolicy: TypeAlias = Literal["fail", "warn"]
 """``on_future_record``: a boundary is at a record from the future, so that windows up to its time will be empty."""
 HolePolicy: TypeAlias = Literal["fail", "warn"]
 """``on_hole``: offsets before the window are in no published window, and nobody loads them."""
+IncompletePolicy: TypeAlias = Literal["fail", "warn"]
+"""``on_incomplete``: an audited table isn't complete."""
 UnknownPolicy: TypeAlias = Literal["fail", "warn"]
 """``on_unknown``: it can't be told when retention deletes records that aren't loaded."""

@@ -10,7 +10,7 @@ from airflow_kafka_offsets.offsets.answers.logs import Producers, holder_text
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot, snapshot_warnings
-from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_changed_topics
+from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_other_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class OffsetRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class OffsetWindow:
     """Two snapshots, and the range between them for each partition of the later one, in order, including empty ones."""
 
     start: OffsetSnapshot
@@ -59,7 +59,7 @@ class Window:
         return window_id(self.start.timestamp_ms, self.end.timestamp_ms)
 
 
-def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> Window:
+def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> OffsetWindow:
     """The window from one snapshot to a later one.
 
     A partition that the start snapshot lacks begins at offset 0 if its topic isn't new, as all its records came after
@@ -74,7 +74,7 @@ def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> Window:
         raise ConfigurationError(
             f"The snapshots differ in isolation level: {start.isolation_level} and {end.isolation_level}."
         )
-    refuse_changed_topics(start, end)
+    refuse_other_source(start, end)
     gone = sorted(start.boundaries.keys() - end.boundaries.keys())
     if gone:
         raise TopicChangedError(f"{gone[0]} is in {start.title}, but not in the one as of {end.as_of}.")
@@ -82,7 +82,7 @@ def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> Window:
         _range(start.boundaries.get(key), boundary, 0 if key.topic in start.topics else boundary.log_start_offset)
         for key, boundary in sorted(end.boundaries.items())
     )
-    return Window(start, end, ranges)
+    return OffsetWindow(start, end, ranges)
 
 
 def _range(start: Boundary | None, end: Boundary, beginning: int) -> OffsetRange:

@@ -69,7 +69,7 @@ def check_topics(pinned: Resolved, cluster_id: str, topics: Mapping[str, TopicFa
             )
 
 
-def refuse_changed_topics(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
+def refuse_other_source(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
     """Refuse topics that are no longer the ones that were stored.
 
     :raises TopicChangedError: when it is another cluster; and as :func:`refuse_recreated`.

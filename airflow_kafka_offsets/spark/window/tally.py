@@ -120,7 +120,7 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tup
         for number in range(task.start_offset // cell, (task.end_offset - 1) // cell + 1)
     ]
     columns = {"t": "string", "p": "int", "c": "bigint", "start": "bigint", "end": "bigint"}
-    known = F.broadcast(_literal_rows(rows.sparkSession, columns, places))
+    known = F.broadcast(literal_rows(rows.sparkSession, columns, places))
     cells = f"`t` = `topic` AND `p` = `partition` AND `c` = `offset` div {cell}"
     inside = _audited(rows).join(known, F.expr(f"{cells} AND `offset` >= `start` AND `offset` < `end`"))
     extents = {"first": "min(`offset`)", "last": "max(`offset`)"}
@@ -128,7 +128,7 @@ def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tup
     return {LogRange(*row[:4]): (row["first"], row["last"]) for row in found.collect()}
 
 
-def _literal_rows(spark: SparkSession, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+def literal_rows(spark: SparkSession, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]) -> DataFrame:
     """Rows that are part of the query itself. ``createDataFrame`` would start Python on every executor."""
     fields = ", ".join(f"`{name}`: {kind}" for name, kind in columns.items())
     text = json.dumps([dict(zip(columns, row, strict=True)) for row in rows])

@@ -267,9 +267,6 @@ class TestRestart:
         assert (code, [row["what"] for row in rows_of(out)]) == (0, ["restart"])
         assert (ledger.read().restarts, list(ledger.state.windows)) == ((), windows)
 
-    def test_a_topic_that_is_not_the_pipelines_is_wrong_usage(self, run: Run, ten: str, windows: list[str]) -> None:
-        assert run("ledger", "restart", "loads", "--topics", "others")[0] == 2
-
     def test_a_topic_that_is_gone_cannot_begin_anew(
         self, run: Run, admin: KafkaAdminClient, ten: str, windows: list[str]
     ) -> None:

@@ -370,12 +370,15 @@ class TestOwnSensor:
 
 
 class TestLagAlert:
-    def test_a_group_whose_first_unread_record_is_too_old_is_alerted(
+    def test_a_group_that_is_moved_back_and_then_stands_still_is_alerted(
         self, home: Path, broker: Broker, caplog: pytest.LogCaptureFixture
     ) -> None:
+        """Each run compares with the one before, whether that failed or not."""
         commit(broker, None)
-        state, result = run_dag("lag_alert", datetime.now(UTC))["check_group"]
-        assert (state, result["groups"]) == ("success", {GROUP: 0})
+        state, result = run_dag("lag_alert", datetime.now(UTC))["check_groups"]
+        assert (state, result) == ("success", {"groups": {GROUP: {"alarms": [], "lag": 0, "age_s": 0}}})
         commit(broker, 5)
-        assert run_dag("lag_alert", datetime.now(UTC))["check_group"][0] == "failed"
-        assert "Kafka: Sensor has timed out" in caplog.text
+        for alarms in (["age", "rewound"], ["age", "stalled"]):
+            state, result = run_dag("lag_alert", datetime.now(UTC))["check_groups"]
+            assert (state, result["groups"][GROUP]["alarms"]) == ("failed", alarms)
+        assert "Kafka: 1 of 1 group need attention:\ngroup" in caplog.text

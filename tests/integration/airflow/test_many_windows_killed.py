@@ -103,7 +103,7 @@ def rows_of(sink: str, output: Path, windows: list[dict[str, Any]]) -> Counter[t
                 files -= {action["remove"]["path"]} if "remove" in action else set()
         found = [output / file for file in files]
     else:
-        listed = file_lists.between(WindowRef.from_json(windows[0]).ledger(), None, None)
+        listed = file_lists.published_files(WindowRef.from_json(windows[0]).ledger(), None, None)
         found = [Path(file.removeprefix("file://")) for files_of in listed.values() for file in files_of]
     counts: Counter[tuple[int, int]] = Counter()
     for file in found:

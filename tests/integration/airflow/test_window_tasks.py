@@ -21,7 +21,7 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, status
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator

@@ -41,7 +41,12 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
+from airflow_kafka_offsets.client.requests.messages import (
+    ConsumerGroupDescribeRequest,
+    DescribeShareGroupOffsetsRequest,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
+)
 from tests.patience import GRACE_S
 
 REQUESTS = (
@@ -50,6 +55,7 @@ REQUESTS = (
     DescribeConfigsRequest,
     DescribeGroupsRequest,
     DescribeProducersRequest,
+    DescribeShareGroupOffsetsRequest,
     FetchRequest,
     FindCoordinatorRequest,
     ListGroupsRequest,
@@ -61,6 +67,8 @@ REQUESTS = (
     OffsetForLeaderEpochRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
 )
 """What can be asked of a scripted broker."""
 _UNSUPPORTED_VERSION = 35

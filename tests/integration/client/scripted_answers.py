@@ -24,7 +24,7 @@ from kafka.protocol.consumer import (
     OffsetFetchResponse,
 )
 
-from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeResponse
+from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeResponse, ShareGroupDescribeResponse
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 from tests.integration.client.scripted import Answer, ScriptedBroker, ScriptedCluster, Wire, framed
 
@@ -233,6 +233,12 @@ def consumer_groups_are(states: States) -> Answer:
     """A ConsumerGroupDescribe answer (KIP-848). Groups that aren't mentioned are not found."""
     nothing = {"group_epoch": 1, "assignment_epoch": 1, "assignor_name": ""}
     return _groups_are(ConsumerGroupDescribeResponse, states, lambda request: request.group_ids, nothing)
+
+
+def share_groups_are(states: States) -> Answer:
+    """A ShareGroupDescribe answer (KIP-932). Groups that aren't mentioned are not found."""
+    nothing = {"group_epoch": 1, "assignment_epoch": 1, "assignor_name": ""}
+    return _groups_are(ShareGroupDescribeResponse, states, lambda request: request.group_ids, nothing)
 
 
 def _groups_are(

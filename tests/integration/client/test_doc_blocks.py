@@ -83,8 +83,12 @@ def new_payments(admin: KafkaAdminClient) -> str:
 
 @pytest.fixture(scope="module")
 def groups(broker: Broker, flights: str) -> Iterator[dict[str, str]]:
-    """What stands for the pages' groups; one of them has a member."""
-    names = {"live": new_name("live"), "loader": new_name("loader")}
+    """What stands for the pages' groups; one of them has a member, and one is a share group."""
+    names = {name: new_name(name) for name in ("live", "loader", "sharers")}
+    broker.run_tool(
+        "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+        *("--group", names["sharers"], "--topic", flights, "--reset-offsets", "--to-earliest", "--execute"),
+    )
     with group_member(broker, names["live"], [flights], client_id="the-loader"):
         yield names
 

@@ -1,4 +1,4 @@
-"""Groups that can't be described: what is known of them is that they exist, and never what their members read."""
+"""Streams groups (KIP-1071); and groups that nobody describes: what is known of them is that they exist."""
 
 from __future__ import annotations
 
@@ -79,25 +79,17 @@ class TestStreamsGroup:
         assert (described.no_such_group, described.kind, described.error) == (False, GroupKind.STREAMS, None)
         assert description_of(client, f"{group}-misspelt").no_such_group
 
-    def test_that_has_committed_on_some_of_its_topics_has_no_total(
-        self, client: OffsetsClient, half: str, topics: list[str]
+    def test_is_measured_on_all_that_its_topology_reads(
+        self, client: OffsetsClient, half: str, group: str, topics: list[str]
     ) -> None:
         lag = lag_of(client, half)
-        assert (lag.no_such_group, lag.total) == (False, None)
-        assert [(each.topic, each.lag) for each in lag.partitions] == [(topics[0], 0)]
-        with pytest.raises(
-            OffsetsError, match=rf"{half}.*streams group.*name the topics \(topics=, --topics\)"
-        ) as failed:
-            GroupsCaughtUp((half,)).check(client)
-        assert not failed.value.retriable, "no later look tells more"
-
-    def test_without_commits_has_no_total_either_and_is_not_said_to_be_missing(
-        self, client: OffsetsClient, group: str
-    ) -> None:
-        assert (lag_of(client, group).no_such_group, lag_of(client, group).total) == (False, None)
-        for policy in ("fail", "wait"):
-            with pytest.raises(OffsetsError, match="streams group"):
-                GroupsCaughtUp((group,), unknown_group=policy).check(client)
+        assert [(each.topic, each.status, each.lag) for each in lag.partitions] == [
+            (topics[0], LagStatus.OK, 0),
+            (topics[1], LagStatus.NO_COMMIT, 10),
+        ]
+        assert (lag.total, lag_of(client, group).total) == (10, 20)
+        assert not GroupsCaughtUp((half,)).check(client).done
+        assert {half, group} <= set(client.all_groups())
 
     def test_is_measured_on_topics_that_are_named(
         self, client: OffsetsClient, group: str, half: str, topics: list[str]
@@ -129,7 +121,7 @@ class TestLookUpInTheList:
             assert (lag.no_such_group, lag.total, lag.error and lag.error.retriable) == (False, None, False), kind
             assert kind.lower() in str(lag.error)
 
-    @pytest.mark.parametrize(("kind", "words"), [("Share", "is a share group"), ("Something-New", "something-new")])
+    @pytest.mark.parametrize(("kind", "words"), [("Share", "share group"), ("Something-New", "something-new")])
     def test_a_group_that_commits_nothing_is_in_error_whatever_is_named(
         self, unknown: Pieces, kind: str, words: str
     ) -> None:

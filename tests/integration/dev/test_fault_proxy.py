@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
 
 from dev.fault_proxy import FaultProxy
 from dev.kafka import Broker
-from dev.ports import HOST, free_ports
 from dev.raw_client import (
     METADATA_VERSION,
-    TIMEOUT_S,
     api_versions,
     connected,
     metadata,
@@ -42,23 +39,6 @@ def proxy(broker: Broker) -> Iterator[FaultProxy]:
     broker.proxy.heal()
 
 
-class TestWithoutFaults:
-    def test_the_broker_sends_clients_back_to_the_proxy(self, proxy: FaultProxy) -> None:
-        (broker,) = metadata(proxy.address).brokers
-        assert (broker.host, broker.port) == (HOST, proxy.port)
-
-    def test_a_broker_without_proxy_says_how_to_have_one(self) -> None:
-        with pytest.raises(LookupError, match="proxied=True"):
-            _ = Broker().proxied_bootstrap_servers
-
-    def test_ten_megabytes_pass_at_once(self) -> None:
-        with _before_scripted(10_000_000) as (proxy, _), connected(proxy.address) as connection:
-            send(connection, ApiVersionsRequest(), 0)
-            begin = time.monotonic()
-            receive_exactly(connection, 10_000_000)
-            assert time.monotonic() - begin < GRACE_S
-
-
 class TestRequests:
     def test_are_counted_by_key_and_version(self, proxy: FaultProxy) -> None:
         with connected(proxy.address) as connection:
@@ -67,11 +47,6 @@ class TestRequests:
         metadata(proxy.address)
         assert proxy.requests == {API_VERSIONS: 2, METADATA: 1}
         assert proxy.requests_by_version == {(API_VERSIONS, 0): 2, (METADATA, METADATA_VERSION): 1}
-
-    def test_are_counted_anew_after_a_reset(self, proxy: FaultProxy) -> None:
-        metadata(proxy.address)
-        proxy.reset_counts()
-        assert proxy.requests == {}
 
     def test_are_counted_when_they_come_in_small_pieces(self, proxy: FaultProxy) -> None:
         request = ApiVersionsRequest()
@@ -97,13 +72,6 @@ class TestLatency:
         with connected(proxy.address, timeout_s=PATIENCE_S) as connection:
             assert 1 <= _seconds(connection, requests=50) < GRACE_S, "one after the other they take 50 s"
 
-    def test_ends_when_healed(self, proxy: FaultProxy) -> None:
-        proxy.latency(10_000)
-        with connected(proxy.address) as connection:
-            send(connection, ApiVersionsRequest(), 0)
-            proxy.heal()
-            assert receive(connection, ApiVersionsResponse, 0).error_code == 0
-
 
 class TestThrottle:
     def test_lets_so_many_bytes_through_in_a_second(self, proxy: FaultProxy) -> None:
@@ -111,26 +79,6 @@ class TestThrottle:
             size = _response_size(connection)
             proxy.throttle(size * 5)
             assert 0.18 <= _seconds(connection, requests=1) < GRACE_S
-
-
-class TestCut:
-    def test_ends_open_connections_and_takes_new_ones(self, proxy: FaultProxy) -> None:
-        with connected(proxy.address) as connection:
-            api_versions(connection)
-            proxy.cut()
-            with pytest.raises(ENDED):
-                api_versions(connection)
-        assert metadata(proxy.address).brokers
-
-
-class TestRefuse:
-    def test_ends_new_connections_and_keeps_open_ones(self, proxy: FaultProxy) -> None:
-        with connected(proxy.address) as connection:
-            api_versions(connection)
-            proxy.refuse()
-            with pytest.raises(ENDED):
-                metadata(proxy.address)
-            assert api_versions(connection).error_code == 0
 
 
 class TestBlackHole:
@@ -154,24 +102,6 @@ class TestBlackHole:
                 api_versions(robbed)
             assert api_versions(idle).error_code == 0
 
-    def test_hides_that_there_is_no_broker(self) -> None:
-        port, unused = free_ports(2)
-        with FaultProxy(port, unused) as proxy, _impatient(proxy) as before:
-            with pytest.raises(ENDED):
-                api_versions(before)
-            proxy.black_hole()
-            with _impatient(proxy) as connection, pytest.raises(TimeoutError):
-                api_versions(connection)
-
-    def test_hides_that_the_broker_ended_a_connection(self) -> None:
-        with _before_scripted(10) as (proxy, end_connection), _impatient(proxy) as connection:
-            send(connection, ApiVersionsRequest(), 0)
-            receive_exactly(connection, 10)
-            proxy.black_hole()
-            end_connection()
-            with pytest.raises(TimeoutError):
-                connection.recv(1)
-
 
 class TestHalfFrame:
     def test_lets_the_first_bytes_through_and_then_nothing(self, proxy: FaultProxy) -> None:
@@ -182,13 +112,6 @@ class TestHalfFrame:
             send(connection, ApiVersionsRequest(), 0)
             with pytest.raises(TimeoutError):
                 connection.recv(1)
-
-    def test_happens_to_one_connection_only(self, proxy: FaultProxy) -> None:
-        with _impatient(proxy) as connection:
-            proxy.half_frame()
-            with pytest.raises(TimeoutError):
-                api_versions(connection)
-        assert metadata(proxy.address).brokers
 
     def test_waits_for_the_api_it_is_meant_for(self, proxy: FaultProxy) -> None:
         proxy.half_frame(api_key=METADATA)
@@ -215,27 +138,6 @@ class TestGarbage:
             junk = receive_exactly(connection, size)
             assert int.from_bytes(junk[:4], "big") == size - 4
             assert api_versions(connection).error_code == 0
-
-
-@contextmanager
-def _before_scripted(size: int) -> Iterator[tuple[FaultProxy, Callable[[], None]]]:
-    """A proxy before a server that answers one request by a frame of so many bytes, and what ends its connection."""
-    with (
-        socket.create_server((HOST, 0)) as server,
-        ThreadPoolExecutor(1) as threads,
-        FaultProxy(*free_ports(1), server.getsockname()[1]) as proxy,
-    ):
-        answered = threads.submit(_answer_once, server, size)
-        yield proxy, lambda: answered.result().close()
-        answered.result().close()
-
-
-def _answer_once(server: socket.socket, size: int) -> socket.socket:
-    server.settimeout(TIMEOUT_S)
-    connection, _ = server.accept()
-    connection.recv(1_000)
-    connection.sendall((size - 4).to_bytes(4, "big") + bytes(size - 4))
-    return connection
 
 
 def _impatient(proxy: FaultProxy) -> AbstractContextManager[socket.socket]:

@@ -12,7 +12,7 @@ from typing import Any
 from upath import UPath
 
 from airflow_kafka_offsets.ledger import decisions, load_decisions
-from airflow_kafka_offsets.ledger.decisions import Answers
+from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import Attempted, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
@@ -80,14 +80,14 @@ def pin(ledger: Ledger, start: OffsetSnapshot, end: OffsetSnapshot) -> Window:
     return ledger.window(window_id(*extent))
 
 
-def _asked(ledger: Ledger, snapshots: Collection[OffsetSnapshot]) -> Answers:
+def _asked(ledger: Ledger, snapshots: Collection[OffsetSnapshot]) -> ResolvedOffsets:
     instants = {each.timestamp_ms: ledger.contents.add_snapshot(each) for each in snapshots}
-    return Answers(ledger.state.number, LATER_MS, instants)
+    return ResolvedOffsets(ledger.state.number, LATER_MS, instants)
 
 
 def increment(ledger: Ledger, by: str, latest: OffsetSnapshot, origin: OffsetSnapshot | None = None) -> Window:
     """Pin a run's increment."""
-    asked = Answers(ledger.read().number, LATER_MS, latest=latest, origin=origin)
+    asked = ResolvedOffsets(ledger.read().number, LATER_MS, latest=latest, origin=origin)
     ledger.change(lambda state: decisions.pin_increment(state, by, asked, ledger.contents))
     found = ledger.state.increment(by)
     assert found is not None
@@ -172,7 +172,7 @@ def verify(ledger: Ledger, window: Window) -> Window:
     """Record that a published window was verified."""
     assert window.publication is not None
     wish = Verified(window.name, window.publication.attempt, {"gaps": 0})
-    ledger.change(lambda state: load_decisions.verify(state, wish))
+    ledger.change(lambda state: load_decisions.record_verdict(state, wish))
     return ledger.window(window.name)
 
 

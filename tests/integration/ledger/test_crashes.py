@@ -18,7 +18,6 @@ from airflow_kafka_offsets.ledger import corrections, decisions, file_lists, loa
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.taken import taken
 from airflow_kafka_offsets.ledger.verification import verify as verify_ledger
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -200,7 +199,7 @@ def test_a_rewind_and_what_is_resolved_after_it(tmp_path: Path) -> None:
         if not any(window.offsets == 5 for window in ledger.read().windows.values()):
             change(corrections.rewind, ledger, to_ms=windows_of(ledger)[0].end_ms)
         pinned = snapshot({0: AT_T0 + 15}, at_ms=T0 + 2 * 3_600_000)
-        asked = decisions.Answers(
+        asked = decisions.ResolvedOffsets(
             ledger.state.number, 2 * T0, {pinned.timestamp_ms: ledger.contents.add_snapshot(pinned)}
         )
         extent = windows_of(ledger)[0].end_ms, pinned.timestamp_ms
@@ -220,7 +219,7 @@ def test_a_restart_and_the_window_after_it(tmp_path: Path) -> None:
             wish = Restarted(T0, ("t",), "re-created")
             ledger.change(lambda state: corrections.restart(state, wish, ledger.contents))
         later = snapshot({0: 7}, at_ms=T0 + 2 * 3_600_000, topic_id="id-2")
-        asked = decisions.Answers(
+        asked = decisions.ResolvedOffsets(
             ledger.state.number, 2 * T0, {later.timestamp_ms: ledger.contents.add_snapshot(later)}
         )
         extent = windows_of(ledger)[0].end_ms, later.timestamp_ms
@@ -228,8 +227,8 @@ def test_a_restart_and_the_window_after_it(tmp_path: Path) -> None:
 
     for survivor in at_every_step(restart_and_resolve, tmp_path / "start", tmp_path, 4):
         assert [each.offsets for each in windows_of(survivor)] == [10, 7]
-        ((number, _),) = survivor.state.restarts
-        assert taken(survivor, number) == [LogRange("t", 0, AT_T0 + 10, AT_T0 + 1010)]
+        ((_, restart),) = survivor.state.restarts
+        assert restart.unloaded == (LogRange("t", 0, AT_T0 + 10, AT_T0 + 1010),)
 
 
 def take_increments(ledger: Ledger) -> None:
@@ -255,7 +254,7 @@ def test_a_bulk_resolve_is_one_step(tmp_path: Path) -> None:
 
     def resolve_all(ledger: Ledger) -> None:
         found = {at: ledger.contents.add_snapshot(snapshot({0: place}, at_ms=at)) for place, at in enumerate(instants)}
-        asked = decisions.Answers(ledger.state.number, 2 * T0, found)
+        asked = decisions.ResolvedOffsets(ledger.state.number, 2 * T0, found)
         windows = list(pairwise(instants))
         ledger.change(partial(decisions.pin, windows=windows, answers=asked, contents=ledger.contents))
 

@@ -35,7 +35,8 @@ def void(ledger: Ledger, *windows: Window) -> None:
     """As the command does."""
     names = [each.name for each in windows]
     ledger.change(lambda state: corrections.void(state, names, force=True))
-    file_lists.empty(ledger, names)
+    for name in names:
+        file_lists.correct(ledger, name)
 
 
 def test_a_window_has_a_list_once_it_is_published(ledger: Ledger) -> None:
@@ -122,10 +123,10 @@ def test_windows_are_asked_for_by_time(ledger: Ledger) -> None:
     windows = [publish(ledger, resolve(ledger, hour), output=f"file:/out/{hour}") for hour in range(3)]
     resolve(ledger, 3)
     middle = windows[1]
-    assert list(file_lists.between(ledger, middle.start_ms, middle.end_ms)) == [middle.name]
-    assert list(file_lists.between(ledger, None, None)) == [each.name for each in windows]
+    assert list(file_lists.published_files(ledger, middle.start_ms, middle.end_ms)) == [middle.name]
+    assert list(file_lists.published_files(ledger, None, None)) == [each.name for each in windows]
     with pytest.raises(IntervalError, match="cut through"):
-        file_lists.between(ledger, middle.start_ms, middle.end_ms - 1)
+        file_lists.published_files(ledger, middle.start_ms, middle.end_ms - 1)
 
 
 def test_duckdb_reads_the_files_of_a_list(ledger: Ledger, tmp_path: Path) -> None:
@@ -133,6 +134,6 @@ def test_duckdb_reads_the_files_of_a_list(ledger: Ledger, tmp_path: Path) -> Non
         rows: Any = pyarrow.table({"offset": range(number * 5, number * 5 + 5)})
         pyarrow.parquet.write_table(rows, tmp_path / each)
     window = publish(ledger, resolve(ledger, 0), output=tmp_path.as_uri())
-    files = file_lists.between(ledger, None, None)[window.name]
+    files = file_lists.published_files(ledger, None, None)[window.name]
     count = duckdb.sql(f'SELECT count(*), max("offset") FROM read_parquet({files!r})').fetchall()
     assert count == [(10, 9)]

@@ -67,7 +67,7 @@ class TestFind:
         for hour, offset in enumerate((0, 10, 10, 20)):
             place(local, snapshot({0: offset}, at_ms=T0 + hour * HOUR_MS))
         instants = [T0 + hour * HOUR_MS for hour in range(4)]
-        asked = decisions.Answers(local.state.number, LATER_MS)
+        asked = decisions.ResolvedOffsets(local.state.number, LATER_MS)
         local.change(lambda state: decisions.pin(state, list(pairwise(instants)), asked, local.contents))
         assert where(find(local, P0, 10)) == [("window", window(2))]
 
@@ -77,7 +77,9 @@ class TestALogThatBeganAnew:
         load(local, 0)
         local.change(lambda state: corrections.restart(state, Restarted(1, ("t",), "re-created"), local.contents))
         anew = snapshot({0: AT_T0 + 5}, at_ms=T0 + 2 * HOUR_MS, topic_id="id-2")
-        asked = decisions.Answers(local.state.number, LATER_MS, {anew.timestamp_ms: local.contents.add_snapshot(anew)})
+        asked = decisions.ResolvedOffsets(
+            local.state.number, LATER_MS, {anew.timestamp_ms: local.contents.add_snapshot(anew)}
+        )
         extent = T0 + HOUR_MS, anew.timestamp_ms
         local.change(lambda state: decisions.pin(state, [extent], asked, local.contents))
         assert where(find(local, P0, AT_T0 + 3)) == [("window", window(0)), ("window", window(1))]
@@ -144,7 +146,7 @@ def test_among_many_windows_few_are_read(local: Ledger, growth: str) -> None:
         snapshot({number: each[hour] for number, each in offsets.items()}, at_ms=T0 + hour * HOUR_MS)
         for hour in range(len(hours) + 1)
     ]
-    asked = decisions.Answers(
+    asked = decisions.ResolvedOffsets(
         local.state.number, LATER_MS, {each.timestamp_ms: local.contents.add_snapshot(each) for each in taken}
     )
     windows = list(pairwise(each.timestamp_ms for each in taken))

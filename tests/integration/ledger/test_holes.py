@@ -92,9 +92,10 @@ class TestBetweenPublishedWindows:
     def test_what_a_restart_has_taken_is_none(self, local: Ledger) -> None:
         """The window that had it can't be loaded any more, and the next ones don't wait for it."""
         published(local, 0, 10)
-        pinned(local, 10, 30)
+        ended = pinned(local, 10, 30)
         wish = Restarted(T0, ("t",), "re-created")
         local.change(lambda state: corrections.restart(state, wish, local.contents))
+        assert holes.ended_windows(local) == [ended]
         anew = [snapshot({0: each}, at_ms=T0 + (30 + each) * MINUTE_MS, topic_id="id-2") for each in (5, 10)]
         waiting = pin(local, at(30), anew[0])
         last = publish(local, pin(local, *anew))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import random
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,33 +12,21 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
-    InstantError,
     LedgerConflictError,
     LedgerCorruptError,
 )
-from airflow_kafka_offsets.ledger import corrections, decisions
-from airflow_kafka_offsets.ledger.decisions import Answers
 from airflow_kafka_offsets.ledger.files import commit_file, snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
-from tests.integration.ledger.loads import at_hour, increment, place, resolve, window, windows_of
-from tests.unit.offsets.builders import HOUR_MS, T0, offsets_of, snapshot
+from tests.integration.ledger.loads import at_hour, place, resolve, window
+from tests.unit.offsets.builders import T0
 
 LEVEL = IsolationLevel.READ_COMMITTED
-MINUTE_MS, DAY_MS = 60_000, 24 * HOUR_MS
 
 
 def again(ledger: Ledger) -> Ledger:
     """The same ledger, as another process opens it."""
     return Ledger(ObjectStoragePath(ledger.uri.rpartition("/")[0]), ledger.pipeline)
-
-
-def offsets(ledger: Ledger) -> list[int]:
-    """Of each snapshot, on its one partition."""
-    state = ledger.read()
-    stored = (ledger.contents.snapshot(each.offsets) for each in state.snapshots.values())
-    return [next(iter(offsets_of(each).values())) for each in stored]
 
 
 class TestPipeline:
@@ -62,52 +48,6 @@ class TestPipeline:
     def test_a_name_that_cannot_name_a_folder_is_refused(self, root: str, name: str) -> None:
         with pytest.raises(ConfigurationError, match=r"pipeline's name.* up to 200 .*begins with"):
             Ledger(ObjectStoragePath(root), name)
-
-
-class TestSnapshots:
-    def test_racing_writers_leave_one_snapshot_per_instant_in_one_chain(self, ledger: Ledger) -> None:
-        """Eight writers, four instants, offsets of each one's own: every reader sees the same, and nothing runs
-        backwards."""
-
-        def write(writer: int) -> None:
-            own = again(ledger)
-            for hour in range(4):
-                place(own, at_hour(hour, (writer * 37 + hour * 11) % 50))
-
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(write, range(8)))
-        found = offsets(ledger)
-        assert len(found) == 4
-        assert found == sorted(found) == offsets(again(ledger))
-
-
-class TestClocks:
-    @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-    def test_that_are_ten_minutes_apart_change_no_order(self, local: Ledger, order: tuple[int, ...]) -> None:
-        """Three writers take turns: each snapshot as of latest comes after all before, and has its own offsets."""
-        found = iter(range(100, 1000, 100))
-        for turn in range(9):
-            writer = again(local)
-            skewed = T0 + turn + order[turn % 3] * 10 * MINUTE_MS
-            latest = snapshot({0: next(found)}, at_ms=skewed, kind=AsOfKind.LATEST)
-            increment(writer, f"run-{turn}", latest, snapshot({0: 0}, at_ms=skewed - 1, kind=AsOfKind.EARLIEST))
-        assert offsets(local) == [0, *range(100, 1000, 100)]
-        windows = windows_of(local)
-        assert [each.offsets for each in windows] == [100] * 9
-        assert all(earlier.end_ms == later.start_ms for earlier, later in pairwise(windows))
-
-    def test_one_that_is_three_days_ahead_holds_the_others_up_by_name_until_it_is_taken_back(
-        self, local: Ledger
-    ) -> None:
-        ahead = snapshot({0: 10}, at_ms=T0 + 3 * DAY_MS, kind=AsOfKind.LATEST)
-        local.change(lambda state: decisions.place(state, Answers(99, T0 + 3 * DAY_MS, latest=ahead), local.contents))
-        right = Answers(99, T0, {T0: local.contents.add_snapshot(snapshot({0: 10}))})
-        with pytest.raises(InstantError, match=r"newest snapshot is at 2026-11-24.*kafka-offsets ledger rewind"):
-            local.change(lambda state: decisions.place(state, right, local.contents))
-        local.change(lambda state: corrections.rewind(state, T0))
-        right = Answers(local.state.number, T0, right.instants)
-        local.change(lambda state: decisions.place(state, right, local.contents))
-        assert offsets(local) == [10]
 
 
 class TestWindows:

@@ -10,7 +10,6 @@ import pytest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
-    CommitConflictError,
     ConfigurationError,
     CountedTwiceError,
     LedgerConflictError,
@@ -74,16 +73,6 @@ class TestBegin:
         assert begun.attempt is not None
         assert begun.publication is None
 
-    def test_after_a_reload_is_of_a_new_attempt(self, local: Ledger) -> None:
-        empty = pin(local, at_hour(0, AT_T0), at_hour(1, AT_T0))
-        first = started(local, empty).publication
-        assert first is not None
-        assert attempts.reload(local, [empty.name], by="run-1")
-        assert not attempts.reload(local, [empty.name], by="run-1"), "a retry of the task that asked for it"
-        again = started(local, empty).publication
-        assert again is not None
-        assert again.attempt > first.attempt
-
 
 class TestLeftToPublish:
     def test_is_a_proved_result_of_a_worker_that_died(self, ledger: Ledger) -> None:
@@ -99,12 +88,6 @@ class TestLeftToPublish:
         window = resolve(local, 0)
         result = result_of(local, window, begin(local, window))
         store_result(local, window, replace(result, read=Tally(9)))
-        assert loads.left_to_publish(local, local.window(window.name)) is None
-
-    def test_is_nothing_of_before_a_reload(self, local: Ledger) -> None:
-        window = resolve(local, 0)
-        store_result(local, window, result_of(local, window, begin(local, window)))
-        attempts.reload(local, [window.name])
         assert loads.left_to_publish(local, local.window(window.name)) is None
 
     def test_is_nothing_of_an_attempt_of_which_airflow_says_that_it_failed(self, local: Ledger) -> None:
@@ -133,30 +116,6 @@ class TestLeftToPublish:
 
 
 class TestPublish:
-    def test_of_two_drivers_of_one_attempt_the_first_one_counts(self, local: Ledger) -> None:
-        """A submitter's own retries."""
-        window = resolve(local, 0)
-        attempt = begin(local, window)
-        found = [
-            store_result(local, window, result_of(local, window, attempt, run=run)) for run in ("0a" * 4, "0b" * 4)
-        ]
-        first, second = (loads.publish_asked(local, each) for each in found)
-        assert first == second
-        assert (first.attempt, first.run) == (attempt.number, "0a" * 4)
-
-    def test_in_a_table_a_later_attempt_has_replaced_the_rows(self, local: Ledger) -> None:
-        window = resolve(local, 0)
-        early = store_result(local, window, result_of(local, window, begin(local, window), **TABLE))
-        late = begin(local, window)
-        with pytest.raises(CommitConflictError, match=f"attempt {late.number} began later to write to lake.t"):
-            loads.publish_asked(local, early)
-
-    def test_who_finds_another_publication_gets_it(self, local: Ledger) -> None:
-        window = resolve(local, 0)
-        one, other = (begin(local, window) for _ in range(2))
-        found = [store_result(local, window, result_of(local, window, each)) for each in (one, other)]
-        assert loads.publish_asked(local, found[1]) == loads.publish_asked(local, found[0])
-
     def test_what_is_not_proved_is_refused_before_anybody_is_asked(self, local: Ledger) -> None:
         window = resolve(local, 0)
         result = result_of(local, window, begin(local, window))
@@ -166,13 +125,6 @@ class TestPublish:
         ) as told:
             loads.publish(NO_CLIENT, local, short)
         assert not isinstance(told.value, CountedTwiceError)
-
-    def test_of_a_window_that_was_voided_meanwhile_is_refused(self, local: Ledger) -> None:
-        window = resolve(local, 0)
-        counted = store_result(local, window, result_of(local, window, begin(local, window)))
-        local.change(lambda state: corrections.void(state, [window.name]))
-        with pytest.raises(LedgerConflictError, match="was voided since"):
-            loads.publish_asked(local, counted)
 
 
 class TestTakeOver:

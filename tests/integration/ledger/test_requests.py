@@ -4,22 +4,20 @@ number of windows."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.ledger import decisions, holes, load_decisions
+from airflow_kafka_offsets.ledger import decisions, load_decisions
 from airflow_kafka_offsets.ledger.entries import AnyEntry, Attempted, Output, Pinned, Published, Snapshotted, Verified
 from airflow_kafka_offsets.ledger.find import find
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import statuses
+from airflow_kafka_offsets.ledger.window_status import statuses
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.pipelines import attempts, loads
+from airflow_kafka_offsets.pipelines import loads
 from tests.integration.counting_s3 import Count, count, counting_server, root
 from tests.integration.ledger.loads import (
     AT_T0,
@@ -28,10 +26,8 @@ from tests.integration.ledger.loads import (
     begin,
     load,
     new_ledger,
-    publish,
     resolve,
     result_of,
-    verify,
 )
 from tests.unit.offsets.builders import HOUR_MS, T0
 
@@ -82,36 +78,6 @@ def a_year(ledger: Ledger) -> Ledger:
 
 class TestRequests:
     @pytest.mark.parametrize("long", [False, True])
-    def test_of_an_attempt_that_begins(
-        self, count: Count, ledger: Ledger, opened: Callable[..., Ledger], long: bool
-    ) -> None:
-        """But for those of Kafka."""
-        window = resolve(with_many_commits(ledger) if long else ledger, 0)
-        commit = ledger.state.number
-
-        def task() -> None:
-            own = opened(commit)
-            found = own.window(window.name)
-            own.pinned(found)
-            loads.left_to_publish(own, found)
-            begin(own, found)
-
-        assert len(asked := count(task)) <= 5, asked
-
-    @pytest.mark.parametrize("long", [False, True])
-    def test_of_a_load_that_has_nothing_to_do(
-        self, count: Count, ledger: Ledger, opened: Callable[..., Ledger], long: bool
-    ) -> None:
-        window = publish(with_many_commits(ledger) if long else ledger, resolve(ledger, 0))
-        commit = ledger.state.number
-
-        def task() -> None:
-            begun = attempts.begin(opened(commit), no_kafka, window.name, window.manifest, {"run": "r"})
-            assert begun.publication == window.publication
-
-        assert len(asked := count(task)) <= 4, asked
-
-    @pytest.mark.parametrize("long", [False, True])
     def test_of_a_publication(self, count: Count, ledger: Ledger, opened: Callable[..., Ledger], long: bool) -> None:
         window = resolve(with_many_commits(ledger) if long else ledger, 0)
         attempt = begin(ledger, window)
@@ -126,23 +92,6 @@ class TestRequests:
 
         assert len(asked := count(task)) <= 8 + long, asked
 
-    @pytest.mark.parametrize("long", [False, True])
-    def test_of_a_verification(self, count: Count, ledger: Ledger, opened: Callable[..., Ledger], long: bool) -> None:
-        load(ledger, -1)
-        window = publish(with_many_commits(ledger) if long else ledger, resolve(ledger, 0))
-        publication, commit = window.publication, ledger.state.number
-        assert publication is not None
-
-        def task() -> None:
-            own = opened(commit)
-            found = own.window(window.name)
-            own.pinned(found)
-            own.published_result(found.name, publication)
-            assert all(end_ms != found.start_ms for _, end_ms in holes.between_published(own.state))
-            verify(own, found)
-
-        assert len(asked := count(task)) <= 6, asked
-
     def test_of_a_year_that_is_listed(self, count: Count, ledger: Ledger, opened: Callable[..., Ledger]) -> None:
         a_year(ledger)
 
@@ -154,7 +103,7 @@ class TestRequests:
 
     def test_of_a_record_that_is_looked_for(self, count: Count, ledger: Ledger, opened: Callable[..., Ledger]) -> None:
         instants = {T0 + hour * HOUR_MS: ledger.contents.add_snapshot(at_hour(hour)) for hour in range(49)}
-        asked = decisions.Answers(ledger.state.number, LATER_MS, instants)
+        asked = decisions.ResolvedOffsets(ledger.state.number, LATER_MS, instants)
         ledger.change(lambda state: decisions.pin(state, list(pairwise(instants)), asked, ledger.contents))
         with_many_commits(ledger, load(ledger, 0).name)
         for hour in (0, 1, 17, 30, 47):
@@ -168,9 +117,3 @@ class TestRequests:
         name = window_id(T0, T0 + HOUR_MS)
         asked = count(lambda: opened().change(lambda state: load_decisions.reload(state, [name])))
         assert len(asked) <= 5, asked
-
-
-def no_kafka() -> Any:
-    """Nothing asks Kafka."""
-    pytest.fail("Kafka was asked")
-    return nullcontext()

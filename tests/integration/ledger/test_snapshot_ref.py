@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger import corrections, decisions
-from airflow_kafka_offsets.ledger.decisions import Answers
+from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -23,7 +23,7 @@ from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 def stored(ledger: Ledger, offset: int, at_ms: int = T0 + HOUR_MS) -> dict[str, Any]:
     """Store a snapshot; the XCom."""
     latest = snapshot({0: offset}, at_ms=at_ms, kind=AsOfKind.LATEST)
-    ledger.change(lambda state: decisions.place(state, Answers(99, at_ms, latest=latest), ledger.contents))
+    ledger.change(lambda state: decisions.place(state, ResolvedOffsets(99, at_ms, latest=latest), ledger.contents))
     newest = ledger.state.newest_snapshot
     assert newest is not None
     return SnapshotRef.of(ledger, newest.offsets, newest.at_ms).to_json()

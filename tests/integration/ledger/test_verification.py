@@ -98,7 +98,7 @@ class TestVerify:
         (seam,) = claims(local, "restart")
         assert seam.startswith("t began anew after 2026-11-21T07:00:00.000Z: truncated; at least 1000 offsets of the")
         later = snapshot({0: AT_T0 + 9}, at_ms=T0 + 2 * HOUR_MS, resolved_at_ms=LATER_MS)
-        asked = decisions.Answers(
+        asked = decisions.ResolvedOffsets(
             local.state.number, LATER_MS, {later.timestamp_ms: local.contents.add_snapshot(later)}
         )
         extent = T0 + HOUR_MS, later.timestamp_ms

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.conditions import CONDITIONS
 from airflow_kafka_offsets.conditions.condition import Condition, Progress, check_all
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.log_ends_found import LogEndsFound
-from airflow_kafka_offsets.conditions.needs import Answers, Need, Needs
+from airflow_kafka_offsets.conditions.needs import Answers, Need
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
@@ -48,24 +48,14 @@ class Sum(Condition):
     numbers: tuple[frozenset[int], ...]
     level: IsolationLevel = IsolationLevel.READ_COMMITTED
 
-    def needs(self) -> Needs:
-        return Answers(0).missing(*self._squares[:1])
-
-    def judge(self, answers: Answers) -> Progress | Needs:
-        missing = (needs for each in self._squares if (needs := answers.missing(each)))
-        return next(missing, None) or Progress(True, "", {"answers": [answers[each] for each in self._squares]})
-
-    @property
-    def _squares(self) -> list[Squares]:
-        return [Squares(each, self.level) for each in self.numbers]
+    def judge(self, answers: Answers) -> Progress:
+        squares = [answers[Squares(each, self.level)] for each in self.numbers]
+        return Progress(True, "", {"answers": squares})
 
 
 @dataclass(frozen=True, slots=True)
 class Broken(Condition):
     kind: ClassVar[str] = "broken"
-
-    def needs(self) -> Needs:
-        return Needs([Squares.of([1])])
 
     def judge(self, answers: Answers) -> NoReturn:
         raise ZeroDivisionError

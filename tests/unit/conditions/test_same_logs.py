@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.client.routing.metadata import PartitionMetadata, TopicMetadata, TopicsMetadata
-from airflow_kafka_offsets.conditions.needs import Answers, Needs
+from airflow_kafka_offsets.conditions.needs import Answers, UnansweredError
 from airflow_kafka_offsets.conditions.same_logs import note_unknowable, unknowable_of
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch
@@ -30,14 +30,12 @@ def judged(
     positions: FixedOffsets, answers: dict[LogEpoch, EpochEnd], now: TopicsMetadata | None = None
 ) -> tuple[list[str], frozenset[LogEpoch]]:
     """What it comes to, and what was asked."""
-    found = unknowable_of(positions, now or metadata(), Answers(0))
-    if not isinstance(found, Needs):
-        return found, frozenset()
-    (need,) = found
+    try:
+        return unknowable_of(positions, now or metadata(), Answers(0)), frozenset()
+    except UnansweredError as error:
+        (need,) = error.needs
     known = Answers(0, {need: {each: answers[each] for each in need.wanted}})
-    found = unknowable_of(positions, now or metadata(), known)
-    assert not isinstance(found, Needs)
-    return found, need.wanted
+    return unknowable_of(positions, now or metadata(), known), need.wanted
 
 
 def failed(error: ResponseError) -> dict[LogEpoch, EpochEnd]:

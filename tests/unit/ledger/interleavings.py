@@ -33,7 +33,7 @@ class _Next(BaseException):
 
 @dataclass
 class _Replaying:
-    """Answers operations as they were answered before, and stops the writer at the first new one."""
+    """ResolvedOffsets operations as they were answered before, and stops the writer at the first new one."""
 
     answers: Sequence[Any]
     used: int = 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from airflow_kafka_offsets.ledger import decisions, load_decisions
-from airflow_kafka_offsets.ledger.decisions import Answers, Entries
+from airflow_kafka_offsets.ledger.decisions import Entries, ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import (
     Attempted,
     Output,
@@ -35,8 +35,8 @@ def after(state: State, *entries: Entries) -> State:
 BEGUN = after(State(), (CREATED,))
 
 
-def asked(contents: MemoryContents, *snapshots: OffsetSnapshot, known: int = 99, now_ms: int = NOW) -> Answers:
-    return Answers(known, now_ms, {each.timestamp_ms: contents.add_snapshot(each) for each in snapshots})
+def asked(contents: MemoryContents, *snapshots: OffsetSnapshot, known: int = 99, now_ms: int = NOW) -> ResolvedOffsets:
+    return ResolvedOffsets(known, now_ms, {each.timestamp_ms: contents.add_snapshot(each) for each in snapshots})
 
 
 def pinned(contents: MemoryContents, *offsets: int, state: State = BEGUN) -> State:

@@ -11,11 +11,12 @@ from airflow_kafka_offsets.errors import (
     LedgerConflictError,
 )
 from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
-from airflow_kafka_offsets.ledger.decisions import Answers
+from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import (
     Attempted,
     Restarted,
 )
+from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
@@ -52,6 +53,45 @@ class TestPublishedWindows:
         assert rewound.rows_left == {second.name}, "no attempt has written rows of the others"
         assert rewound.needs_driver(first._replace(name=second.name))
         assert third.name not in rewound.windows
+
+
+class TestUnloaded:
+    """What snapshots had seen of the logs that end, and no published window had."""
+
+    AHEAD = 1000
+    """By how much logs end after a snapshot's offsets."""
+
+    def unloaded(self, state: State, wish: Restarted, contents: MemoryContents) -> list[tuple[int, int, int]]:
+        (entry,) = corrections.restart(state, wish, contents)
+        assert isinstance(entry, Restarted)
+        assert ("in no published window" in str(entry)) == bool(entry.unloaded)
+        return [each[1:] for each in entry.unloaded]
+
+    def test_is_told_by_the_restart_whatever_becomes_of_windows_later(self, contents: MemoryContents) -> None:
+        state = attempted(pinned(contents, 0, 10, 30))
+        state = after(state, publish(state, state.number))
+        wish = Restarted(NOW, ("t",), "re-created")
+        assert self.unloaded(state, wish, contents) == [(0, 10, 30 + self.AHEAD)]
+        state = after(state, corrections.restart(state, wish, contents))
+        voided = after(state, corrections.void(state, list(state.windows)[1:]))
+        assert voided.restarts == state.restarts
+
+    def test_is_also_of_partitions_that_no_window_has(self, contents: MemoryContents) -> None:
+        later = snapshot({0: 13, 1: 7}, at_ms=AT[0])
+        state = after(BEGUN, decisions.place(BEGUN, asked(contents, later), contents))
+        wish = Restarted(NOW, ("t",), "moved", "cluster-2")
+        assert self.unloaded(state, wish, contents) == [(0, 13, 13 + self.AHEAD), (1, 7, 7 + self.AHEAD)]
+
+    def test_of_a_log_that_was_truncated_is_what_was_above_that(self, contents: MemoryContents) -> None:
+        both = [snapshot({0: offset, 1: offset}, at_ms=AT[hour]) for hour, offset in enumerate((10, 30))]
+        state = after(BEGUN, decisions.place(BEGUN, asked(contents, *both), contents))
+        cut = Restarted(NOW, ("t",), "truncated", truncated=(SeenOffset("t", 0, 20, 1),))
+        assert self.unloaded(state, cut, contents) == [(0, 20, 30 + self.AHEAD)]
+        state = after(state, corrections.restart(state, cut, contents))
+        grown = asked(contents, snapshot({0: 25, 1: 40}, at_ms=AT[2]))
+        state = after(state, decisions.place(state, grown, contents))
+        wish = Restarted(NOW, ("t",), "re-created")
+        assert self.unloaded(state, wish, contents) == [(0, 10, 25 + self.AHEAD), (1, 10, 40 + self.AHEAD)]
 
 
 class TestRestart:
@@ -111,7 +151,7 @@ class TestRestart:
         state = after(state, corrections.restart(state, Restarted(NOW, ("t",), "re-created"), contents))
         origin = snapshot({0: 2}, at_ms=AT[3], kind=AsOfKind.EARLIEST, topic_id="id-2", log_start=2)
         latest = snapshot({0: 9}, at_ms=AT[3], kind=AsOfKind.LATEST, topic_id="id-2", log_start=2)
-        wish = Answers(99, NOW, latest=latest, origin=origin)
+        wish = ResolvedOffsets(99, NOW, latest=latest, origin=origin)
         state = after(state, decisions.pin_increment(state, "r", wish, contents))
         (window,) = state.windows.values()
         assert [(each.start_offset, each.end_offset) for each in contents.manifests[window.manifest].ranges] == [(2, 9)]

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import (
     WindowOverlapError,
 )
 from airflow_kafka_offsets.ledger import checkpoints, corrections, decisions, load_decisions
-from airflow_kafka_offsets.ledger.decisions import Answers
+from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import (
     Attempted,
     Pinned,
@@ -71,7 +71,7 @@ class TestPlace:
     def test_one_as_of_latest_comes_after_all_others_whatever_the_clock_says(self, contents: MemoryContents) -> None:
         state = pinned(contents, 0, 10)
         latest = snapshot({0: 20}, at_ms=AT[0], kind=AsOfKind.LATEST)
-        (placed,) = decisions.place(state, Answers(99, NOW, latest=latest), contents)
+        (placed,) = decisions.place(state, ResolvedOffsets(99, NOW, latest=latest), contents)
         assert isinstance(placed, Snapshotted)
         assert placed.at_ms == AT[1] + 1
 
@@ -131,7 +131,7 @@ class TestPin:
 class TestIncrements:
     def test_one_begins_where_the_last_window_ends(self, contents: MemoryContents) -> None:
         state = pinned(contents, 0, 10)
-        wish = Answers(99, NOW, latest=snapshot({0: 25}, at_ms=NOW, kind=AsOfKind.LATEST))
+        wish = ResolvedOffsets(99, NOW, latest=snapshot({0: 25}, at_ms=NOW, kind=AsOfKind.LATEST))
         entries = decisions.pin_increment(state, "run", wish, contents)
         assert entries[-1] == Pinned(window_id(AT[1], NOW), entries[-1].manifest, 15, "run")  # type: ignore[union-attr]
         assert decisions.pin_increment(after(state, entries), "run", wish, contents) == ()
@@ -139,7 +139,7 @@ class TestIncrements:
     def test_the_first_one_begins_at_the_origin_below_everything(self, contents: MemoryContents) -> None:
         state = after(BEGUN, decisions.place(BEGUN, asked(contents, snapshot({0: 12}, at_ms=AT[2])), contents))
         origin = snapshot({0: 3}, at_ms=NOW - 5, kind=AsOfKind.EARLIEST)
-        wish = Answers(99, NOW, latest=snapshot({0: 25}, at_ms=NOW, kind=AsOfKind.LATEST), origin=origin)
+        wish = ResolvedOffsets(99, NOW, latest=snapshot({0: 25}, at_ms=NOW, kind=AsOfKind.LATEST), origin=origin)
         state = after(state, decisions.pin_increment(state, "run", wish, contents))
         (window,) = state.windows.values()
         assert (window.start_ms, window.offsets) == (AT[2] - 1, 22)
@@ -155,7 +155,7 @@ class TestOrigin:
         """The state after the first increment, and what that has."""
         state = after(BEGUN, decisions.place(BEGUN, asked(contents, *taken), contents))
         latest = snapshot({0: 70, 1: 70}, at_ms=NOW, kind=AsOfKind.LATEST)
-        wish = Answers(state.number, NOW, latest=latest, origin=origin)
+        wish = ResolvedOffsets(state.number, NOW, latest=latest, origin=origin)
         state = after(state, decisions.pin_increment(state, "run", wish, contents))
         (window,) = state.windows.values()
         manifest = contents.manifests[window.manifest]
@@ -216,7 +216,7 @@ class TestOrigin:
             snapshot({0: each, 1: each}, at_ms=NOW, kind=kind, topic_id="id-2")
             for each, kind in ((0, AsOfKind.EARLIEST), (5, AsOfKind.LATEST))
         )
-        wish = Answers(state.number, NOW, latest=latest, origin=origin)
+        wish = ResolvedOffsets(state.number, NOW, latest=latest, origin=origin)
         state = after(state, decisions.pin_increment(state, "run", wish, contents))
         assert [window.offsets for window in state.windows.values()] == [10]
         begun = replace(wish, origin=snapshot({0: 0, 1: 0}, at_ms=AT[1], topic_id="id-2"), commit=99)
@@ -313,6 +313,6 @@ class TestLoads:
         state = attempted(pinned(contents, 0, 10))
         number, state = state.number, after(state, publish(state, state.number))
         with pytest.raises(LedgerConflictError, match=f"attempt {number} is published now"):
-            load_decisions.verify(state, Verified(NAME, number + 1, {}))
-        state = after(state, load_decisions.verify(state, Verified(NAME, number, {"gaps": 0})))
-        assert load_decisions.verify(state, Verified(NAME, number, {"gaps": 1})) == ()
+            load_decisions.record_verdict(state, Verified(NAME, number + 1, {}))
+        state = after(state, load_decisions.record_verdict(state, Verified(NAME, number, {"gaps": 0})))
+        assert load_decisions.record_verdict(state, Verified(NAME, number, {"gaps": 1})) == ()

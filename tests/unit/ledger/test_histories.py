@@ -24,7 +24,7 @@ from airflow_kafka_offsets.errors import (
     WindowOverlapError,
 )
 from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
-from airflow_kafka_offsets.ledger.decisions import Answers
+from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published, Restarted, Verified
 from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import State, Window
@@ -193,7 +193,7 @@ class Histories(RuleBasedStateMachine):
         missing = [at_ms for at_ms in window if at_ms not in self.state.snapshots]
         found = {at_ms: self.topic.snapshot(AsOf(AsOfKind.INSTANT, at_ms), self.now_ms) for at_ms in missing}
         instants = {at_ms: self.contents.add_snapshot(each) for at_ms, each in found.items()}
-        asked = Answers(self.state.number, self.now_ms, instants)
+        asked = ResolvedOffsets(self.state.number, self.now_ms, instants)
         return partial(decisions.pin, windows=[window], answers=asked, contents=self.contents)
 
     @rule(
@@ -215,7 +215,7 @@ class Histories(RuleBasedStateMachine):
                 for share, (key, each) in zip(shares, origin.boundaries.items(), strict=True)
             }
             origin = replace(origin, boundaries=committed)
-        asked = Answers(self.state.number, self.now_ms, latest=latest, origin=origin)
+        asked = ResolvedOffsets(self.state.number, self.now_ms, latest=latest, origin=origin)
         return partial(decisions.pin_increment, by=f"run-{self.runs}", answers=asked, contents=self.contents)
 
     @rule(wish=consumes(asked))
@@ -266,7 +266,7 @@ class Histories(RuleBasedStateMachine):
         window = self.pick(place)
         if window is not None and window.publication is not None:
             wish = Verified(window.name, window.publication.attempt, {"gaps": 0})
-            self.change(partial(load_decisions.verify, wish=wish))
+            self.change(partial(load_decisions.record_verdict, wish=wish))
 
     # What people wish.
 

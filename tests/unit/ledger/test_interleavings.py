@@ -11,7 +11,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
-from airflow_kafka_offsets.ledger.decisions import Answers
+from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published
 from airflow_kafka_offsets.ledger.files import Files
 from airflow_kafka_offsets.ledger.log import Log
@@ -28,10 +28,10 @@ AT = [T0 + hour * HOUR_MS for hour in range(5)]
 NOW = T0 + 24 * HOUR_MS
 
 
-def asked(*instants: int, known: int = 0, shift: int = 0) -> Answers:
+def asked(*instants: int, known: int = 0, shift: int = 0) -> ResolvedOffsets:
     """What Kafka said of some instants; later answers may differ, as late records arrive."""
     found = {at_ms: snapshot({0: (at_ms - T0) // 1000 + shift}, at_ms=at_ms) for at_ms in instants}
-    return Answers(known, NOW, {at_ms: CONTENTS.add_snapshot(each) for at_ms, each in found.items()})
+    return ResolvedOffsets(known, NOW, {at_ms: CONTENTS.add_snapshot(each) for at_ms, each in found.items()})
 
 
 def resolver(*windows: tuple[int, int], shift: int = 0) -> Writer:
@@ -52,7 +52,9 @@ def incrementer(*runs: str, end: int = 100) -> Writer:
         log, found = Log(files, "memory"), []
         for place, run in enumerate(runs):
             latest = snapshot({0: end + place * 10}, at_ms=NOW + place, kind=AsOfKind.LATEST)
-            wish = Answers(0, NOW, latest=latest, origin=snapshot({0: 0}, at_ms=NOW - 1, kind=AsOfKind.EARLIEST))
+            wish = ResolvedOffsets(
+                0, NOW, latest=latest, origin=snapshot({0: 0}, at_ms=NOW - 1, kind=AsOfKind.EARLIEST)
+            )
             state, _ = log.change(partial(decisions.pin_increment, by=run, answers=wish, contents=CONTENTS))
             window = state.increment(run)
             assert window is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -137,22 +136,6 @@ class TestChange:
         state, number = Log(Stale(files.files), "memory").change(lambda state: [snapshotted(T0 - 1)])
         assert (number, list(state.snapshots)) == (6, [T0 - 1, *(T0 + each for each in range(1, 5))])
 
-    def test_a_hundred_writers_at_once_all_commit(self) -> None:
-        files = MemoryFiles()
-        write(files, 1)
-        waits = []
-
-        def commit(number: int) -> int:
-            started = time.monotonic()
-            _, found = Log(files, "memory").change(lambda state: [snapshotted(T0 + number)])
-            waits.append(time.monotonic() - started)
-            return found
-
-        with ThreadPoolExecutor(16) as pool:
-            numbers = sorted(pool.map(commit, range(1, 101)))
-        assert numbers == list(range(2, 102))
-        assert len(Log(files, "memory").read().snapshots) == 100
-
 
 class TestRequests:
     def test_a_reader_takes_two_listings_and_two_files_however_long_the_log_is(self) -> None:
@@ -234,7 +217,7 @@ class TestCheckpoints:
         name = window_id(T0, T0 + HOUR_MS)
         lost, resumed = (LogRange("t", 0, 5, 9),), snapshot({0: 5})
         commits.append(
-            Commit(len(commits) + 1, (Reloaded(name), Restarted(T0, ("t",), "re-created", "other", (), resumed)))
+            Commit(len(commits) + 1, (Reloaded(name), Restarted(T0, ("t",), "re-created", "other", (), resumed, lost)))
         )
         commits.append(Commit(len(commits) + 1, (Attempted(name, {"by": "hand"}, lost, T0),)))
         state = fold(State(), commits)

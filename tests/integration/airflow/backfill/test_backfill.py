@@ -67,7 +67,7 @@ dag = skipping_dag({!r}, {!r}, {!r}, {!r})
 
 # A hundred tasks, each a process: two minutes on two free cores.
 pytestmark = [
-    pytest.mark.nightly("minutes of an Airflow; windows/test_side_by_side.py has resolvers side by side"),
+    pytest.mark.nightly("minutes of an Airflow; ledger/test_contention.py has tasks side by side"),
     pytest.mark.timeout(900),
 ]
 

@@ -225,7 +225,7 @@ def _load(ledger: Ledger, window: Window, topic: str, *, published: bool) -> Non
         publish_result(ledger, window, result)
         verdict = {"verdict": str(judge(ledger.pinned(window).manifest, result))}
         verified = Verified(window.name, attempt.number, verdict)
-        ledger.change(lambda state: load_decisions.verify(state, verified))
+        ledger.change(lambda state: load_decisions.record_verdict(state, verified))
     else:
         store_result(ledger, window, result)
 

@@ -12,7 +12,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger import decisions
-from airflow_kafka_offsets.ledger.decisions import Answers
+from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -28,7 +28,7 @@ def store(client: OffsetsClient, ledger: Ledger, topic: str, offset: int) -> Non
     boundaries = {key: replace(each, offset=offset) for key, each in at_latest(survey.extents, level).items()}
     latest = OffsetSnapshot(AsOf(AsOfKind.LATEST), survey.cluster_id, level, now_ms(), survey.facts, boundaries)
     ledger.create([topic], survey.cluster_id, level)
-    asked = Answers(ledger.state.number, now_ms(), latest=latest)
+    asked = ResolvedOffsets(ledger.state.number, now_ms(), latest=latest)
     ledger.change(lambda state: decisions.place(state, asked, ledger.contents))
 
 

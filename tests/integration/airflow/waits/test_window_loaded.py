@@ -22,8 +22,8 @@ from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.attempt_files import result_file
 from airflow_kafka_offsets.ledger.files import attempt_folder, commit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, status
 from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.triggers import store_looks

@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.errors import ConfigurationError, DataLossError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, status
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import (

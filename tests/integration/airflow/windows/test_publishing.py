@@ -24,7 +24,6 @@ from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Publication, Window
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.pipelines.attempts import reload
 from airflow_kafka_offsets.pipelines.loads import Counted, publish, take_over
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import recreate
@@ -64,14 +63,6 @@ def another(ledger: Ledger) -> Ledger:
 
 
 class TestOneAttempt:
-    def test_it_is_published_once_whoever_asks_how_often(
-        self, client: OffsetsClient, ledger: Ledger, pinned: Window, count: Count
-    ) -> None:
-        counted = count(pinned)
-        first = publish(client, ledger, counted)
-        assert publish(client, ledger, counted) == first == published(ledger, pinned)
-        assert (first.attempt, first.rows, first.result) == (counted.attempt.number, 5, counted.sha256)
-
     def test_a_topic_that_was_made_again_after_the_read_is_not_published(
         self, admin: KafkaAdminClient, client: OffsetsClient, ledger: Ledger, pinned: Window, count: Count
     ) -> None:
@@ -90,18 +81,6 @@ class TestOneAttempt:
             publish(unreachable, ledger, counted)
         assert published(ledger, pinned) is None
         assert publish(client, ledger, counted).attempt == counted.attempt.number
-
-
-class TestTwoAttempts:
-    def test_loaded_again_the_later_one_takes_the_place_of_the_earlier_one(
-        self, client: OffsetsClient, ledger: Ledger, pinned: Window, count: Count
-    ) -> None:
-        first = publish(client, ledger, count(pinned, **TABLE))
-        reload(ledger, [pinned.name])
-        assert published(ledger, pinned) == first, "readers keep it until then"
-        second = publish(client, ledger, count(pinned, **TABLE))
-        assert published(ledger, pinned) == second
-        assert second.attempt > first.attempt
 
 
 class TestSideBySide:

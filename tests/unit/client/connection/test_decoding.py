@@ -14,7 +14,7 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from airflow_kafka_offsets.client.connection.kafka_python import Framed, _decoder
-from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeResponse
+from airflow_kafka_offsets.client.requests import messages as own
 
 
 def messages() -> Iterator[Any]:
@@ -26,7 +26,8 @@ def messages() -> Iterator[Any]:
             yield message
 
 
-MESSAGES = [*sorted(messages(), key=lambda message: str(message.name)), ConsumerGroupDescribeResponse]
+OWN = [getattr(own, name) for name in own.__all__ if name.endswith("Response")]
+MESSAGES = [*sorted(messages(), key=lambda message: str(message.name)), *OWN]
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: str(message.name))

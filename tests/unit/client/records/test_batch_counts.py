@@ -97,4 +97,7 @@ class TestAgainstANaiveReader:
         assert content.counted_to == content.end_offset
         assert (content.records, content.aborted) == (len(visible), len(written) - len(visible))
         assert content.offset_sum in (None, sum(visible))
+        told = [offset for run in content.runs or () for offset in range(*run)]
+        assert content.runs is None or told == visible
+        assert (content.runs is None) == (content.offset_sum is None)
         assert content.markers == sum(each in within for each in log.markers)

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
-from airflow_kafka_offsets.client.requests.describe_groups import parse_consumer_group_describe, parse_describe_groups
+from airflow_kafka_offsets.client.requests.describe_groups import (
+    parse_consumer_group_describe,
+    parse_describe_groups,
+    parse_share_group_describe,
+    parse_streams_group_describe,
+)
+from airflow_kafka_offsets.client.requests.describe_share_group_offsets import (
+    describe_share_group_offsets_request,
+    parse_describe_share_group_offsets,
+)
 from airflow_kafka_offsets.client.requests.list_groups import parse_list_groups, parse_listed
-from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
-from airflow_kafka_offsets.offsets.answers.groups import EMPTY, GroupDescription, GroupKind
+from airflow_kafka_offsets.client.requests.messages import (
+    ConsumerGroupDescribeRequest,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
+)
+from airflow_kafka_offsets.offsets.answers.groups import EMPTY, CommittedOffset, GroupDescription, GroupKind
+from airflow_kafka_offsets.offsets.answers.share_groups import ShareOffset
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.unit.client.requests.golden.frames import Frame, encoded, every, frames
 from tests.unit.client.requests.golden.pieces import FLIGHTS_0, FLIGHTS_2, WEATHER_1
 from tests.unit.client.requests.golden.words import name_of
@@ -66,14 +81,90 @@ class TestConsumerGroupDescribe:
         assert parse_consumer_group_describe(frame.decode())["h"] == GroupDescription("h")
 
 
+class TestShareGroupDescribe:
+    @every(frames("share_group_describe", "request", "two groups"))
+    def test_groups_are_asked_for_as_kafka_asks(self, frame: Frame) -> None:
+        request = ShareGroupDescribeRequest(
+            version=frame.version, group_ids=["s", "h"], include_authorized_operations=False
+        )
+        assert encoded(request).hex() == frame.bytes.hex()
+
+    @every(frames("share_group_describe", "response"))
+    def test_members_are_read_with_the_topics_they_subscribe_to(self, frame: Frame) -> None:
+        groups = parse_share_group_describe(frame.decode())
+        (member,) = groups["s"].members
+        assert (groups["s"].kind, groups["s"].state) == (GroupKind.SHARE, "Stable")
+        assert (member.assignment, member.topics) == ((FLIGHTS_0, FLIGHTS_2), ("flights", "weather"))
+        assert groups["s"].topics_unknown is None
+        assert groups["h"] == GroupDescription("h")
+
+
+class TestStreamsGroupDescribe:
+    @every(frames("streams_group_describe", "request", "two groups"))
+    def test_groups_are_asked_for_as_kafka_asks(self, frame: Frame) -> None:
+        request = StreamsGroupDescribeRequest(
+            version=frame.version, group_ids=["app", "h"], include_authorized_operations=False
+        )
+        assert encoded(request).hex() == frame.bytes.hex()
+
+    @every(frames("streams_group_describe", "response"))
+    def test_members_read_all_that_the_topology_reads(self, frame: Frame) -> None:
+        """Also topics that Kafka Streams made to repartition, and never those that it only writes to."""
+        group = parse_streams_group_describe(frame.decode())["app"]
+        assert (group.kind, group.state) == (GroupKind.STREAMS, "Stable")
+        assert group.topics() == {"flights", "weather", "app-by-plane-repartition"}
+        assert group.topics_unknown is None
+
+    @every(frames("streams_group_describe", "response"))
+    def test_what_is_read_is_unknown_until_all_topics_are_found(self, frame: Frame) -> None:
+        groups = parse_streams_group_describe(frame.decode())
+        unknown = groups["new"].topics_unknown
+        assert (name_of(unknown), groups["new"].topics()) == ("REBALANCE_IN_PROGRESS", set())
+        assert groups["h"] == GroupDescription("h")
+
+
+class TestDescribeShareGroupOffsets:
+    FLIGHTS = tuple(TopicPartition("flights", number) for number in range(3))
+
+    @every(frames("describe_share_group_offsets", "request"))
+    def test_groups_are_asked_for_as_kafka_asks(self, frame: Frame) -> None:
+        wanted = {"s": [*self.FLIGHTS, WEATHER_1], "t": None}
+        assert encoded(describe_share_group_offsets_request(wanted, frame.version)).hex() == frame.bytes.hex()
+
+    @every(frames("describe_share_group_offsets", "response", since=1))
+    def test_offsets_are_read_with_their_lag_or_none_or_an_error(self, frame: Frame) -> None:
+        wanted = {"s": [*self.FLIGHTS, WEATHER_1, TopicPartition("weather", 2)], "t": None}
+        groups = parse_describe_share_group_offsets(wanted, frame.decode())
+        begun, unstarted, uncounted, moved, missing = groups["s"].offsets
+        assert begun == ShareOffset("flights", 0, 42, 7, 3)
+        assert unstarted == ShareOffset("flights", 1)
+        assert uncounted == ShareOffset("flights", 2, 9, None, 3)
+        assert (moved.error and str(moved.error)) == "NOT_LEADER_OR_FOLLOWER (6): Not the leader."
+        assert name_of(missing.error) == "UNKNOWN_SERVER_ERROR", "the answer has no such partition"
+        assert (name_of(groups["t"].error), len(groups["t"].offsets)) == ("GROUP_ID_NOT_FOUND", 0)
+
+    @every(frames("describe_share_group_offsets", "response", since=1))
+    def test_what_is_not_counted_is_an_error_and_never_a_lag(self, frame: Frame) -> None:
+        commits = parse_describe_share_group_offsets({"s": None}, frame.decode())["s"].as_commits()
+        begun, unstarted, uncounted, _ = commits.offsets
+        assert begun == CommittedOffset("flights", 0, 42, counted_lag=7)
+        assert unstarted == CommittedOffset("flights", 1)
+        assert (uncounted.offset, name_of(uncounted.error)) == (None, "NOT_COUNTED")
+
+    @every(frames("describe_share_group_offsets", "response", until=0))
+    def test_the_version_without_lag_has_none(self, frame: Frame) -> None:
+        found = parse_describe_share_group_offsets({"s": None}, frame.decode())["s"]
+        assert [offset.lag for offset in found.offsets] == [None] * 4
+
+
 class TestListGroups:
     @every(frames("list_groups", "request", "all groups"))
     def test_all_groups_are_asked_for_by_leaving_the_filters_out(self, frame: Frame) -> None:
         assert encoded(ListGroupsRequest[frame.version]()).hex() == frame.bytes.hex()
 
     @every(frames("list_groups", "response", "groups of all kinds"))
-    def test_groups_of_consumers_are_told_from_others_in_every_version(self, frame: Frame) -> None:
-        assert parse_list_groups(frame.decode()).groups == {"g", "gruppe-ü", "commits-only"}
+    def test_groups_that_read_topics_are_told_from_others_in_every_version(self, frame: Frame) -> None:
+        assert parse_list_groups(frame.decode()).groups == {"g", "gruppe-ü", "commits-only", "s", "app"}
 
     @every(frames("list_groups", "response", "groups of all kinds", since=5))
     def test_those_of_all_kinds_are_found_by_name(self, frame: Frame) -> None:

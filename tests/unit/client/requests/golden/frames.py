@@ -41,7 +41,16 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from airflow_kafka_offsets.client.requests.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+)
 
 FOLDER = Path(__file__).parent
 
@@ -50,6 +59,7 @@ CLASSES = {
     "describe_configs": (DescribeConfigsRequest, DescribeConfigsResponse),
     "describe_groups": (DescribeGroupsRequest, DescribeGroupsResponse),
     "describe_producers": (DescribeProducersRequest, DescribeProducersResponse),
+    "describe_share_group_offsets": (DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse),
     "find_coordinator": (FindCoordinatorRequest, FindCoordinatorResponse),
     "list_groups": (ListGroupsRequest, ListGroupsResponse),
     "list_offsets": (ListOffsetsRequest, ListOffsetsResponse),
@@ -58,6 +68,8 @@ CLASSES = {
     "offset_delete": (OffsetDeleteRequest, OffsetDeleteResponse),
     "offset_fetch": (OffsetFetchRequest, OffsetFetchResponse),
     "offset_for_leader_epoch": (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+    "share_group_describe": (ShareGroupDescribeRequest, ShareGroupDescribeResponse),
+    "streams_group_describe": (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse),
 }
 """Request and response class of each API: kafka-python's, or ours where it has none."""
 

@@ -1,4 +1,4 @@
-"""Standing: the status of a window, as people see it. Most of it is in the log; whether an attempt has failed, or has a
+"""The status of a window, as people see it. Most of it is in the log; whether an attempt has failed, or has a
 proved result that nobody has published, is in the attempt's files.
 """
 

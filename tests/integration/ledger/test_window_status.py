@@ -7,8 +7,8 @@ from dataclasses import replace
 from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import failure_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.standing import WindowStatus, running_ms, status, statuses
 from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, status, statuses
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.pipelines import loads

@@ -1,0 +1,175 @@
+"""``kafka-offsets audit``: is a table complete that something else has written? Spark runs on this machine."""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from airflow_kafka_offsets.cli.connections import java_settings, stored_ledger
+from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
+from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerError
+from airflow_kafka_offsets.ledger import audits
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
+from airflow_kafka_offsets.offsets.audits.findings import Finding, problem_words
+from airflow_kafka_offsets.offsets.audits.report import AuditReport
+from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
+from airflow_kafka_offsets.offsets.proof.reading import whole_windows
+from airflow_kafka_offsets.spark.session.conf import SECRETS_VARIABLE, secrets_text
+from airflow_kafka_offsets.submission.audit_submission import AuditSubmission
+from airflow_kafka_offsets.submission.spark_program import SparkProgram
+
+_AUDITED = (
+    *(Column("window"), Column("table", folds=True), Column("verdict", folds=True), Column("rows")),
+    *(Column("records"), Column("looked_at", "looked at")),
+    Column("written", "missing records are in", folds=True, unless=(None,)),
+)
+_FINDINGS = (
+    *(Column("problem"), Column("topic", folds=True), Column("partition", "part"), Column("first"), Column("last")),
+    *(Column("amount"), Column("from", unless=(None,)), Column("to", unless=(None,))),
+    Column("key_hash", "key hash", unless=(None,), spare=True),
+)
+_LAST_LINES = 200
+"""How much of Spark's output is kept, to say why it has failed."""
+
+
+@command
+def audit_table(args: Any) -> int:
+    """Audit the table for each window, record the verdicts, and print them with the first findings."""
+    ledger = stored_ledger(args)
+    if args.result is not None:
+        reports = [_handed_over(ledger, args)]
+    else:
+        table, windows = _table(args), _windows(ledger, args)
+        reports = [_audited(ledger, window, table, args) for window in windows]
+    print_rows([_row(report) | _details(report, args) for report in reports], args, _AUDITED)
+    found = [finding for report in reports for finding in report.findings]
+    if found and args.output == "table":
+        print()
+        print_rows([finding_row(each) for each in found], args, _FINDINGS)
+    return 0 if all(report.is_complete for report in reports) else 1
+
+
+def finding_row(finding: Finding) -> Row:
+    """A finding for people: its last offset is inclusive."""
+    first_ms, last_ms = finding.first_ms, finding.last_ms
+    return {
+        **{name: getattr(finding, name) for name in ("problem", "topic", "partition", "amount", "key_hash")},
+        "first": finding.start_offset,
+        "last": finding.end_offset - 1,
+        "from": None if first_ms is None else iso_instant(first_ms),
+        "to": None if last_ms is None else iso_instant(last_ms),
+    }
+
+
+def _row(report: AuditReport) -> Row:
+    return {
+        "window": report.window,
+        "table": report.table.name,
+        "verdict": problem_words(report.counts) or "complete",
+        "rows": report.rows,
+        "records": report.records,
+        "looked_at": report.looked_at,
+        "written": None if report.written is None else report.written.output,
+    }
+
+
+def _details(report: AuditReport, args: Any) -> Row:
+    """What only JSON has."""
+    if args.output != "json":
+        return {}
+    findings = [finding_row(each) for each in report.findings]
+    return {"complete": report.is_complete, "counts": dict(report.counts), "findings": findings, "run": report.run}
+
+
+def _table(args: Any) -> AuditedTable:
+    options = dict(_pair(each) for each in args.option or ())
+    names = ("path", "format", "table", "query", "where", "preset", "topic", "partition", "offset")
+    table = AuditedTable(**{name: getattr(args, name) for name in names}, options=options or None)
+    table.check()
+    return table
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigurationError(f"--option {text} is no NAME=VALUE.")
+    return name, value
+
+
+def _windows(ledger: Ledger, args: Any) -> list[str]:
+    """The windows that are named, or that lie between two instants."""
+    between = args.start is not None or args.end is not None
+    if bool(args.windows) == between:
+        raise ConfigurationError("Name the windows to audit, or give --start and --end; not both.")
+    if args.windows:
+        require_windows(ledger, args.windows)
+        return list(args.windows)
+    start_ms, end_ms = (None if given is None else parse_instant(given) for given in (args.start, args.end))
+    found = whole_windows(ledger.state.windows, start_ms, end_ms)
+    if not found:
+        raise ConfigurationError(f"{ledger.uri} has no window in that time.")
+    return found
+
+
+def _handed_over(ledger: Ledger, args: Any) -> AuditReport:
+    """Record a report whose driver couldn't reach the ledger."""
+    if len(args.windows) != 1:
+        raise ConfigurationError("--result is one window's: name it.")
+    require_windows(ledger, args.windows)
+    try:
+        content = sys.stdin.buffer.read() if args.result == "-" else Path(args.result).read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"--result {args.result} can't be read: {error}.") from error
+    return audits.hand_over(ledger, ledger.window(args.windows[0]), content, _who())
+
+
+def _audited(ledger: Ledger, name: str, table: AuditedTable, args: Any) -> AuditReport:
+    window, kafka = ledger.window(name), java_settings(args)
+    given = args.writer_group, args.write_missing, args.allow_gaps
+    submission = AuditSubmission(ledger, ledger.pinned(window), token_hex(4), table, *given)
+    program = SparkProgram(args.spark_submit)
+    printed: deque[str] = deque(maxlen=_LAST_LINES)
+    with submission.command(program, kafka.plain, args.packages, shlex.split(args.spark_args or "")) as words:
+        try:
+            code = _run(words, _environment(program, kafka), printed, shows=args.verbose)
+        except OSError as error:
+            program.explain(error, printed, None)
+            raise LedgerError(f"{args.spark_submit} can't be run: {error}.") from error
+    report = audits.record(ledger, window, submission.run, _who())
+    if report is None:
+        raise submission.failure([line.strip() for line in printed])
+    if code:
+        print_remark(f"{args.spark_submit} ended with status {code} after the audit of {name}.")
+    return report
+
+
+def _run(words: Iterable[str], environment: dict[str, str], printed: deque[str], *, shows: bool) -> int:
+    """Run Spark, and keep the last lines that it prints."""
+    with subprocess.Popen(
+        list(words), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None, "it is a pipe"
+        for line in process.stdout:
+            printed.append(line)
+            if shows:
+                sys.stderr.write(line)
+        return process.wait()
+
+
+def _environment(program: SparkProgram, kafka: JavaSettings) -> dict[str, str]:
+    secret = {SECRETS_VARIABLE: secrets_text(kafka.secret)} if kafka.secret else {}
+    return {**program.environment, **secret}
+
+
+def _who() -> dict[str, Any]:
+    return {"by_hand": getpass.getuser()}

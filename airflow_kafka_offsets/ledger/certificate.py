@@ -1,0 +1,131 @@
+"""The certificate of a window: what is claimed about it, on what grounds, and how others check that without this
+package. Reads the ledger alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from airflow_kafka_offsets.ledger.audits import report_of
+from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.state import Audit, Publication, Window
+from airflow_kafka_offsets.offsets.audits.report import PartitionCounts
+from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.partitions import LogRange, by_partition
+from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.checksum import Checksum
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+
+FORMAT = 1
+_LOADED = (
+    "The window's records were read from Kafka between the offsets below, at the isolation level below, and written "
+    "once. The rows were counted after they were written, by partition."
+)
+_AUDITED = (
+    "A table that something else has written was compared with the log's records between the offsets below, at the "
+    "isolation level below. A complete table has one row for each record, and no other row at these offsets. An offset "
+    "without a record (a transaction's marker, an aborted record, one that compaction has removed) has none."
+)
+_CHECKSUM = (
+    "Each row adds (xor) xxHash64 of its place and xxHash64 of the place after it, seeded with Spark's 42; a place is "
+    "the salt, the topic if the window has several, the partition and the offset. As many rows with the same checksum "
+    "are the same rows."
+)
+
+
+def certificate_of(ledger: Ledger, window: Window, issued_ms: int) -> dict[str, Any]:
+    """The certificate, as plain JSON.
+
+    :param issued_ms: when it is issued, Unix milliseconds.
+    :raises LedgerCorruptError: when a file that the log names is missing, or was changed.
+    """
+    manifest = ledger.pinned(window).manifest
+    claims = [_audit(ledger, window, manifest, each) for each in window.audits]
+    if window.publication is not None:
+        claims.insert(0, _load(ledger, window, manifest, window.publication))
+    checksum = Checksum.of(manifest)
+    return {
+        "format": FORMAT,
+        "pipeline": ledger.pipeline,
+        "ledger_id": manifest.ledger_id,
+        "window": window.name,
+        "start": iso_instant(window.start_ms),
+        "end": iso_instant(window.end_ms),
+        "issued": iso_instant(issued_ms),
+        "commit": ledger.state.number,
+        "cluster_id": manifest.cluster_id,
+        "topics": {topic: facts.topic_id for topic, facts in sorted(manifest.topics.items())},
+        "isolation_level": str(manifest.isolation_level),
+        "manifest_sha256": window.manifest,
+        "offsets": window.offsets,
+        "ranges": [each.log_range._asdict() for each in manifest.non_empty()],
+        "claims": claims,
+        "checksum": {"rule": _CHECKSUM, "salt": checksum.salt, "with_topic": checksum.with_topic, "sql": checksum.sql},
+    }
+
+
+def _load(ledger: Ledger, window: Window, manifest: Manifest, published: Publication) -> dict[str, Any]:
+    result = ledger.published_result(window.name, published)
+    verdict = judge(manifest, result, window.lost)
+    return {
+        "claim": "loaded",
+        "rule": _LOADED,
+        "holds": verdict.proved,
+        "verdict": str(verdict),
+        "at": iso_instant(published.published_ms),
+        "tables": [each.output for each in published.outputs],
+        "evidence_sha256": published.result,
+        "lost": [each._asdict() for each in window.lost],
+        "partitions": [_tallied(each) for each in result.written],
+        "check": None if result.derived else _query(str(result.output), manifest, ("topic", "`partition`", "`offset`")),
+    }
+
+
+def _audit(ledger: Ledger, window: Window, manifest: Manifest, audit: Audit) -> dict[str, Any]:
+    report = report_of(ledger, window, audit)
+    columns = report.table.columns
+    topic = columns.topic or report.table.topic_of(sorted(manifest.topics))
+    return {
+        "claim": "audited",
+        "rule": _AUDITED,
+        "holds": report.is_complete,
+        "verdict": str(report),
+        "at": iso_instant(audit.audited_ms),
+        "tables": [audit.table],
+        "evidence_sha256": audit.report,
+        "partitions": [_counted(each) for each in report.partitions],
+        "check": _query(audit.table, manifest, (topic, columns.partition, columns.offset)),
+    }
+
+
+def _tallied(tally: PartitionTally) -> dict[str, Any]:
+    return {"topic": tally.topic, "partition": tally.partition, "rows": tally.count, "checksum": tally.checksum}
+
+
+def _counted(counts: PartitionCounts) -> dict[str, Any]:
+    found = {"topic": counts.topic, "partition": counts.partition, "rows": counts.rows}
+    return found | {"records": counts.records, "checksum": counts.checksum}
+
+
+def _query(table: str, manifest: Manifest, columns: Sequence[str]) -> str:
+    """Spark's SQL for the rows and the checksum of each partition, which are to be those of the claim."""
+    topic, partition, offset = columns
+    placed = (
+        f"SELECT cast({topic} AS string) AS topic, cast({partition} AS int) AS `partition`, "
+        f"cast({offset} AS bigint) AS `offset` FROM {table}"
+    )
+    inside = " OR ".join(_inside(each.log_range for each in manifest.non_empty())) or "false"
+    return (
+        f"SELECT topic, `partition`, count(*) AS rows, {Checksum.of(manifest).sql} AS checksum\n"
+        f"FROM ({placed})\nWHERE {inside}\nGROUP BY topic, `partition` ORDER BY topic, `partition`"
+    )
+
+
+def _inside(ranges: Iterable[LogRange]) -> Iterable[str]:
+    for key, each in by_partition(ranges).items():
+        yield (
+            f"(topic = '{key.topic}' AND `partition` = {key.partition} AND `offset` >= {each.start_offset} "
+            f"AND `offset` < {each.end_offset})"
+        )

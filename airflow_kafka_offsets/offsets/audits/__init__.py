@@ -1,0 +1,1 @@
+"""Tables that something else has written, compared with a window: the table, the comparison, the verdict."""

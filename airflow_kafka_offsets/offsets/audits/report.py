@@ -1,0 +1,162 @@
+"""The report of an audit: what a driver has found out about a table and a window, kept in ``<run>.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from airflow_kafka_offsets.compat.python_versions import Self
+from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
+from airflow_kafka_offsets.offsets.audits.findings import Finding, Problem, problem_words
+from airflow_kafka_offsets.offsets.proof.run_result import RUN
+from airflow_kafka_offsets.offsets.windows.kafka_source import Source
+
+FORMAT = 1
+_SHOWN = 3
+
+
+class PartitionCounts(NamedTuple):
+    """One partition of an audited window.
+
+    :param offsets: offsets of the window.
+    :param rows: rows that the table has of them.
+    :param records: records that the log has of them; None when it no longer has all, and nobody has counted them in
+        time.
+    :param checksum: the checksum of these records, as of a table that has each of them once; None like ``records``.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    rows: int
+    records: int | None
+    checksum: int | None
+
+    @property
+    def offsets(self) -> int:
+        return self.end_offset - self.start_offset
+
+
+class WrittenMissing(NamedTuple):
+    """The missing records in a table of their own.
+
+    :param output: its folder.
+    :param rows: its rows, counted after they were written: as many as are missing.
+    :param checksum: their checksum, which is that of the missing offsets.
+    """
+
+    output: str
+    rows: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What an audit has found.
+
+    :param run: the audit's own name.
+    :param window: the window's name.
+    :param manifest_sha256: the manifest that it was given.
+    :param table: the table.
+    :param counts: amounts by :class:`~.findings.Problem`, exact; empty for a complete table.
+    :param findings: the first ranges of each problem in each partition.
+    :param unconfirmed: rows of compacted topics whose records the log doesn't have.
+    :param partitions: the window's partitions that have offsets, in order.
+    :param looked_at: offsets whose records were read from Kafka; 0 if the table's own sums have told everything.
+    :param source: what Kafka said about itself after that read; None when nothing was read.
+    :param written: the missing records, if they were to be written; None otherwise.
+    :param application_id: Spark's id of the application; None for a client of Spark Connect.
+    :param seconds: how long it took.
+    :param audited_ms: when it ended, Unix milliseconds by the driver's clock.
+    """
+
+    run: str
+    window: str
+    manifest_sha256: str
+    table: AuditedTable
+    counts: Mapping[str, int]
+    findings: tuple[Finding, ...]
+    partitions: tuple[PartitionCounts, ...]
+    audited_ms: int
+    seconds: float
+    looked_at: int = 0
+    unconfirmed: int = 0
+    source: Source | None = None
+    written: WrittenMissing | None = None
+    application_id: str | None = field(default=None)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the table has each record of the window once, and nothing else of it."""
+        return not self.counts
+
+    @property
+    def rows(self) -> int:
+        """Rows that the table has of the window."""
+        return sum(each.rows for each in self.partitions)
+
+    @property
+    def records(self) -> int | None:
+        """Records of the window; None if that isn't known of a partition."""
+        known = [each.records for each in self.partitions if each.records is not None]
+        return sum(known) if len(known) == len(self.partitions) else None
+
+    def __str__(self) -> str:
+        how = "compared with the log" if self.looked_at else "by its own counts and checksums"
+        if self.is_complete:
+            return f"{self.table.name} is complete: {self.rows} rows, each record once ({how})"
+        return f"{self.table.name} isn't complete: {problem_words(self.counts)}. {self._places()}".rstrip()
+
+    def _places(self) -> str:
+        """The first places of each problem, as sentences."""
+        sentences = []
+        for problem in Problem:
+            found = [each for each in self.findings if each.problem == problem]
+            more = self.counts.get(problem, 0) - sum(each.amount for each in found[:_SHOWN])
+            if found:
+                places = ", ".join(map(str, found[:_SHOWN])) + (f" and {more} more" if more > 0 else "")
+                sentences.append(f"{problem.replace('_', ' ').capitalize()}: {places}.")
+        return " ".join(sentences)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        fields |= {
+            "table": self.table.to_json(),
+            "counts": dict(self.counts),
+            "source": None if self.source is None else asdict(self.source),
+            "findings": [each._asdict() for each in self.findings],
+            "partitions": [each._asdict() for each in self.partitions],
+            "written": None if self.written is None else self.written._asdict(),
+        }
+        return {"format": FORMAT} | fields
+
+    def to_bytes(self) -> bytes:
+        """What the ledger stores."""
+        return json.dumps(self.to_json(), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_json`.
+
+        :raises LedgerCorruptError: when it is something else.
+        """
+        try:
+            if fields["format"] != FORMAT or not RUN.fullmatch(fields["run"]):
+                raise ValueError(f"format {fields['format']!r}, run {fields['run']!r}")
+            source, written = fields["source"], fields["written"]
+            given = {name: fields[name] for name in cls.__slots__}
+            given |= {
+                "table": AuditedTable.from_json(fields["table"]),
+                "source": None if source is None else Source(**source),
+                "findings": tuple(Finding(**each) for each in fields["findings"]),
+                "partitions": tuple(PartitionCounts(**each) for each in fields["partitions"]),
+                "written": None if written is None else WrittenMissing(**written),
+            }
+            return cls(**given)
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerCorruptError(f"This is not the report of an audit: {error!r}.") from error

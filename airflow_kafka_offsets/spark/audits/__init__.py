@@ -1,0 +1,1 @@
+"""A table that something else has written, read and compared with a window of Kafka."""

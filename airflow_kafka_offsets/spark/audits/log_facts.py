@@ -1,0 +1,40 @@
+"""What Kafka says about an audited window's partitions: where their logs start, and how far the writer's group is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
+from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
+
+
+def log_starts(clients: KafkaClients, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """The first offset that each log still has (ListOffsets, key 2)."""
+    java: Any = clients.spark._jvm
+    places = {key: java.org.apache.kafka.common.TopicPartition(*key) for key in partitions}
+    with clients.consumer() as consumer:
+        found = consumer.beginningOffsets(list(places.values()))
+        return {key: int(found.get(place)) for key, place in places.items()}
+
+
+def commits_of(clients: KafkaClients, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """How far a group has come (OffsetFetch, key 9); 0 where it has committed nothing yet.
+
+    :raises ConfigurationError: when it has no commit on any of these partitions.
+    """
+    with clients.admin() as admin:
+        found = admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get()
+        commits = {
+            TopicPartition(str(place.topic()), int(place.partition())): int(found[place].offset())
+            for place in found
+            if found[place] is not None
+        }
+    if commits.keys().isdisjoint(partitions):
+        raise ConfigurationError(
+            f"Group {group} has no commits on {', '.join(by_topic(partitions))}, so it can't be told how far the "
+            "table's writer is. Is that its name? A sink connector's group is connect-<its name>. If the writer "
+            "commits elsewhere, leave the group out: then what isn't in the table is missing."
+        )
+    return {key: commits.get(key, 0) for key in partitions}

@@ -1,0 +1,126 @@
+"""What ``spark-submit`` gets to audit a table: the window's manifest, the table, and where to write what is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
+from airflow_kafka_offsets.errors import KafkaOffsetsError, SparkFailedError
+from airflow_kafka_offsets.ledger import audits
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
+from airflow_kafka_offsets.spark.session import conf as driver_conf
+from airflow_kafka_offsets.spark.session.release import names_connector, packages_in
+from airflow_kafka_offsets.submission.driver_bundle import AUDIT_APPLICATION, driver_bundle
+from airflow_kafka_offsets.submission.spark_arguments import (
+    ConnectorChoice,
+    SparkArguments,
+    Submitter,
+    delivered,
+    packages_of,
+    place_confs,
+    with_jars,
+)
+from airflow_kafka_offsets.submission.spark_failure import last_words, printed_failure
+from airflow_kafka_offsets.submission.spark_program import SparkProgram
+from airflow_kafka_offsets.submission.window_confs import default_confs, record_size_conf
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSubmission:
+    """One audit, before it is submitted.
+
+    :param run: the audit's own name, 8 hex digits.
+    :param writer_group, missing_to: as for :class:`~airflow_kafka_offsets.spark.audits.table_audit.AuditRequest`.
+    :param allow_gaps: the topics may have offsets without a record.
+    """
+
+    ledger: Ledger
+    pinned: PinnedManifest
+    run: str
+    table: AuditedTable
+    writer_group: str | None = None
+    missing_to: str | None = None
+    allow_gaps: bool = False
+
+    @property
+    def words(self) -> list[str]:
+        """The application's arguments."""
+        given = {"--writer-group": self.writer_group, "--write-missing": self.missing_to}
+        return [
+            *("--table", json.dumps(self.table.to_json()), "--run", self.run),
+            *(word for flag, value in given.items() if value is not None for word in (flag, value)),
+        ]
+
+    def confs(self, reader: Mapping[str, str], given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """The confs that the user's confs override, and those that override the user's.
+
+        :param reader: options of the Kafka reader that aren't secret.
+        :param given: the user's confs.
+        """
+        own = {
+            driver_conf.MANIFEST: self.pinned.uri,
+            driver_conf.SHA256: self.pinned.sha256,
+            driver_conf.ALLOW_GAPS: str(self.allow_gaps).lower(),
+        }
+        size = record_size_conf(self.ledger, self.ledger.window(self.pinned.manifest.window), given)
+        return default_confs(reader, given) | size, own
+
+    @contextmanager
+    def arguments(
+        self, task: SparkSubmitOperator, by: Submitter, kafka: JavaSettings, connector: ConnectorChoice | None
+    ) -> Iterator[SparkArguments]:
+        """A task's arguments plus everything that the driver needs, which exists until the block ends."""
+        defaults, confs = self.confs(kafka.plain, by.given.confs)
+        packages = packages_of(task, by, connector)
+        own = SparkArguments(
+            place_confs(by) | defaults, confs, task.properties_file, task.py_files, packages, task.jars
+        )
+        with delivered(with_jars(own, task, by), by, kafka, None) as arguments:
+            yield arguments
+
+    @contextmanager
+    def command(
+        self, program: SparkProgram, reader: Mapping[str, str], packages: str | None, others: Sequence[str]
+    ) -> Iterator[list[str]]:
+        """The words that run the audit on this machine, without Airflow; what they name exists until the block ends.
+
+        :param reader: options of the Kafka reader that aren't secret.
+        :param packages: the user's packages; Spark's Kafka connector is added unless they, or ``others``, name one.
+        :param others: the user's other arguments of ``spark-submit``.
+        :raises ConfigurationError: when nobody can tell which connector is needed.
+        """
+        program.refuse_mixed()
+        given = packages_in(packages)
+        if not names_connector(packages, " ".join(others)):
+            release = program.release(ask=True)
+            if release is not None:
+                given = release.with_connector(given)
+        defaults, own = self.confs(reader, {})
+        confs = [word for name, value in {**defaults, **own}.items() for word in ("--conf", f"{name}={value}")]
+        chosen = ["--packages", ",".join(given)] if given else []
+        with driver_bundle() as bundle:
+            yield [program.binary, *chosen, "--py-files", bundle, *confs, *others, AUDIT_APPLICATION, *self.words]
+
+    def failure(self, printed: Sequence[str], error: Exception | None = None) -> Exception:
+        """The exception for an audit that has left no report, which decides whether it is retried.
+
+        :param printed: the last output of ``spark-submit``.
+        :param error: what was raised when it was submitted; None if nothing was.
+        """
+        if isinstance(error, KafkaOffsetsError):
+            return error
+        note = audits.failure_of(self.ledger, self.pinned.manifest.window, self.run) or printed_failure(printed)
+        if note is not None:
+            return note.as_error()
+        if error is not None and not printed:
+            return error
+        return SparkFailedError(
+            f"The audit of {self.table.name} has left no report: {last_words(printed)} All output of spark-submit is "
+            "above."
+        )

@@ -1,0 +1,125 @@
+"""Iceberg's own sink for Kafka Connect, in a worker of its own: it writes a topic's JSON records into an Iceberg table,
+with Kafka's topic, partition and offset in each row.
+
+    with IcebergSink(broker.bootstrap_servers, "orders", folder) as sink:
+        sink.warehouse, sink.table, sink.group
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import pyspark
+
+from dev import jars
+from dev.java import java_command
+from dev.java_server import JavaServer
+from dev.kafka_program import JVM_FLAGS, KAFKA_VERSION
+from dev.ports import HOST, free_ports
+
+ICEBERG_VERSION = "1.10.1"
+"""The first of its line whose sink is complete in Maven's registry: 1.10.0 lacks the jar with its events."""
+_HEAP_MB = 512
+_ICEBERG = ("kafka-connect", "kafka-connect-transforms", "parquet")
+_UNUSED = "org.(scala-lang|checkerframework):.*"
+_NAMESPACE = "db"
+
+
+class IcebergSink:
+    """A worker and its only connector: a context manager.
+
+    :param folder: for its table's warehouse and its files; a new one.
+    :param commit_interval_ms: how often it commits its table.
+    """
+
+    def __init__(self, bootstrap_servers: str, topic: str, folder: Path, *, commit_interval_ms: int = 2_000) -> None:
+        (self._port,) = free_ports(1)
+        self._servers, self._topic, self._folder = bootstrap_servers, topic, folder
+        self._commit_interval_ms = commit_interval_ms
+        self._name = f"sink-{topic}"
+        self._worker = JavaServer("Kafka Connect", folder / "connect.log")
+
+    @property
+    def group(self) -> str:
+        """The consumer group with which it reads the topic."""
+        return f"connect-{self._name}"
+
+    @property
+    def warehouse(self) -> Path:
+        """The folder of its Hadoop catalog."""
+        return self._folder / "warehouse"
+
+    @property
+    def table(self) -> str:
+        """Its table's name in that catalog."""
+        return f"{_NAMESPACE}.{self._topic.replace('-', '_')}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._worker.stop()
+
+    def start(self) -> None:
+        """Start the worker, or start it again, and wait until its task runs."""
+        worker, connector = self._folder / "worker.properties", self._folder / "connector.json"
+        worker.write_text("".join(f"{name}={value}\n" for name, value in self._worker_settings()))
+        connector.write_text(json.dumps({"name": self._name, "config": dict(self._connector_settings())}))
+        program = "org.apache.kafka.connect.cli.ConnectStandalone"
+        java = [java_command(), *JVM_FLAGS, f"-Xmx{_HEAP_MB}m", "-cp", _classpath()]
+        self._worker.launch([*java, program, str(worker), str(connector)])
+        self._worker.wait_until(self._is_running)
+
+    def kill(self) -> None:
+        """Kill the worker, like a crash."""
+        self._worker.kill()
+
+    def _is_running(self) -> bool:
+        address = f"http://{HOST}:{self._port}/connectors/{self._name}/status"
+        try:
+            with urllib.request.urlopen(address, timeout=10) as answer:
+                status = json.load(answer)
+        except (OSError, urllib.error.URLError):
+            return False
+        return [task["state"] for task in status["tasks"]] == ["RUNNING"]
+
+    def _worker_settings(self) -> Iterator[tuple[str, str]]:
+        yield "bootstrap.servers", self._servers
+        yield "listeners", f"HTTP://{HOST}:{self._port}"
+        yield "offset.storage.file.filename", str(self._folder / "offsets")
+        yield "plugin.discovery", "only_scan"
+        # A worker that is started again waits until the group has given up the one that was killed.
+        yield "consumer.session.timeout.ms", "6000"
+        yield "consumer.heartbeat.interval.ms", "2000"
+        yield "key.converter", "org.apache.kafka.connect.storage.StringConverter"
+        yield "value.converter", "org.apache.kafka.connect.json.JsonConverter"
+        yield "value.converter.schemas.enable", "false"
+
+    def _connector_settings(self) -> Iterator[tuple[str, str]]:
+        yield "connector.class", "org.apache.iceberg.connect.IcebergSinkConnector"
+        yield "tasks.max", "1"
+        yield "topics", self._topic
+        yield "iceberg.catalog.type", "hadoop"
+        yield "iceberg.catalog.warehouse", self.warehouse.as_uri()
+        yield "iceberg.tables", self.table
+        yield "iceberg.tables.auto-create-enabled", "true"
+        yield "iceberg.control.topic", f"control-{self._topic}"
+        yield "iceberg.control.commit.interval-ms", str(self._commit_interval_ms)
+        yield "iceberg.kafka.bootstrap.servers", self._servers
+        yield "transforms", "place"
+        yield "transforms.place.type", "org.apache.iceberg.connect.transforms.KafkaMetadataTransform"
+
+
+def _classpath() -> str:
+    """The worker, the sink, and Hadoop, which is among Spark's jars."""
+    iceberg = [f"org.apache.iceberg:iceberg-{name}:{ICEBERG_VERSION}" for name in _ICEBERG]
+    runtime = f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}"
+    folder = jars.retrieve("iceberg-connect", runtime, *iceberg, without=_UNUSED)
+    hadoop = sorted((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-*.jar"))
+    return ":".join((jars.classpath(folder), *map(str, hadoop)))

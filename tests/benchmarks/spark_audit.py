@@ -1,0 +1,131 @@
+"""Auditing a table with Spark: of a plain topic by its own sums, and of a topic with transactions beside the log; with
+one row removed, one doubled, and one of an aborted record. Peer: reading the same window from Kafka."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, functions as F
+
+from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
+from airflow_kafka_offsets.offsets.audits.report import AuditReport
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.audits.table_audit import AuditRequest, audit_table
+from airflow_kafka_offsets.spark.session.conf import RunConf
+from dev import raw_client
+from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, create, wait_for_leaders
+from tests.benchmarks.records import RECORD_BYTES, value
+from tests.benchmarks.report import Row
+from tests.benchmarks.spark_session import consume, even, opened, session
+from tests.benchmarks.timing import medians
+from tests.unit.spark.manifests import manifest_of
+
+NAME = "transactions"
+PARTITIONS = 8
+A_TRANSACTION = 10_000
+"""Records of a transaction in each partition. Each tenth one is aborted."""
+_NOBODY = "127.0.0.1:1"
+_COLUMNS = ("topic", "partition", "offset", "timestamp", "value")
+
+
+def spark_audit(clusters: Clusters) -> Iterator[Row]:
+    """A plain topic without a broker, then a topic with transactions."""
+    with tempfile.TemporaryDirectory(prefix="bench_") as folder:
+        yield from _plain(clusters, f"file://{folder}/plain")
+        yield from _transactional(clusters, folder)
+
+
+def _plain(clusters: Clusters, table: str) -> Iterator[Row]:
+    manifest = even(clusters)
+    window = opened(clusters, manifest)
+    clusters.say("writing and auditing its table")
+    window.read().select(*_COLUMNS).write.parquet(table)
+    taken = medians(
+        {
+            "audit": lambda: _expect({}, _audit(clusters, manifest, table, servers=_NOBODY)),
+            "read": lambda: consume(window.read()),
+        },
+        clusters.sizes.rounds,
+    )
+    work = f"audit of a table, {manifest.span:,} records of a plain topic"
+    told = "0 offsets read from Kafka"
+    yield Row.compared(work, taken["audit"], "ours, reading the window", taken["read"], limit=0.5, requests=told)
+
+
+def _transactional(clusters: Clusters, folder: str) -> Iterator[Row]:
+    manifest, aborted = _with_transactions(clusters)
+    window, whole, faulty = opened(clusters, manifest), f"file://{folder}/whole", f"file://{folder}/faulty"
+    clusters.say("writing and auditing its tables")
+    window.read().select(*_COLUMNS).write.parquet(whole)
+    _spoil(session().read.parquet(whole), aborted).write.parquet(faulty)
+    faults = {"missing": 1, "doubled": 1, "foreign": 1}
+    taken = medians(
+        {
+            "complete": lambda: _expect({}, _audit(clusters, manifest, whole, gaps=True)),
+            "faulty": lambda: _expect(faults, _audit(clusters, manifest, faulty, gaps=True)),
+            "read": lambda: consume(window.read()),
+        },
+        clusters.sizes.rounds,
+    )
+    work, peer = f"audit of a table, {manifest.span:,} offsets with transactions", "ours, reading the window"
+    yield Row.compared(work, taken["complete"], peer, taken["read"], limit=None)
+    yield Row.compared("… a row removed, doubled, foreign", taken["faulty"], peer, taken["read"], limit=None)
+
+
+def _spoil(rows: DataFrame, aborted: int) -> DataFrame:
+    """A table whose first partition lacks offset 5, has offset 7 twice, and a row of an aborted record."""
+    of_seven = rows.where("`partition` = 0 AND `offset` = 7")
+    kept = rows.where("NOT (`partition` = 0 AND `offset` = 5)")
+    return kept.unionByName(of_seven).unionByName(of_seven.withColumn("offset", F.lit(aborted).cast("bigint")))
+
+
+def _audit(
+    clusters: Clusters, manifest: Manifest, table: str, *, gaps: bool = False, servers: str | None = None
+) -> AuditReport:
+    address = servers or clusters.records.bootstrap_servers
+    conf = RunConf("", "", None, {"kafka.bootstrap.servers": address}, allow_gaps=gaps, bytes_per_record=RECORD_BYTES)
+    request = AuditRequest("0a1b2c3d", AuditedTable(table, format="parquet"))
+    return audit_table(session(), manifest, conf, request)
+
+
+def _expect(counts: Mapping[str, int], report: AuditReport) -> None:
+    if dict(report.counts) != counts:
+        raise AssertionError(f"expected {counts}, but: {report}")
+
+
+def _with_transactions(clusters: Clusters) -> tuple[Manifest, int]:
+    """The window over a topic of transactions, and the offset of an aborted record in partition 0."""
+    address = clusters.records.bootstrap_servers
+    topic = Topic(NAME, PARTITIONS)
+    create(address, topic)
+    wait_for_leaders(address, [topic])
+    each = max(1, clusters.sizes.records // PARTITIONS // A_TRANSACTION)
+    clusters.say(f"writing {each} transactions of {PARTITIONS * A_TRANSACTION:,} records to {NAME}")
+    producer = Producer({"bootstrap.servers": address, "transactional.id": NAME, "linger.ms": 50, "log_level": 3})
+    producer.init_transactions()
+    offset, aborted = 0, 0
+    for number in range(each):
+        is_aborted = number % 10 == 1 or each == 1
+        producer.begin_transaction()
+        _send(producer, number)
+        aborted = offset if is_aborted else aborted
+        (producer.abort_transaction if is_aborted else producer.commit_transaction)()
+        offset += A_TRANSACTION + 1  # and its marker
+    made = manifest_of(
+        [(NAME, partition, 0, offset) for partition in range(PARTITIONS)],
+        start_ms=INSTANT_MS,
+        end_ms=INSTANT_MS + HOUR_MS,
+    )
+    return replace(made, cluster_id=raw_client.metadata(address).cluster_id), aborted
+
+
+def _send(producer: Producer, transaction: int) -> None:
+    for number in range(A_TRANSACTION):
+        for partition in range(PARTITIONS):
+            place = transaction * A_TRANSACTION + number
+            producer.produce(NAME, value(partition, place, INSTANT_MS, RECORD_BYTES), partition=partition)
+            producer.poll(0)
+    producer.flush()

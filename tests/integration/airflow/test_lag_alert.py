@@ -1,0 +1,96 @@
+"""The alert on groups, on a real broker: one table of what is wrong, whatever else is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_kafka_offsets.errors import ClusterUnreachableError
+from airflow_kafka_offsets.operators.lag_alert import KafkaLagAlertOperator
+from dev.kafka import Broker
+from tests.integration.airflow.conftest import Commit, Context, use_connection
+from tests.integration.client.cases.workload import group_member
+from tests.patience import wait_until
+
+Alert = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def xcom(context: Context) -> dict[str, Any]:
+    """What the task pushed, in the last run or this one; Airflow's own is used where Airflow runs the task."""
+    kept: dict[str, Any] = {}
+    context["ti"] = SimpleNamespace(
+        task_id="alert",
+        map_index=-1,
+        xcom_push=kept.__setitem__,
+        xcom_pull=lambda *, key, **_: kept.get(key),
+    )
+    return kept
+
+
+@pytest.fixture
+def alert(broker: Broker, context: Context, xcom: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Alert:
+    use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": broker.bootstrap_servers})
+
+    def run(**arguments: Any) -> dict[str, Any]:
+        return KafkaLagAlertOperator(task_id="alert", **arguments).execute(context)["groups"]
+
+    return run
+
+
+def test_one_table_names_each_group_with_what_is_wrong_and_no_other(
+    ten: str, commit: Commit, alert: Alert, xcom: dict[str, Any]
+) -> None:
+    done, behind, missing = (f"{name}-{ten}" for name in ("done", "behind", "missing"))
+    commit(done, ten, 10)
+    commit(behind, ten, 4)
+    assert alert(groups=done, max_lag=0) == {done: {"alarms": [], "lag": 0}}
+    with pytest.raises(AirflowFailException) as failed:
+        alert(groups=[done, behind, missing], topics=ten, max_lag=5)
+    title, _, *rows = str(failed.value).splitlines()
+    assert title == "2 of 3 groups need attention:"
+    assert rows[0].split() == [behind, "lag", *f"{behind} is 6 behind ({ten}-0 6)".split()]
+    assert rows[1].startswith(missing)
+    assert "unknown" in rows[1]
+    assert "doesn't exist (GROUP_ID_NOT_FOUND)" in rows[1]
+    assert {group: each["alarms"] for group, each in xcom["return_value"]["groups"].items()} == {
+        done: [],
+        behind: ["lag"],
+        missing: ["unknown"],
+    }
+
+
+def test_a_group_that_is_moved_back_stands_still_and_has_no_members(
+    broker: Broker, ten: str, alert: Alert, commit: Commit
+) -> None:
+    group = f"reader-{ten}"
+    with group_member(broker, group, [ten], auto_offset_reset="earliest") as consumer:
+        wait_until(lambda: bool(consumer.poll(100)), "the member has read")
+        assert alert(groups=group) == {group: {"alarms": [], "lag": 10}}
+        consumer.commit()
+        assert alert(groups=group) == {group: {"alarms": [], "lag": 0}}
+    commit(group, ten, 3)
+    for raised in ("stopped, rewound", "stopped, stalled"):
+        with pytest.raises(AirflowFailException) as failed:
+            alert(groups=group)
+        assert set(raised.split(", ")) == set(str(failed.value).splitlines()[2].split("  ")[1].split(", "))
+    assert alert(groups=group, fail_on=[], max_lag=7) == {group: {"alarms": [], "lag": 7}}
+
+
+def test_no_broker_is_retried(alert: Alert, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_connection(monkeypatch, "kafka_default", {"bootstrap.servers": "127.0.0.1:1"})
+    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "2")
+    with pytest.raises(ClusterUnreachableError):
+        alert(groups="g", max_lag=0)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"groups": []}, {"groups": "g", "fail_on": ()}, {"groups": "g", "fail_on": ["asleep"]}], ids=str
+)
+def test_a_wrong_argument_fails_at_once(alert: Alert, arguments: dict[str, Any]) -> None:
+    with pytest.raises(AirflowFailException):
+        alert(**arguments)

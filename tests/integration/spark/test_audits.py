@@ -1,0 +1,295 @@
+"""Audits of tables that something else has written, against the logs of a real broker."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient
+from pyspark.sql import DataFrame, SparkSession, functions as F
+
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import ConfigurationError, TopicChangedError
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
+from airflow_kafka_offsets.offsets.audits import cells
+from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
+from airflow_kafka_offsets.offsets.audits.census import Census
+from airflow_kafka_offsets.offsets.audits.findings import Known, problem_at
+from airflow_kafka_offsets.offsets.audits.report import AuditReport
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.spark.audits.table_audit import AuditRequest, audit_table
+from airflow_kafka_offsets.spark.session.conf import RunConf
+from dev.kafka import Broker
+from tests.integration.spark.conftest import FIVE_MS, MakeFlights, delete_before
+from tests.unit.spark.manifests import manifest_of
+
+Audit = Callable[..., AuditReport]
+NOBODY = "127.0.0.1:1"
+"""An address where no broker is."""
+
+
+@pytest.fixture
+def audit(spark: SparkSession, broker: Broker, cluster_id: str) -> Audit:
+    """Audit a table for a window, as a driver does."""
+
+    def run(
+        manifest: Manifest, table: AuditedTable, *, servers: str | None = None, gaps: bool = False, **asked: Any
+    ) -> AuditReport:
+        conf = RunConf("", "", None, {"kafka.bootstrap.servers": servers or broker.bootstrap_servers}, allow_gaps=gaps)
+        asked = {"run": "0a1b2c3d", **asked}
+        return audit_table(spark, replace(manifest, cluster_id=cluster_id), conf, AuditRequest(table=table, **asked))
+
+    return run
+
+
+@pytest.fixture
+def written(spark: SparkSession, tmp_path: Path) -> Callable[..., AuditedTable]:
+    """A Parquet table of these rows (topic, partition, offset), which something else has written."""
+
+    def write(rows: Iterable[tuple[str, int, int]]) -> AuditedTable:
+        folder = f"file://{tmp_path}/table"
+        frame(spark, rows).write.mode("overwrite").parquet(folder)
+        return AuditedTable(folder, format="parquet")
+
+    return write
+
+
+def connected(broker: Broker) -> OffsetsClient:
+    return OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers}))
+
+
+def frame(spark: SparkSession, rows: Iterable[tuple[str, int, int]]) -> DataFrame:
+    made = [f"('{topic}', {partition}, {offset}L)" for topic, partition, offset in rows]
+    if not made:
+        return spark.createDataFrame([], "topic string, partition int, offset bigint")
+    return spark.sql(f"SELECT * FROM VALUES {', '.join(made)} AS rows(topic, partition, offset)")
+
+
+def places(report: AuditReport) -> list[tuple[str, int, int, int]]:
+    """Problem, partition, first and last offset of each finding."""
+    return [(each.problem, each.partition, each.start_offset, each.end_offset - 1) for each in report.findings]
+
+
+class TestTransactions:
+    """Offsets 0 to 9 are records, 10 is a marker, 11 to 15 are aborted records, 16 is a marker."""
+
+    def test_what_is_missing_doubled_or_foreign_is_named_and_nothing_else(
+        self, spark: SparkSession, broker: Broker, audit: Audit, transactional: str, tmp_path: Path
+    ) -> None:
+        """A plain Spark job has written the table; then a row is removed, one doubled, and one is of an aborted
+        record."""
+        source = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": transactional}
+        table, folder = AuditedTable(f"file://{tmp_path}/table", format="delta"), f"file://{tmp_path}/table"
+        rows = spark.read.format("kafka").options(**source, **{"kafka.isolation.level": "read_committed"}).load()
+        rows.write.format("delta").save(folder)
+        manifest = manifest_of([(transactional, 0, 0, 17)])
+        clean = audit(manifest, table)
+        assert (clean.is_complete, clean.rows, clean.records) == (True, 10, 10)
+
+        spark.sql(f"DELETE FROM delta.`{folder}` WHERE offset = 3")
+        kept = spark.read.format("delta").load(folder)
+        five = kept.where("offset = 5")
+        five.withColumn("offset", F.col("offset") + 7).write.format("delta").mode("append").save(folder)
+        five.write.format("delta").mode("append").save(folder)
+        report = audit(manifest, table)
+        assert dict(report.counts) == {"missing": 1, "doubled": 1, "foreign": 1}
+        assert places(report) == [("doubled", 0, 5, 5), ("foreign", 0, 12, 12), ("missing", 0, 3, 3)]
+        (missing,) = [each for each in report.findings if each.problem == "missing"]
+        (key_hash,) = spark.sql("SELECT lower(hex(xxhash64(cast('3' AS binary))))").first() or ()
+        assert (missing.first_ms, missing.key_hash) == (FIVE_MS + 3000, key_hash)
+        assert report.source is not None
+        assert "Missing: " + f"{transactional}-0 at 3." in str(report)
+
+    def test_of_a_compacted_topic_a_row_without_a_record_may_have_had_one(
+        self, audit: Audit, written: Any, transactional: str
+    ) -> None:
+        manifest = manifest_of([(transactional, 0, 0, 17)], cleanup_policy="compact")
+        table = written((transactional, 0, offset) for offset in [*range(10), 12])
+        report = audit(manifest, table)
+        assert (report.is_complete, report.unconfirmed, report.records) == (True, 1, 10)
+
+    @pytest.mark.parametrize(("size", "is_counted"), [(4, False), (65_536, False), (4, True)])
+    def test_each_offset_is_judged_by_the_rule(
+        self,
+        broker: Broker,
+        audit: Audit,
+        written: Any,
+        sparse: Manifest,
+        size: int,
+        is_counted: bool,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Random rows, against the rule in Python: a record, its marker, three aborted ones and theirs, 8 times. Once
+        its records are counted, no broker is asked."""
+        monkeypatch.setattr(cells, "SMALLEST", size)
+        (whole,) = [each.log_range for each in sparse.ranges]
+        topic, dice, asked = whole.topic, random.Random(size), dict[str, Any]()
+        if is_counted:
+            with connected(broker) as client:
+                counted = Census.of(client.log_contents([whole]).raise_for_errors())
+            asked = {"census": Census.from_bytes(counted.to_bytes()), "servers": NOBODY}
+        rows = Counter(dice.choices(range(48), k=30))
+        report = audit(sparse, written((topic, 0, offset) for offset in rows.elements()), gaps=is_counted, **asked)
+        found = {
+            (each.problem, offset) for each in report.findings for offset in range(each.start_offset, each.end_offset)
+        }
+        known = Known(0, None, compacted=False)
+        told = {offset: problem_at(offset, int(offset % 6 == 0), rows[offset], known) for offset in range(48)}
+        assert found == {(problem, offset) for offset, problem in told.items() if problem}
+        assert report.rows == rows.total()
+        assert report.records == 8
+
+
+class TestPlainTopics:
+    def test_a_complete_table_is_judged_by_its_own_sums_without_a_broker(
+        self, audit: Audit, written: Any, flights: str
+    ) -> None:
+        manifest = manifest_of([(flights, 0, 10, 90), (flights, 1, 0, 0), (flights, 2, 0, 125)])
+        rows = [(flights, 0, offset) for offset in range(100)] + [(flights, 2, offset) for offset in range(130)]
+        report = audit(manifest, written(rows), servers=NOBODY)
+        assert (report.is_complete, report.rows, report.records) == (True, 205, 205)
+        assert (report.looked_at, report.source) == (0, None)
+
+    def test_only_cells_that_differ_are_read_and_the_missing_records_are_written(
+        self, spark: SparkSession, audit: Audit, written: Any, flights: str, tmp_path: Path, monkeypatch: Any
+    ) -> None:
+        monkeypatch.setattr(cells, "SMALLEST", 50)
+        manifest = manifest_of([(flights, 0, 10, 90), (flights, 2, 0, 250)])
+        rows = [(flights, 0, offset) for offset in range(100)]
+        rows += [(flights, 2, offset) for offset in range(250) if offset not in (60, 61, 200)]
+        report = audit(manifest, written(rows), missing_to=f"file://{tmp_path}/missing")
+        assert places(report) == [("missing", 2, 60, 61), ("missing", 2, 200, 200)]
+        assert (report.looked_at, report.rows, report.records) == (100, 327, 330)
+        assert report.written is not None
+        assert report.written.rows == 3
+        repaired = spark.read.parquet(report.written.output)
+        assert {"key", "value", "timestamp"} <= set(repaired.columns)
+        assert sorted(row.offset for row in repaired.collect()) == [60, 61, 200]
+
+    def test_what_the_writers_group_has_not_come_to_is_not_missing(
+        self, broker: Broker, audit: Audit, written: Any, flights: str
+    ) -> None:
+        manifest, group = manifest_of([(flights, 0, 0, 100)]), f"connect-{flights}"
+        table = written((flights, 0, offset) for offset in range(80) if offset != 7)
+        with pytest.raises(ConfigurationError, match=f"Group {group} has no commits on {flights}"):
+            audit(manifest, table, writer_group=group)
+        with connected(broker) as ask:
+            ask.commit_offsets(group, CommittedOffsets([CommittedOffset(flights, 0, 80)])).raise_for_errors()
+        report = audit(manifest, table, writer_group=group)
+        assert dict(report.counts) == {"missing": 1, "not_yet": 20}
+        assert places(report) == [("missing", 0, 7, 7), ("not_yet", 0, 80, 99)]
+
+    def test_what_retention_has_taken_is_unknowable_but_what_is_doubled_is_known(
+        self, broker: Broker, audit: Audit, written: Any, make_flights: MakeFlights, tmp_path: Path
+    ) -> None:
+        topic = make_flights({0: 60})
+        rows = [(topic, 0, offset) for offset in range(60)]
+        manifest, complete = manifest_of([(topic, 0, 0, 60)]), written(rows)
+        delete_before(broker, tmp_path, topic, 40)
+        assert audit(manifest, complete).is_complete
+        report = audit(manifest, written([*(row for row in rows if row[2] not in (3, 50)), (topic, 0, 9)]))
+        assert dict(report.counts) == {"missing": 1, "doubled": 1, "unknowable": 40}
+        assert places(report) == [("doubled", 0, 9, 9), ("missing", 0, 50, 50), ("unknowable", 0, 0, 39)]
+        assert report.records is None
+
+    def test_a_topic_that_was_made_anew_is_named(
+        self, admin: KafkaAdminClient, audit: Audit, written: Any, make_flights: MakeFlights, broker: Broker
+    ) -> None:
+        topic = make_flights({0: 5})
+        with connected(broker) as ask:
+            facts = ask.topic_facts([topic])
+        manifest = replace(manifest_of([(topic, 0, 0, 5)]), topics=facts)
+        admin.delete_topics([topic])
+        admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+        with pytest.raises(TopicChangedError, match="re-created"):
+            audit(manifest, written([]))
+        every = written((topic, 0, offset) for offset in range(5))
+        assert audit(manifest, every).is_complete, "its own sums tell"
+
+
+class TestTables:
+    @pytest.mark.parametrize(
+        ("made", "described"),
+        [
+            (
+                (
+                    "CREATE TABLE lake.{name} USING iceberg AS "
+                    "SELECT struct(topic, partition, offset) AS _kafka_metadata FROM rows"
+                ),
+                {"table": "lake.{name}", "preset": "iceberg-connect-nested"},
+            ),
+            (
+                (
+                    "CREATE TABLE delta.`{folder}` USING delta AS SELECT to_json(struct(topic, partition, offset)) AS "
+                    "RECORD_METADATA, '2026-11-21' AS day FROM rows"
+                ),
+                {"path": "{folder}", "format": "delta", "preset": "snowflake", "where": "day = '2026-11-21'"},
+            ),
+            (
+                (
+                    "CREATE TABLE lake.{name} USING iceberg AS SELECT partition AS _hoodie_kafka_source_partition, "
+                    "offset AS _hoodie_kafka_source_offset FROM rows"
+                ),
+                {"query": "SELECT * FROM lake.{name}", "preset": "hudi"},
+            ),
+        ],
+        ids=["nested", "json", "query without a topic"],
+    )
+    def test_of_all_kinds_are_read_by_expressions(
+        self, spark: SparkSession, audit: Audit, flights: str, tmp_path: Path, made: str, described: dict[str, str]
+    ) -> None:
+        names = {"name": f"audited_{flights.replace('-', '_')}_{abs(hash(made))}", "folder": f"file://{tmp_path}/table"}
+        frame(spark, [(flights, 0, offset) for offset in range(9)]).createOrReplaceTempView("rows")
+        spark.sql(made.format(**names))
+        table = AuditedTable(**{name: value.format(**names) for name, value in described.items()})
+        report = audit(manifest_of([(flights, 0, 0, 10)]), table)
+        assert places(report) == [("missing", 0, 9, 9)]
+
+    def test_a_wrong_expression_is_named_and_is_not_an_empty_table(
+        self, spark: SparkSession, audit: Audit, written: Any, flights: str
+    ) -> None:
+        manifest, table = manifest_of([(flights, 0, 0, 10)]), written([(flights, 0, 1)])
+        with pytest.raises(ConfigurationError, match=r"can't be read as it was described: .*ofset"):
+            audit(manifest, replace(table, offset="ofset"))
+        with pytest.raises(ConfigurationError, match=r"No row of .* tells topic, partition and offset"):
+            audit(manifest, replace(table, offset="cast(NULL AS bigint)"))
+        assert dict(audit(manifest, written([])).counts) == {"missing": 10}
+
+
+def test_a_stream_that_was_killed_and_started_again_has_lost_and_doubled_nothing(
+    spark: SparkSession, broker: Broker, audit: Audit, make_flights: MakeFlights, tmp_path: Path
+) -> None:
+    """``Trigger.AvailableNow`` into Parquet: its first run dies after its first batch's files are written, before the
+    batch is committed. Readers of the sink's own log see each row once; readers of the files see those that were left
+    behind, which is what the audit tells of a table read without that log."""
+    topic = make_flights({0: 40})
+    table, files, checkpoint = f"file://{tmp_path}/table", f"{tmp_path}/table", f"{tmp_path}/checkpoint"
+    source = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic, "maxOffsetsPerTrigger": "15"}
+    rows = spark.readStream.format("kafka").options(**source, startingOffsets="earliest").load()
+
+    def dies(batch: DataFrame, number: int) -> None:
+        batch.write.mode("append").parquet(table)
+        if number == 1 and not (tmp_path / "died").exists():
+            (tmp_path / "died").touch()
+            raise RuntimeError("killed")
+
+    def run() -> None:
+        writer = rows.writeStream.foreachBatch(dies).option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(Exception, match="killed"):
+        run()
+    manifest = manifest_of([(topic, 0, 0, 40)])
+    halfway = audit(manifest, AuditedTable(table, format="parquet"))
+    assert places(halfway) == [("missing", 0, 30, 39)]
+    run()
+    report = audit(manifest, AuditedTable(table, format="parquet"))
+    assert dict(report.counts) == {"doubled": 15}, "foreachBatch writes a batch again that it didn't commit"
+    assert places(report) == [("doubled", 0, 15, 29)]
+    assert Path(files).is_dir()

@@ -1,0 +1,60 @@
+"""The table of Iceberg's own sink for Kafka Connect, audited by its preset; its worker is killed and started again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
+from airflow_kafka_offsets.offsets.audits.report import AuditReport
+from dev.iceberg_sink import IcebergSink
+from dev.kafka import Broker
+from tests.integration.conftest import Produce
+from tests.integration.spark.conftest import MakeFlights, flight_records
+from tests.integration.spark.test_audits import Audit, audit
+from tests.patience import wait_until
+from tests.unit.spark.manifests import manifest_of
+
+__all__ = ["audit"]  # a fixture, that pytest finds here
+
+pytestmark = pytest.mark.nightly("a worker of Kafka Connect of its own; test_audits.py has the comparison")
+
+
+def test_it_has_each_record_once_though_its_worker_was_killed(
+    spark: SparkSession, broker: Broker, audit: Audit, make_flights: MakeFlights, produce: Produce, tmp_path: Path
+) -> None:
+    """What isn't there yet is above the group's commits, or on its way: it commits its group before its table."""
+    topic = make_flights({0: 300, 1: 200})
+    with IcebergSink(broker.bootstrap_servers, topic, tmp_path) as sink:
+        for name, value in {
+            "": "org.apache.iceberg.spark.SparkCatalog",
+            ".type": "hadoop",
+            ".warehouse": sink.warehouse.as_uri(),
+            ".cache-enabled": "false",
+        }.items():
+            spark.conf.set(f"spark.sql.catalog.connect{name}", value)
+        table = AuditedTable(table=f"connect.{sink.table}", preset="iceberg-connect")
+
+        def rows() -> int:
+            try:
+                return spark.table(f"connect.{sink.table}").count()
+            except AnalysisException:  # nothing was committed yet
+                return 0
+
+        wait_until(lambda: rows() > 0, "the sink has committed rows")
+        for partition in (0, 1):
+            produce(topic, partition, flight_records(300))
+        sink.kill()
+        sink.start()
+        manifest, reports = manifest_of([(topic, 0, 0, 600), (topic, 1, 0, 500)]), list[AuditReport]()
+
+        def is_complete() -> bool:
+            reports.append(audit(manifest, table, writer_group=sink.group))
+            return reports[-1].is_complete
+
+        wait_until(is_complete, "the table has all records")
+    assert all(set(each.counts) <= {"missing", "not_yet"} for each in reports), "none is ever doubled"
+    assert (reports[-1].rows, reports[-1].looked_at) == (1100, 0)

@@ -1,0 +1,101 @@
+"""Audits of tables and counts of records in the ledger's log: which are recorded, and what the state keeps of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
+from airflow_kafka_offsets.ledger import audits, checkpoints, load_decisions
+from airflow_kafka_offsets.ledger.entries import Audited, Counted
+from airflow_kafka_offsets.ledger.files import audit_file
+from airflow_kafka_offsets.offsets.answers.records import LogContent
+from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
+from airflow_kafka_offsets.offsets.audits.census import Census
+from airflow_kafka_offsets.offsets.audits.report import AuditReport, PartitionCounts
+from tests.unit.ledger.memory import MemoryContents
+from tests.unit.ledger.states import NAME, NOW, after, pinned
+from tests.unit.spark import ledgers
+from tests.unit.spark.manifests import manifest_of
+
+STATE = pinned(MemoryContents(), 0, 10, 20)
+MANIFEST = STATE.windows[NAME].manifest
+FIRST = Audited(NAME, "lake.t", "0" * 8, "hash", {"missing": 3}, 7, {"task_id": "audit"}, NOW, 10)
+
+
+def recorded(*wishes: Audited) -> list[tuple[str, str]]:
+    """Table and run of the audits that the state has after these."""
+    state = STATE
+    for wish in wishes:
+        state = after(state, audits.audited(state, wish, MANIFEST))
+    assert checkpoints.from_bytes(checkpoints.to_bytes(state)) == state
+    return [(each.table, each.run) for each in state.windows[NAME].audits]
+
+
+class TestAudits:
+    def test_the_last_one_of_each_table_counts(self) -> None:
+        second = replace(FIRST, run="1" * 8, audited_ms=NOW + 1)
+        other = replace(FIRST, table="a", run="2" * 8)
+        assert recorded(FIRST, other, second) == [("a", "2" * 8), ("lake.t", "1" * 8)]
+
+    def test_one_is_recorded_once_and_an_older_one_takes_no_place(self) -> None:
+        older = replace(FIRST, run="1" * 8, audited_ms=NOW - 1)
+        assert recorded(FIRST, FIRST, older) == [("lake.t", "0" * 8)]
+
+    def test_one_of_other_offsets_is_refused(self) -> None:
+        with pytest.raises(LedgerConflictError, match="resolved anew"):
+            audits.audited(STATE, FIRST, "another manifest")
+
+    def test_a_report_that_was_changed_is_noticed(self, tmp_path: Path) -> None:
+        ledger = ledgers.ledger_in(tmp_path / "flights")
+        manifest = manifest_of([("t", 0, 0, 10)])
+        window = ledgers.pin(ledger, manifest)
+        report = AuditReport(
+            run="0a1b2c3d",
+            window=window.name,
+            manifest_sha256=manifest.sha256,
+            table=AuditedTable(table="lake.t"),
+            counts={},
+            findings=(),
+            partitions=(PartitionCounts("t", 0, 0, 10, 10, 10, 7),),
+            audited_ms=NOW,
+            seconds=1.0,
+        )
+        assert audits.record(ledger, window, report.run, {}) is None, "the driver has left none"
+        assert audits.hand_over(ledger, window, report.to_bytes(), {"by_hand": "me"}) == report
+        (kept,) = ledger.read().windows[window.name].audits
+        assert audits.report_of(ledger, window, kept) == report
+        assert audits.audit_words([kept]) == "lake.t: complete"
+        with pytest.raises(LedgerCorruptError, match="has left another report"):
+            audits.hand_over(ledger, window, replace(report, seconds=2.0).to_bytes(), {})
+        other = replace(report, run="1a1b2c3d", window="20261121T060000000Z_20261121T070000000Z")
+        with pytest.raises(LedgerCorruptError, match="is the report of audit"):
+            audits.hand_over(ledger, window, other.to_bytes(), {})
+        file = tmp_path / "flights" / audit_file(window.name, report.run)
+        file.write_bytes(file.read_bytes().replace(b"lake.t", b"lake.u"))
+        with pytest.raises(LedgerCorruptError, match="is changed"):
+            audits.report_of(ledger, window, kept)
+
+
+class TestCounts:
+    def test_records_are_counted_once(self) -> None:
+        wish = Counted(NAME, "hash", 9)
+        state = after(STATE, load_decisions.count(STATE, wish, MANIFEST))
+        assert state.windows[NAME].census == "hash"
+        assert load_decisions.count(state, Counted(NAME, "other", 8), MANIFEST) == ()
+        assert checkpoints.from_bytes(checkpoints.to_bytes(state)) == state
+        with pytest.raises(LedgerConflictError, match="resolved anew"):
+            load_decisions.count(STATE, wish, "another manifest")
+
+    def test_the_file_is_there_before_the_entry_that_names_it(self, tmp_path: Path) -> None:
+        ledger = ledgers.ledger_in(tmp_path / "flights")
+        window = ledgers.pin(ledger, manifest_of([("t", 0, 0, 10)]))
+        census = Census.of([LogContent("t", 0, 0, 10, 3, runs=((0, 2), (5, 6)))])
+        wish = Counted(window.name, ledger.contents.add_census(window.name, census), census.records)
+        ledger.change(lambda state: load_decisions.count(state, wish, window.manifest))
+        again = ledgers.ledger_in(tmp_path / "flights")
+        found = again.window(window.name).census
+        assert found is not None
+        assert again.contents.census(window.name, found) == census

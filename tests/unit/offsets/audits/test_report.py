@@ -1,0 +1,57 @@
+"""The report of an audit, as it is stored, and in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
+from airflow_kafka_offsets.offsets.audits.findings import Finding, Problem
+from airflow_kafka_offsets.offsets.audits.report import AuditReport, PartitionCounts, WrittenMissing
+from airflow_kafka_offsets.offsets.windows.kafka_source import Source
+
+COMPLETE = AuditReport(
+    run="0a1b2c3d",
+    window="w",
+    manifest_sha256="sha",
+    table=AuditedTable(table="lake.orders"),
+    counts={},
+    findings=(),
+    partitions=(PartitionCounts("t", 0, 0, 10, 10, 10, 7), PartitionCounts("t", 1, 5, 8, 3, 3, -1)),
+    audited_ms=1,
+    seconds=0.5,
+)
+LACKING = replace(
+    COMPLETE,
+    counts={"missing": 9, "doubled": 1},
+    findings=(
+        Finding(Problem.DOUBLED, "t", 0, 4, 5, 1),
+        *(Finding(Problem.MISSING, "t", 1, each, each + 2, 2, 5, 6, "0" * 16) for each in (5, 9, 13)),
+    ),
+    partitions=(PartitionCounts("t", 0, 0, 10, 11, None, None),),
+    looked_at=10,
+    source=Source("cluster", {"t": "id"}, 5),
+    written=WrittenMissing("file:///missing", 9, 3),
+)
+
+
+@pytest.mark.parametrize("report", [COMPLETE, LACKING], ids=["complete", "lacking"])
+def test_it_is_read_as_it_was_written(report: AuditReport) -> None:
+    assert AuditReport.from_json(report.to_json()) == report
+
+
+def test_its_words_name_the_first_places_and_count_the_rest() -> None:
+    assert str(COMPLETE) == ("lake.orders is complete: 13 rows, each record once (by its own counts and checksums)")
+    assert str(LACKING) == (
+        "lake.orders isn't complete: 9 records missing, 1 row doubled. "
+        "Missing: t-1 at 5 to 6, t-1 at 9 to 10, t-1 at 13 to 14 and 3 more. Doubled: t-0 at 4."
+    )
+    assert (COMPLETE.records, LACKING.records) == (13, None)
+
+
+@pytest.mark.parametrize("change", [{"format": 2}, {"run": "../x"}, {"partitions": [{}]}, {"table": {"tabel": "x"}}])
+def test_anything_else_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(LedgerCorruptError, match="not the report of an audit"):
+        AuditReport.from_json(COMPLETE.to_json() | change)
