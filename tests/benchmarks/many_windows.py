@@ -48,10 +48,16 @@ class _Tasks:
     servers: str
     jars: str
 
-    def resolve(self, pipeline: str, topic: str, start_ms: int, end_ms: int, **more: Any) -> Any:
-        """Pin windows, which isn't measured."""
-        instants = {"start": iso_instant(start_ms), "end": iso_instant(end_ms)}
-        return self._task("resolve", {"pipeline": [pipeline, topic], **instants, **more})[0]
+    def resolve(self, pipelines: Sequence[tuple[str, str, int, int]]) -> Any:
+        """Pin windows, which isn't measured.
+
+        :param pipelines: of each, its pipeline, its topic, and its instants.
+        """
+        each = [
+            {"pipeline": [name, topic], "start": iso_instant(start_ms), "end": iso_instant(end_ms)}
+            for name, topic, start_ms, end_ms in pipelines
+        ]
+        return self._task("resolve", {"each": each})[0]
 
     def load(self, windows: Any, output: str) -> tuple[Any, float]:
         """Load windows. Returns the XCom and the seconds."""
@@ -92,7 +98,7 @@ def _small_topics(clusters: Clusters, tasks: _Tasks) -> Iterator[Row]:
     for topic in topics:
         write_records(tasks.servers, topic, {0: _RECORDS})
     clusters.say("resolving a window of each")
-    windows = [tasks.resolve(topic, topic, INSTANT_MS, INSTANT_MS + HOUR_MS) for topic in topics]
+    windows = tasks.resolve([(topic, topic, INSTANT_MS, INSTANT_MS + HOUR_MS) for topic in topics])
     clusters.say("loading them")
     reports, ours_s = tasks.load(windows, "many")
     if sum(each["rows"] for each in reports) != _TOPICS * _RECORDS:
@@ -120,15 +126,9 @@ def _hours(clusters: Clusters, tasks: _Tasks) -> Iterator[Row]:
     for number in range(_ROUNDS):
         for name in seconds:
             clusters.say(f"loading them: {name}")
-            pipeline = f"{name}-{number}"
-            hours = range(_HOURS) if name == "hours" else [0]
-            length = 1 if name == "hours" else _HOURS
-            windows = [
-                tasks.resolve(
-                    pipeline, topic.name, _DAY_MS + hour * HOUR_MS, min(end_ms, _DAY_MS + (hour + length) * HOUR_MS)
-                )
-                for hour in hours
-            ]
+            pipeline, length_ms = f"{name}-{number}", HOUR_MS if name == "hours" else end_ms - _DAY_MS
+            starts = range(_DAY_MS, end_ms, length_ms)
+            windows = tasks.resolve([(pipeline, topic.name, start, start + length_ms) for start in starts])
             reports, taken_s = tasks.load(windows, pipeline)
             _require(reports, _HOURS * _PARTITIONS * _RECORDS_AN_HOUR)
             seconds[name].append(taken_s)
