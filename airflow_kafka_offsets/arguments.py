@@ -1,14 +1,16 @@
 """Reads and checks users' arguments: names, durations, counts and choices.
 
-Anything else is refused with a :class:`.ConfigurationError` that names the argument.
+Anything else is refused with a :class:`.ConfigurationError` that names the argument. Constants are checked when a task
+is made, so that a Dag with a wrong one isn't even parsed, and templates when they are rendered: constructors check
+:func:`constant`, and what runs checks what it is given.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_kafka_offsets.errors import ConfigurationError
 
@@ -17,6 +19,27 @@ LONGEST_NAME = 2**15 - 1
 _LONGEST_DURATION = timedelta(days=36_525)
 _SHOWN = 100
 _FLAGS = {True: ("true", "yes", "1"), False: ("false", "no", "0", "none", "")}
+
+
+T = TypeVar("T")
+
+
+def is_template(value: Any) -> bool:
+    """Whether only the running task knows a value: text with Jinja's braces, another task's output or a Dag's
+    parameter, or a collection with one of these in it."""
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    if isinstance(value, Mapping):
+        return any(map(is_template, value.values()))
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(map(is_template, value))
+    return hasattr(value, "iter_references")  # Airflow's own mark of what it resolves
+
+
+def constant(value: T, instead: Any) -> T:
+    """A value that is known when a Dag is parsed; for one that isn't, what stands in its place, so that all else can be
+    checked."""
+    return instead if is_template(value) else value
 
 
 def can_be_sent(name: str) -> bool:

@@ -7,14 +7,15 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_kafka_offsets.arguments import as_names, as_topics, check_choice
+from airflow_kafka_offsets.arguments import as_name, as_names, as_topics, constant
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger, ledger_of, ledger_root
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.ledger_names import check_pipeline_name
 from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy
 from airflow_kafka_offsets.pipelines.resolver import Resolver
 
@@ -41,11 +42,14 @@ class KafkaPipeline:
     :param isolation_level: which records count: ``read_committed`` (default), up to the last stable offset; or
         ``read_uncommitted``, up to the high watermark. The load reads with the same level.
     :param ledger_root: folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by default.
-    :raises ConfigurationError: when the topics are something else than names.
+    :param schema_registry_conn_id: connection id, of type ``http``, of the registry with the schemas of the topics'
+        keys and values. Drivers get it with the window. None if loads need none.
+    :raises ConfigurationError: when one of them that isn't a template can't be what it should be.
     """
 
     template_fields: ClassVar[tuple[str, ...]] = (
         *("name", "topics", "topic_pattern", "kafka_conn_id", "isolation_level", "ledger_root"),
+        "schema_registry_conn_id",
     )
 
     name: str
@@ -55,6 +59,7 @@ class KafkaPipeline:
     kafka_conn_id: str = KafkaOffsetsHook.default_conn_name
     isolation_level: str = IsolationLevel.READ_COMMITTED
     ledger_root: str | None = None
+    schema_registry_conn_id: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.topics, str | list | tuple | set | frozenset | None):
@@ -66,6 +71,15 @@ class KafkaPipeline:
             # Their own order differs between processes, and Airflow compares a Dag's text with that of the last parse.
             self.topics = sorted(self.topics)
         self.isolation_level = str(self.isolation_level)
+        self._check()
+
+    def _check(self) -> None:
+        """Check what is known when the Dag is parsed. That it names topics is a matter of the task."""
+        check_pipeline_name(constant(self.name, "name"))
+        if self.topics is not None or self.topic_pattern is not None:
+            as_topics(constant(self.topics, "topic"), constant(self.topic_pattern, "topic"))
+        as_name(constant(self.kafka_conn_id, "conn_id"), "kafka_conn_id")
+        IsolationLevel.of(constant(self.isolation_level, IsolationLevel.READ_COMMITTED))
 
     def ledger(self) -> Ledger:
         """The pipeline's ledger, which need not exist yet."""
@@ -112,7 +126,6 @@ class KafkaPipeline:
 
         :param on_future_record: what to do about a record from the future, ``fail`` or ``warn``.
         """
-        check_choice("on_future_record", on_future_record, *get_args(FuturePolicy))
         wanted, level, ledger = self.wanted(), self.level, self.ledger()
         with KafkaOffsetsHook(self.kafka_conn_id).get_conn() as client:
             yield Resolver(client, ledger, wanted, level, on_future_record)

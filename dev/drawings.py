@@ -201,6 +201,42 @@ def the_log() -> str:
     return picture("A ledger's log: numbered commits, and two tasks that both want to create the next one", 316, parts)
 
 
+def states() -> str:
+    """Draw the states of a window, and what leads from one to the next."""
+    names = ("pinned", "loading", "proved", "published", "verified")
+    steps = ("a load begins", "rows counted", "Kafka asked", "verify")
+    xs, width = [20 + place * 152 for place in range(len(names))], 104
+    parts = [text(20, 34, "Grey words are what happens; boxes are what ledger list and the page show.", colour=GREY)]
+    for place, name in enumerate(names):
+        colour = COLOURS[2] if name in ("published", "verified") else COLOURS[0]
+        parts += [box(xs[place], 74, width, 36, colour, filled=False)]
+        parts += [text(xs[place] + width / 2, 97, name, anchor="middle")]
+    for place, step in enumerate(steps):
+        parts += [line(xs[place] + width + 2, 92, xs[place + 1] - 4, 92, arrow=True)]
+        parts += [text(xs[place] + width + 24, 66, step, colour=GREY, size=12, anchor="middle")]
+    failed, loading, published = xs[1], xs[1] + width / 2, xs[3] + width / 2
+    parts += [
+        box(failed, 160, width, 36, COLOURS[1], filled=False),
+        text(loading, 183, "failed", anchor="middle"),
+        line(loading - 24, 112, loading - 24, 156, arrow=True),
+        text(loading - 30, 138, "Spark or the proof fails", colour=GREY, size=12, anchor="end"),
+        line(loading + 24, 160, loading + 24, 114, arrow=True),
+        text(loading + 30, 138, "a retry, or its run is cleared", colour=GREY, size=12),
+        line(published, 112, published, 230),
+        line(published, 230, 42, 230),
+        line(42, 230, 42, 114, arrow=True),
+        text(published - 10, 222, "ledger reload: to be loaded again", colour=GREY, size=12, anchor="end"),
+    ]
+    parts += caption(
+        264,
+        "A window is made, as pinned, when its run resolves it. Readers see its rows from published on; while it is "
+        "loaded again, the old ones, until the new ones are published. A window that failed keeps its offsets.",
+    )
+    return picture(
+        "The states of a window: pinned, loading, proved, published, verified; a failed one is loaded again", 324, parts
+    )
+
+
 def first_dag() -> str:
     """Draw what the quickstart's Dag does, task by task."""
     tasks = (
@@ -208,11 +244,10 @@ def first_dag() -> str:
         ("resolve", ("looks up offsets,", "stores the window"), "ledger: window"),
         ("load", ("runs Spark on", "exactly these records"), "rows"),
         ("verify", ("proves that each", "was loaded once"), "ledger: proof"),
-        ("commit", ("tells lag tools", "how far you are"), "consumer group"),
     )
     parts = [text(20, 34, "The run for 06:00 to 07:00, which starts at 07:00", colour=GREY)]
     for number, (name, does, place) in enumerate(tasks):
-        x = 20 + number * 147
+        x = 40 + number * 187
         parts += [box(x, 56, 120, 36, COLOURS[0], filled=False), text(x + 60, 79, name, anchor="middle")]
         parts += [
             text(x + 60, 114 + row * 17, words, colour=GREY, size=12, anchor="middle") for row, words in enumerate(does)
@@ -224,10 +259,8 @@ def first_dag() -> str:
             text(x + 60, 195, place, anchor="middle", size=12),
         ]
         if number:
-            parts.append(line(x - 25, 74, x - 3, 74, arrow=True))
-    return picture(
-        "A Dag of five tasks: complete, resolve, load, verify and commit, and what each of them does", 226, parts
-    )
+            parts.append(line(x - 65, 74, x - 3, 74, arrow=True))
+    return picture("A Dag of four tasks: complete, resolve, load and verify, and what each of them does", 226, parts)
 
 
 DRAWINGS: dict[str, Callable[[], str]] = {
@@ -236,6 +269,7 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "publishing.svg": publishing,
     "log.svg": the_log,
     "first-dag.svg": first_dag,
+    "states.svg": states,
 }
 
 

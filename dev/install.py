@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from dev import ROOT, debian
@@ -26,6 +27,8 @@ DOWNLOADS = {
 }
 """What a group downloads, by its name."""
 _PINS = ["--constraint", "dev/constraints.txt"]
+_TOLD_EVERY_S = 10.0
+"""How often a step says that it goes on."""
 
 
 def main(group: str) -> None:
@@ -38,17 +41,17 @@ def main(group: str) -> None:
     print(", unless a line below says so." if JAVA.find() is None else ".", flush=True)
     debian.provide([JAVA])
     installer = _installer()
-    _run([*installer, "pyspark", *_PINS])
+    _run([*installer, "pyspark", *_PINS], "PySpark, most of the download")
     command = [sys.executable, "-m", "dev.demo_jars"]
     jars = subprocess.Popen(command, cwd=ROOT, process_group=0) if group == "demo" else None
     try:
-        _run([*installer, "--editable", ".", "--group", group, *_PINS])
+        _run([*installer, "--editable", ".", "--group", group, *_PINS], "all other packages")
     except BaseException:
         if jars is not None and jars.poll() is None:
             os.killpg(jars.pid, signal.SIGTERM)  # with the Java that it has started
             jars.wait()
         raise
-    if jars is not None and jars.wait() != 0:
+    if jars is not None and _ended(jars, "jars of Kafka and of Spark's connector") != 0:
         sys.exit("The jars are missing: see above.")
 
 
@@ -57,18 +60,38 @@ def _installer() -> list[str]:
     # Unless the user has named a cache, nothing stays but what is installed: uv's would take 1.9 GB.
     cached = [] if os.environ.get("PIP_CACHE_DIR") else ["--no-cache-dir"]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *cached]
-    if subprocess.run([*pip, "uv", *_PINS], cwd=ROOT).returncode == 0:
+    if subprocess.run([*pip, "uv", *_PINS], cwd=ROOT).returncode == 0:  # some seconds
         cached = [] if os.environ.get("UV_CACHE_DIR") else ["--no-cache"]
         return [str(VENV / "bin" / "uv"), "pip", "install", "--quiet", "--python", sys.executable, *cached]
     print("uv can't be installed; pip takes some minutes longer", flush=True)
-    _run([*pip, "--upgrade", "pip>=25.1"])  # the first that knows dependency groups
+    _run([*pip, "--upgrade", "pip>=25.1"], "pip")  # the first that knows dependency groups
     return pip
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str], what: str) -> None:
     # Temporary files lie beside what is installed: uv links them, and /tmp may be small.
-    if subprocess.run(command, cwd=ROOT, env=os.environ | {"TMPDIR": str(VENV)}).returncode != 0:
+    with subprocess.Popen(command, cwd=ROOT, env=os.environ | {"TMPDIR": str(VENV)}) as process:
+        try:
+            code = _ended(process, what)
+        except BaseException:
+            process.kill()
+            raise
+    if code != 0:
         sys.exit(f"{' '.join(command)} failed: see above, check the network, and run make again.")
+
+
+def _ended(process: subprocess.Popen[bytes], what: str) -> int:
+    """Wait for a step, and say every few seconds that it goes on. Returns its exit code."""
+    begun_s = time.monotonic()
+    while True:
+        try:
+            code = process.wait(_TOLD_EVERY_S)
+        except subprocess.TimeoutExpired:
+            print(f"  {what}: {time.monotonic() - begun_s:.0f} s so far", flush=True)
+        else:
+            done = f"done in {time.monotonic() - begun_s:.0f} s" if code == 0 else "failed"
+            print(f"  {what}: {done}", flush=True)
+            return code
 
 
 if __name__ == "__main__":

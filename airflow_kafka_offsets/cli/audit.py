@@ -13,7 +13,8 @@ from secrets import token_hex
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import java_settings, stored_ledger
-from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.instants import instant
+from airflow_kafka_offsets.cli.ledger import named_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerError
@@ -22,7 +23,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.offsets.audits.findings import Finding, problem_words
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
-from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
+from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.reading import whole_windows
 from airflow_kafka_offsets.spark.session.conf import SECRETS_VARIABLE, secrets_text
 from airflow_kafka_offsets.submission.audit_submission import AuditSubmission
@@ -109,12 +110,11 @@ def _pair(text: str) -> tuple[str, str]:
 def _windows(ledger: Ledger, args: Any) -> list[str]:
     """The windows that are named, or that lie between two instants."""
     between = args.start is not None or args.end is not None
-    if bool(args.windows) == between:
+    if bool(args.windows or args.at) == between:
         raise ConfigurationError("Name the windows to audit, or give --start and --end; not both.")
-    if args.windows:
-        require_windows(ledger, args.windows)
-        return list(args.windows)
-    start_ms, end_ms = (None if given is None else parse_instant(given) for given in (args.start, args.end))
+    if not between:
+        return named_windows(ledger, args.windows, args.at)
+    start_ms, end_ms = (None if given is None else instant(given) for given in (args.start, args.end))
     found = whole_windows(ledger.state.windows, start_ms, end_ms)
     if not found:
         raise ConfigurationError(f"{ledger.uri} has no window in that time.")
@@ -123,14 +123,14 @@ def _windows(ledger: Ledger, args: Any) -> list[str]:
 
 def _handed_over(ledger: Ledger, args: Any) -> AuditReport:
     """Record a report whose driver couldn't reach the ledger."""
-    if len(args.windows) != 1:
+    names = named_windows(ledger, args.windows, args.at)
+    if len(names) != 1:
         raise ConfigurationError("--result is one window's: name it.")
-    require_windows(ledger, args.windows)
     try:
         content = sys.stdin.buffer.read() if args.result == "-" else Path(args.result).read_bytes()
     except OSError as error:
         raise ConfigurationError(f"--result {args.result} can't be read: {error}.") from error
-    return audits.hand_over(ledger, ledger.window(args.windows[0]), content, _who())
+    return audits.hand_over(ledger, ledger.window(names[0]), content, _who())
 
 
 def _audited(ledger: Ledger, name: str, table: AuditedTable, args: Any) -> AuditReport:

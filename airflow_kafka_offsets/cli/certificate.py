@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
-from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.ledger import named_window
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.certificate import certificate_of
@@ -37,8 +37,8 @@ def certify(args: Any) -> int:
     """Print the certificate, and write the page if it was asked for. Exit code 1 if a claim doesn't hold, or there is
     none."""
     ledger = stored_ledger(args)
-    require_windows(ledger, [args.window])
-    statement = certificate_of(ledger, ledger.window(args.window), now_ms())
+    name = named_window(ledger, args)
+    statement = certificate_of(ledger, ledger.window(name), now_ms())
     signed = _signed(statement, args.key)
     if args.html is not None:
         _write(Path(args.html), _page(statement, signed))
@@ -47,7 +47,7 @@ def certify(args: Any) -> int:
     if args.html is not None:
         print_remark(f"wrote the certificate to {args.html}: open it in a browser.")
     if not statement["claims"]:
-        print_remark(f"Window {args.window} was neither loaded nor audited: nothing is claimed about it.")
+        print_remark(f"Window {name} was neither loaded nor audited: nothing is claimed about it.")
     return 0 if statement["claims"] and all(claim["holds"] for claim in statement["claims"]) else 1
 
 

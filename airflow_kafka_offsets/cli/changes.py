@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
-from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.instants import instant
+from airflow_kafka_offsets.cli.ledger import named_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, number_of, shorten
 from airflow_kafka_offsets.ledger import corrections, file_lists, load_decisions
@@ -21,10 +22,11 @@ from airflow_kafka_offsets.ledger.holes import ended_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Commit, State, Window, fold
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
+from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.pipelines.attempts import outnumber, unloadable
 from airflow_kafka_offsets.pipelines.restarts import restart_found
+from airflow_kafka_offsets.runs.clearing import told_runs
 
 _CHANGED = (
     Column("what", unless=("window",)),
@@ -51,29 +53,33 @@ Then = Callable[[State, State], str]
 def reload_windows(args: Any) -> int:
     """Have windows loaded again, or take that back, and print one row for each."""
     ledger = stored_ledger(args)
-    require_windows(ledger, args.windows)
-    over = None if args.over is None else _over(args)
+    windows = named_windows(ledger, args.windows, args.at)
+    over = None if args.over is None else _over(args, windows)
     if args.take_back:
         kept = "Their published rows satisfy loads again. Clear their verify tasks to have that checked."
-        return _change(ledger, args, partial(load_decisions.take_back, windows=args.windows), lambda *_: kept)
-    for gone in unloadable(ledger, lambda: kafka_client(args), args.windows, None, args.on_data_loss).values():
+        return _change(ledger, args, partial(load_decisions.take_back, windows=windows), lambda *_: kept)
+    for gone in unloadable(ledger, lambda: kafka_client(args), windows, None, args.on_data_loss).values():
         raise gone
-    then = "Clear their loads: they start Spark again. Readers keep the old rows until the new ones are published."
-    code = _change(ledger, args, lambda state: load_decisions.reload(state, args.windows), lambda *_: then)
+    before = [ledger.window(name) for name in windows]  # with the attempts that count until now
+    then = "Readers keep the old rows until the new ones are published."
+    code = _change(ledger, args, lambda state: load_decisions.reload(state, windows), lambda *_: then)
+    again = [window for window in before if ledger.window(window.name).reloaded]
+    for line in () if args.dry_run else told_runs(again):
+        print_remark(line)
     if over is not None and not args.dry_run:
         number, run = over
-        outnumber(ledger, args.windows[0], number, run)
+        outnumber(ledger, windows[0], number, run)
         print_remark(f"The next load's rows replace those of attempt {number} in a table: its number is above it.")
     return code
 
 
-def _over(args: Any) -> tuple[int, str]:
+def _over(args: Any, windows: Sequence[str]) -> tuple[int, str]:
     """The attempt and the run of ``--over``."""
     match = _ATTEMPT.fullmatch(args.over)
-    if match is None or len(args.windows) != 1:
+    if match is None or len(windows) != 1:
         raise ConfigurationError(
             "--over takes one window's attempt and its run, as the error of its load names them: 95-1f2e3d4c; not "
-            f"{args.over!r} for {number_of(len(args.windows), 'window')}."
+            f"{args.over!r} for {number_of(len(windows), 'window')}."
         )
     return int(match[1]), match[2]
 
@@ -82,15 +88,14 @@ def _over(args: Any) -> tuple[int, str]:
 def void_windows(args: Any) -> int:
     """Take windows away, and print one row for each."""
     ledger = stored_ledger(args)
-    require_windows(ledger, args.windows)
-    decide = partial(corrections.void, windows=args.windows)
+    decide = partial(corrections.void, windows=named_windows(ledger, args.windows, args.at))
     return _change(ledger, args, partial(decide, force=args.force), _left_over, partial(decide, force=True))
 
 
 @command
 def rewind(args: Any) -> int:
     """Take everything away after an instant, and print one row for each window and snapshot."""
-    decide = partial(corrections.rewind, to_ms=parse_instant(args.to))
+    decide = partial(corrections.rewind, to_ms=instant(args.to))
     change = partial(decide, force=args.force)
     return _change(stored_ledger(args), args, change, _left_over, partial(decide, force=True))
 

@@ -92,6 +92,26 @@ ISOLATION = arg(
 LEDGER = arg("--ledger", help="Folder of all ledgers; default: the setting ledger_root of section kafka_offsets")
 
 
+FORMS = "'2026-11-20 06:30' (UTC, unless it has a zone), 06:30, or '2h ago'"
+"""How a time may be written."""
+
+
+WINDOW = (
+    arg("window", help="The window's name, as ledger list shows it", nargs="?"),
+    arg("--at", help=f"Instead of its name: a time in the window, {FORMS}", metavar="TIME"),
+)
+WINDOWS = (
+    arg("windows", help="Names of windows, as ledger list shows them", nargs="*", metavar="WINDOW"),
+    arg(
+        "--at",
+        help=f"Also the window at this time, {FORMS}; may be given several times",
+        action="append",
+        default=[],
+        metavar="TIME",
+    ),
+)
+
+
 def policy(flag: str, choices: object, what: str) -> Argument:
     """An argument that is one of a policy's words, ``fail`` by default."""
     return arg(flag, help=what, choices=get_args(choices), default="fail")

@@ -3,7 +3,8 @@
 Airflow's SDK looks into the database only in server processes, and treats a place that can't be asked as one without
 the connection. Airflow's own ``connections`` commands declare themselves a server, and so do these.
 
-Airflow takes seconds to import. It is used only for ledgers, and for connections that aren't in the arguments.
+Airflow takes seconds to import, and Kafka's client a third of one. Airflow is used only for ledgers on other machines,
+and for connections that aren't in the arguments; the client only by commands that ask Kafka.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.cli import values
 from airflow_kafka_offsets.client.connection.airflow_connection import variable_of
-from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
-from airflow_kafka_offsets.client.connection.settings import ClientSettings
-from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
+from airflow_kafka_offsets.hooks.ledger import existing_ledger, is_local, ledger_of, ledger_root, pipelines
 from airflow_kafka_offsets.ledger.store_errors import first_line, is_from_store
 
 if TYPE_CHECKING:
+    from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
+    from airflow_kafka_offsets.client.offsets_client import OffsetsClient
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
     from airflow_kafka_offsets.ledger.ledger import Ledger
 
@@ -48,7 +49,7 @@ def as_server() -> Iterator[None]:
 
 def asks_airflow(args: Any) -> bool:
     """Whether a command needs Airflow, because its arguments don't tell it everything."""
-    asks_for_ledger = "pipeline" in args or getattr(args, "to_window", None) is not None
+    asks_for_ledger = ("pipeline" in args or getattr(args, "to_window", None) is not None) and not is_local(args.ledger)
     asks_for_cluster = "conn_id" in args and not (args.bootstrap_servers or args.config)
     return asks_for_ledger or asks_for_cluster
 
@@ -68,7 +69,11 @@ def java_settings(args: Any) -> JavaSettings:
     :raises ConfigurationError: as :func:`kafka_client`, and for what Spark's reader can't do.
     """
     config = _given(args)
-    return _hook(args).java_settings() if config is None else JavaSettings.from_config(config)
+    if config is None:
+        return _hook(args).java_settings()
+    from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
+
+    return JavaSettings.from_config(config)
 
 
 def _given(args: Any) -> dict[str, Any] | None:
@@ -99,6 +104,9 @@ def _client(config: dict[str, Any]) -> OffsetsClient:
     except ArgumentTypeError:
         why = "which isn't a whole number of seconds above 0"
         raise ConfigurationError(f"{_TIMEOUT} is {given!r}, {why}.") from None
+    from airflow_kafka_offsets.client.connection.settings import ClientSettings
+    from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+
     return OffsetsClient(ClientSettings.from_config(config), timeout_s=timeout_s)
 
 
@@ -130,8 +138,6 @@ def new_ledger(root: str | None, pipeline: str) -> Ledger:
     :raises ConfigurationError: as :func:`kafka_client`, for the connection that the root names; without this check, the
         Amazon provider would continue without a connection.
     """
-    from airflow_kafka_offsets.hooks.ledger import ledger_of
-
     _require_of_root(root)
     return ledger_of(root, pipeline)
 
@@ -142,15 +148,20 @@ def stored_ledger(args: Any, pipeline: str | None = None) -> Ledger:
     :param pipeline: its name; None for the command's argument.
     :raises ConfigurationError: when it doesn't, and as :func:`new_ledger`.
     """
-    from airflow_kafka_offsets.hooks.ledger import existing_ledger
-
     _require_of_root(args.ledger)
     return existing_ledger(args.ledger, args.pipeline if pipeline is None else pipeline)
 
 
-def _require_of_root(root: str | None) -> None:
-    from airflow_kafka_offsets.hooks.ledger import ledger_root
+def pipelines_in(args: Any) -> list[str]:
+    """Names of the pipelines that have a ledger in ``--ledger``.
 
+    :raises ConfigurationError: as :func:`new_ledger`.
+    """
+    _require_of_root(args.ledger)
+    return pipelines(args.ledger)
+
+
+def _require_of_root(root: str | None) -> None:
     authority = ledger_root(root).partition("://")[2].partition("/")[0]
     conn_id, at, _ = authority.rpartition("@")
     if at:
@@ -194,8 +205,6 @@ def store_failure(error: Exception, root: str | None) -> StoreFailedError | None
     """
     if not is_from_store(error):
         return None
-    from airflow_kafka_offsets.hooks.ledger import ledger_root
-
     place = ledger_root(root)
-    check = "who may read and write there" if place.startswith("file:") else _CHECK
+    check = "who may read and write there" if is_local(place) else _CHECK
     return StoreFailedError(f"The ledger's store failed: {place}: {first_line(error)}. Check {check}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_kafka_offsets.cli import values
-from airflow_kafka_offsets.cli.commands import CONN_ID, ISOLATION, LEDGER, Group, arg, command
+from airflow_kafka_offsets.cli.commands import CONN_ID, FORMS, ISOLATION, LEDGER, WINDOWS, Group, arg, command
 from airflow_kafka_offsets.cli.ledger_commands import LEDGER_GROUP
 from airflow_kafka_offsets.offsets.audits.audited_table import PRESETS
 
@@ -15,8 +15,8 @@ _LIST = command(
     arg("topics", help="Topic names", nargs="+", metavar="TOPIC", type=values.name),
     arg(
         "--at",
-        help="latest (default), earliest, max-timestamp, earliest-local, latest-tiered, or an instant in ISO-8601 "
-        "with a zone: the first record at or after it",
+        help="latest (default), earliest, max-timestamp, earliest-local, latest-tiered, or a time, for the first "
+        f"record at or after it: {FORMS}",
         default="latest",
     ),
     _PARTITIONS,
@@ -49,6 +49,12 @@ _LAG = command(
         default="partition",
     ),
     arg(
+        "--age",
+        help="Also how old the first unread record is, by its timestamp; reads one record of each partition that is "
+        "behind",
+        action="store_true",
+    ),
+    arg(
         "--zookeeper",
         help="Use the commits that the groups keep in ZooKeeper, on --topics (OffsetFetch version 0: "
         "brokers before Kafka 4.0)",
@@ -69,12 +75,13 @@ _RESET = command(
         metavar="TOPIC",
         type=values.name,
     ),
-    arg("--to", help="earliest, latest, or an instant in ISO-8601 with a zone: the first record at or after it"),
+    arg("--to", help=f"earliest, latest, or a time, for the first record at or after it: {FORMS}"),
     arg(
         "--to-window",
-        help="The end of a window in a pipeline's ledger; see --ledger",
-        metavar="PIPELINE:WINDOW",
+        help="The end of a window in a pipeline's ledger, by its name or by --at; see --ledger",
+        metavar="PIPELINE[:WINDOW]",
     ),
+    arg("--at", help="With --to-window PIPELINE: a time in the window", metavar="TIME"),
     arg("--backwards", help="Move back too; without it, commits that are further already stay", action="store_true"),
     arg("--execute", help="Write the commits; without it, nothing is changed", action="store_true"),
     arg("--new-group", help="Create the group if it doesn't exist", action="store_true"),
@@ -87,9 +94,9 @@ _AUDIT = command(
     "audit.audit_table",
     "Is a table complete that something else has written? Compares it with windows, by Spark on this machine",
     arg("pipeline", help="The pipeline's name", type=values.name),
-    arg("windows", help="Names of windows, as ledger list shows them", nargs="*", metavar="WINDOW"),
-    arg("--start", help="Instead of names: all windows from this instant on, ISO-8601 with a zone"),
-    arg("--end", help="All windows up to this instant, ISO-8601 with a zone"),
+    *WINDOWS,
+    arg("--start", help=f"Instead of names: all windows from this time on, {FORMS}"),
+    arg("--end", help="All windows up to this time"),
     arg("--table", help="The table's name in one of Spark's catalogs", metavar="NAME"),
     arg("--path", help="Instead, its folder or URI, with --format", metavar="URI"),
     arg("--format", help="Its format, as Spark calls it: parquet, orc, json, csv, delta, hudi, jdbc"),

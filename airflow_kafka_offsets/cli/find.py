@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import Column, Row, command, every_column, print_record, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.audits import audit_words
-from airflow_kafka_offsets.ledger.find import Found, Whereabouts, find
+from airflow_kafka_offsets.ledger.find import Found, OffsetPlace, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.window_status import status
@@ -18,8 +19,8 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 _PLACES = (
     Column("found", folds=True),
     Column("window", unless=(None,)),
-    Column("attempt"),
-    Column("output", folds=True),
+    Column("attempt", unless=(None,)),
+    Column("output", folds=True, unless=(None,)),
     Column("audits", folds=True, unless=(None,)),
 )
 _RUN = ("dag_id", "run_id", "task_id")
@@ -40,7 +41,7 @@ def find_record(args: Any) -> int:
     asked: Row = {"topic": args.topic, "partition": args.partition, "offset": args.offset}
     rows = [asked | _row(ledger, place) for place in found]
     if len(rows) == 1:
-        print_record(rows[0], args, every_column(rows))
+        print_record(rows[0], args, [replace(column, unless=(None,)) for column in every_column(rows)])
     else:
         print_rows(rows, args, _PLACES)
     return 0 if any(place.window is not None for place in found) else 1
@@ -64,7 +65,7 @@ def _words(ledger: Ledger, place: Found) -> str:
     """Where the record is, as people say it."""
     window, earlier, later = place.window, place.earlier, place.later
     if window is not None:
-        if place.where is Whereabouts.LOST:
+        if place.where is OffsetPlace.LOST:
             return "lost: Kafka no longer had it when the window was loaded"
         return "published" if window.publication is not None else f"not published: {status(ledger, window)}"
     if earlier is None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from airflow_kafka_offsets.cli.connections import stored_ledger
-from airflow_kafka_offsets.cli.printing import Column, Row, command, print_rows
-from airflow_kafka_offsets.errors import ConfigurationError, number_of
+from airflow_kafka_offsets.cli.connections import new_ledger, pipelines_in, stored_ledger
+from airflow_kafka_offsets.cli.instants import instant
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, number_of
+from airflow_kafka_offsets.hooks.ledger import ledger_root
 from airflow_kafka_offsets.ledger import file_lists
 from airflow_kafka_offsets.ledger.audits import audit_words
 from airflow_kafka_offsets.ledger.entries import Restarted
@@ -16,11 +18,13 @@ from airflow_kafka_offsets.ledger.files import manifest_file
 from airflow_kafka_offsets.ledger.holes import Hole, holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.storage import uri_for_spark
+from airflow_kafka_offsets.ledger.storage import in_parallel, uri_for_spark
 from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.ledger.window_status import statuses
-from airflow_kafka_offsets.offsets.instants import iso_instant, parse_instant
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
+from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.page.lateness import late_ms
+from airflow_kafka_offsets.page.overview import overview
 
 _WINDOWS = (
     *(Column("window"), Column("status"), Column("offsets"), Column("rows"), Column("lost", unless=(0, None))),
@@ -28,14 +32,56 @@ _WINDOWS = (
     Column("remark", folds=True, unless=(None,)),
     Column("audits", folds=True, unless=(None,)),
 )
+_OF_PIPELINE = ("topics", "windows", "loaded", "failed", "holes", "lost", "complete_up_to", "late_s", "error")
+_PIPELINES = (
+    *(Column("pipeline"), Column("topics", folds=True, spare=True), Column("windows"), Column("loaded")),
+    *(Column("failed", unless=(0, None)), Column("holes", unless=(0, None)), Column("lost", unless=(0, None))),
+    Column("complete_up_to", "complete up to"),
+    Column("late_s", "late by", unless=(None,), as_text=duration_text),
+    Column("error", folds=True, unless=(None,)),
+)
 _AGAIN = "to be loaded again; its published rows count until then"
 _CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds", "in order"), Column("found", folds=True))
 _FILES = (Column("window"), Column("file", folds=True))
 
 
 @command
-def list_windows(args: Any) -> int:
-    """Print one row per window, hole and restart, in order of time."""
+def list_ledgers(args: Any) -> int:
+    """Print one row per pipeline; or, for one, a row per window, hole and restart."""
+    return _list_pipelines(args) if args.pipeline is None else _list_windows(args)
+
+
+def _list_pipelines(args: Any) -> int:
+    rows = in_parallel(lambda name: _pipeline_row(new_ledger(args.ledger, name)), pipelines_in(args))
+    if not rows:
+        print_remark(f"{ledger_root(args.ledger)} has no ledger yet: a pipeline's first run makes it.")
+    print_rows(rows, args, _PIPELINES)
+    return 1 if any(row["error"] is not None for row in rows) else 0
+
+
+def _pipeline_row(ledger: Ledger) -> Row:
+    """What the page shows of a pipeline, in one row."""
+    row: Row = {"pipeline": ledger.pipeline, **dict.fromkeys(_OF_PIPELINE)}
+    try:
+        found = overview(ledger)
+    except LedgerError as error:
+        return row | {"error": str(error)}
+    states, since_ms = found["states"], found["unloaded_from_ms"]
+    late = None if found["next"] is None else late_ms(found["next"], now_ms())
+    return row | {
+        "topics": list(found["topics"]),
+        "windows": found["windows"],
+        "loaded": sum(states[each] for each in (WindowStatus.PUBLISHED, WindowStatus.VERIFIED)),
+        "failed": states[WindowStatus.FAILED],
+        "holes": len(found["holes"]),
+        "lost": found["lost_offsets"],
+        "complete_up_to": None if since_ms is None else iso_instant(since_ms),
+        "late_s": None if late is None else late / 1000,
+    }
+
+
+def _list_windows(args: Any) -> int:
+    """In order of time."""
     ledger = stored_ledger(args)
     state = ledger.state
     found = statuses(ledger, state.windows.values())
@@ -100,21 +146,49 @@ def verify_ledger(args: Any) -> int:
 @command
 def list_files(args: Any) -> int:
     """Print one row per file of the published windows."""
-    start_ms, end_ms = (None if given is None else parse_instant(given) for given in (args.start, args.end))
+    start_ms, end_ms = (None if given is None else instant(given) for given in (args.start, args.end))
     found = file_lists.published_files(stored_ledger(args), start_ms, end_ms)
     rows = [{"window": window, "file": file} for window, files in found.items() for file in files]
     print_rows(rows, args, _FILES)
     return 0
 
 
-def require_windows(ledger: Ledger, windows: Sequence[str]) -> None:
-    """Refuse windows that don't exist.
+def named_window(ledger: Ledger, args: Any) -> str:
+    """The name of a command's window, from its name or ``--at``.
 
-    :raises ConfigurationError: naming the first one.
+    :raises ConfigurationError: when not exactly one of them is given, or there is no such window.
     """
-    unknown: Iterator[str] = (window for window in windows if window not in ledger.state.windows)
-    for window in unknown:
-        raise ConfigurationError(
-            f"{ledger.uri} has no window {window}. kafka-offsets ledger list {ledger.pipeline} shows the windows that "
-            "it has."
-        )
+    if (args.window is None) == (args.at is None):
+        raise ConfigurationError("Name the window, or a time in it with --at: one of them.")
+    (found,) = named_windows(ledger, [args.window], []) if args.at is None else named_windows(ledger, [], [args.at])
+    return found
+
+
+def named_windows(ledger: Ledger, names: Sequence[str], times: Sequence[str]) -> list[str]:
+    """The names of a command's windows, each once, from their names and ``--at``.
+
+    :raises ConfigurationError: when there is none, or one doesn't exist.
+    """
+    if not names and not times:
+        raise ConfigurationError("Name a window, or a time in it with --at.")
+    for name in names:
+        if name not in ledger.state.windows:
+            raise ConfigurationError(f"{ledger.uri} has no window {name}. {_list_of(ledger)}")
+    return list(dict.fromkeys([*names, *(_window_at(ledger, instant(time)) for time in times)]))
+
+
+def _window_at(ledger: Ledger, at_ms: int) -> str:
+    """The name of the window that a time is in; its end isn't."""
+    if found := ledger.state.crossing(at_ms, at_ms + 1):
+        return found[0].name
+    windows = list(ledger.state.windows.values())
+    earlier = next((each.name for each in reversed(windows) if each.end_ms <= at_ms), None)
+    later = next((each.name for each in windows if each.start_ms > at_ms), None)
+    beside = " and ".join(filter(None, (earlier and f"the one before is {earlier}", later and f"the next is {later}")))
+    raise ConfigurationError(
+        f"{ledger.uri} has no window at {iso_instant(at_ms)}{f': {beside}' if beside else ''}. {_list_of(ledger)}"
+    )
+
+
+def _list_of(ledger: Ledger) -> str:
+    return f"kafka-offsets ledger list {ledger.pipeline} shows the windows that it has."

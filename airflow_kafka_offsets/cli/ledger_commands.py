@@ -5,8 +5,11 @@ from __future__ import annotations
 from airflow_kafka_offsets.cli import values
 from airflow_kafka_offsets.cli.commands import (
     CONN_ID,
+    FORMS,
     ISOLATION,
     LEDGER,
+    WINDOW,
+    WINDOWS,
     Argument,
     Command,
     Group,
@@ -17,8 +20,6 @@ from airflow_kafka_offsets.cli.commands import (
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy, FuturePolicy, HolePolicy
 
 _PIPELINE = arg("pipeline", help="The pipeline's name", type=values.name)
-_WINDOW = arg("window", help="The window's name, as ledger list shows it")
-_WINDOWS = arg("windows", help="Names of windows, as ledger list shows them", nargs="+", metavar="WINDOW")
 _DRY_RUN = arg("--dry-run", help="Show what would change, and change nothing", action="store_true")
 _FORCE = arg("--force", help="Also published windows, whose rows you then have to delete", action="store_true")
 
@@ -28,14 +29,18 @@ def _ledger_command(name: str, function: str, what: str, *args: Argument) -> Com
 
 
 _READING = (
-    _ledger_command(
-        "list", "ledger.list_windows", "List windows with status and totals, and the holes and restarts between them"
+    command(
+        "list",
+        "ledger.list_ledgers",
+        "List pipelines; or a pipeline's windows with status and totals, and the holes and restarts between them",
+        arg("pipeline", help="The pipeline's name; without it, all pipelines are listed", nargs="?", type=values.name),
+        LEDGER,
     ),
     _ledger_command(
         "show",
         "show.show_window",
-        "Show one window: its status, its attempts and their runs, and its ranges with their evidence",
-        arg("window", help="The window's name; default: the newest", nargs="?"),
+        "Show a window, by default the newest: its status, its attempts and their runs, and its ranges with evidence",
+        *WINDOW,
         arg(
             "--html",
             help="Also write this window and the pipeline's newest ones to a file for a browser, for example to "
@@ -67,7 +72,7 @@ _READING = (
         "certificate",
         "certificate.certify",
         "Certify one window: what was loaded or audited, by which rule, and how others check it",
-        _WINDOW,
+        *WINDOW,
         arg("--html", help="Also write it to a file for a browser", metavar="FILE"),
         arg("--key", help="Sign it with this Ed25519 private key", metavar="PEM"),
     ),
@@ -75,8 +80,8 @@ _READING = (
         "files",
         "ledger.list_files",
         "List the files of published windows, for engines that can't read the ledger",
-        arg("--start", help="Only windows from this instant on, ISO-8601 with a zone"),
-        arg("--end", help="Only windows up to this instant, ISO-8601 with a zone"),
+        arg("--start", help=f"Only windows from this time on, {FORMS}"),
+        arg("--end", help="Only windows up to this time"),
     ),
 )
 _ASKING_KAFKA = (
@@ -86,8 +91,8 @@ _ASKING_KAFKA = (
         "Pin all windows of a schedule between two instants, before a backfill, as one step; asks Kafka",
         arg("--topics", help="The pipeline's topics", nargs="+", metavar="TOPIC", type=values.name),
         arg("--topic-pattern", help="Instead of --topics: a regular expression that whole topic names must match"),
-        arg("--start", help="First tick, ISO-8601 with a zone", required=True),
-        arg("--end", help="Last tick, ISO-8601 with a zone", required=True),
+        arg("--start", help=f"First tick, {FORMS}", required=True),
+        arg("--end", help="Last tick", required=True),
         arg("--cron", help="The schedule that cuts the time into windows", required=True),
         arg("--timezone", help="The schedule's time zone; default: UTC", default="UTC"),
         policy(
@@ -100,7 +105,7 @@ _ASKING_KAFKA = (
         "begin",
         "loads.begin_attempt",
         "Begin an attempt at a window, for a driver that you start yourself; asks Kafka",
-        _WINDOW,
+        *WINDOW,
         policy(
             "--on-data-loss",
             DataLossPolicy,
@@ -112,7 +117,7 @@ _ASKING_KAFKA = (
         "publish",
         "loads.publish_window",
         "Publish a window that a driver has loaded and counted, but that isn't published; asks Kafka",
-        _WINDOW,
+        *WINDOW,
         arg(
             "--attempt",
             help="Number of the attempt to publish; default: the proved one that a retry would publish",
@@ -133,7 +138,7 @@ _CHANGING = (
         "reload",
         "changes.reload_windows",
         "Have windows loaded again, from the same offsets; readers keep the old rows until then; asks Kafka",
-        _WINDOWS,
+        *WINDOWS,
         policy(
             "--on-data-loss",
             DataLossPolicy,
@@ -158,7 +163,7 @@ _CHANGING = (
         "void",
         "changes.void_windows",
         "Take windows away that should not exist; their time is free for other windows",
-        _WINDOWS,
+        *WINDOWS,
         _FORCE,
         _DRY_RUN,
     ),
@@ -166,7 +171,7 @@ _CHANGING = (
         "rewind",
         "changes.rewind",
         "Take everything away after an instant: snapshots, and the windows that end after it",
-        arg("--to", help="The instant, ISO-8601 with a zone", required=True, metavar="INSTANT"),
+        arg("--to", help=f"The instant, {FORMS}", required=True, metavar="TIME"),
         _FORCE,
         _DRY_RUN,
     ),

@@ -12,12 +12,13 @@ from typing import Any
 
 from airflow_kafka_offsets.arguments import as_topics
 from airflow_kafka_offsets.cli.connections import java_settings, kafka_client, new_ledger, stored_ledger
-from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.instants import instant
+from airflow_kafka_offsets.cli.ledger import named_window
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, shorten
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Publication, Window
-from airflow_kafka_offsets.offsets.instants import now_ms, parse_instant
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
@@ -40,7 +41,7 @@ _PUBLISHED = (
 def resolve_windows(args: Any) -> int:
     """Pin the windows of a schedule from a start to an end, and print one row per window. Either all are pinned, or
     none."""
-    interval = RunInterval(parse_instant(args.start), parse_instant(args.end))
+    interval = RunInterval(instant(args.start), instant(args.end))
     refuse_future(interval.end_ms, now_ms(), "Give a past tick as --end.")
     instants = ticks(args.cron, args.timezone, interval.start_ms, interval.end_ms)
     topics = as_topics(args.topics, args.topic_pattern)
@@ -67,17 +68,17 @@ def _resolved_row(resolved: ResolvedWindow) -> Row:
 def begin_attempt(args: Any) -> int:
     """Begin an attempt, and print its number and what its driver has to be given; or the publication that there is."""
     ledger = stored_ledger(args)
-    require_windows(ledger, [args.window])
+    name = named_window(ledger, args)
     settings = java_settings(args)
     who = {"by_hand": getpass.getuser()}
-    manifest = ledger.window(args.window).manifest
-    begun = attempts.begin(ledger, lambda: kafka_client(args), args.window, manifest, who, args.on_data_loss)
+    manifest = ledger.window(name).manifest
+    begun = attempts.begin(ledger, lambda: kafka_client(args), name, manifest, who, args.on_data_loss)
     published = begun.publication
     conf = {} if published is not None else _confs(ledger, begun, settings.plain)
     print_record(_begun_row(begun, published, conf), args, _BEGUN)
     if conf and args.output == "table":
         print(*("", *(f"--conf {shlex.quote(f'{name}={value}')}" for name, value in conf.items())), sep="\n")
-    _tell(args, published, sorted(settings.secret))
+    _tell(f"{ledger.pipeline} {name}", published, sorted(settings.secret))
     return 0
 
 
@@ -103,11 +104,11 @@ def _confs(ledger: Ledger, begun: Begun, reader: Any) -> dict[str, str]:
     } | {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}
 
 
-def _tell(args: Any, published: Publication | None, secrets: list[str]) -> None:
+def _tell(window: str, published: Publication | None, secrets: list[str]) -> None:
     if published is not None:
         print_remark(
             f"No driver is needed: attempt {published.attempt} is published. To load the same range again, run "
-            f"kafka-offsets ledger reload {args.pipeline} {args.window} first."
+            f"kafka-offsets ledger reload {window} first."
         )
         return
     if secrets:
@@ -117,7 +118,7 @@ def _tell(args: Any, published: Publication | None, secrets: list[str]) -> None:
         )
     print_remark(
         "Give these confs to the driver. When it has written and counted, publish its rows with kafka-offsets ledger "
-        f"publish {args.pipeline} {args.window}."
+        f"publish {window}."
     )
 
 
@@ -125,8 +126,7 @@ def _tell(args: Any, published: Publication | None, secrets: list[str]) -> None:
 def publish_window(args: Any) -> int:
     """Publish a window, and print the publication that counts."""
     ledger = stored_ledger(args)
-    require_windows(ledger, [args.window])
-    window = ledger.window(args.window)
+    window = ledger.window(named_window(ledger, args))
     if window.loaded is not None and args.attempt is None and args.result is None:
         print_record(_published_row(window, window.loaded, None), args, _PUBLISHED)
         return 0

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client
+from airflow_kafka_offsets.cli.instants import place
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows, row_of
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, shorten
+from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
+from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.cli.ages import Ages
 
 _TOPIC = Column("topic", folds=True)
 _PARTITION = Column("partition", "part")
 _ERROR = Column("error", folds=True, unless=(None,))
-_COLUMNS = (_TOPIC, _PARTITION, Column("offset"), Column("timestamp_ms", unless=(None,)), Column("outcome"), _ERROR)
+_COLUMNS = (_TOPIC, _PARTITION, Column("offset"), Column("timestamp", unless=(None,)), Column("outcome"), _ERROR)
+_AGE = Column("age_s", "age", unless=(None,), as_text=lambda age_s: duration_text(age_s) if age_s else "0 s")
 _SEGMENT_COLUMNS = (_TOPIC, _PARTITION, Column("offsets", folds=True), _ERROR)
 _MEASURED = (
     *("topic", "partition", "committed_offset", "leader_epoch", "metadata"),
@@ -30,21 +37,30 @@ _SUM_COLUMNS = (
     Column("partitions"),
     Column("lag"),
     Column("unknown", unless=(0,)),
+    _AGE,
 )
 
 
 @command
 def list_offsets(args: Any) -> int:
     """Print one row per partition."""
-    spec = OffsetSpec.parse(args.at)
+    spec = place(args.at)
     with kafka_client(args) as client:
         partitions = _only(client.partitions_of(args.topics), args.partitions)
         if args.segments:
             return _list_segments(client, partitions, spec, args)
         listed = client.list_offsets(partitions, spec, isolation_level=IsolationLevel.of(args.isolation))
-    fields = ("topic", "partition", "offset", "timestamp_ms", "leader_epoch", "outcome", "error")
-    print_rows([row_of(offset, *fields) for offset in listed], args, _COLUMNS)
+    print_rows([_row(offset) for offset in listed], args, _COLUMNS)
     return 1 if len(listed.errors()) else 0
+
+
+def _row(listed: ListedOffset) -> Row:
+    at_ms = listed.timestamp_ms
+    return (
+        row_of(listed, "topic", "partition", "offset", "timestamp_ms")
+        | {"timestamp": None if at_ms is None else iso_instant(at_ms)}
+        | row_of(listed, "leader_epoch", "outcome", "error")
+    )
 
 
 def _list_segments(client: OffsetsClient, partitions: list[TopicPartition], before: OffsetSpec, args: Any) -> int:
@@ -79,16 +95,23 @@ def measure_lag(args: Any) -> int:
     level = IsolationLevel.of(args.isolation)
     with kafka_client(args) as client:
         lags = _lags(client, args, level)
+        ages = _ages(client, lags, level) if args.age else {}
     for lag in lags:
         if lag.remark:
             print_remark(f"group {lag.group}: {lag.remark}")
-    rows, columns = [row for lag in lags for row in _lag_rows(lag)], _lag_columns(level)
+    rows, columns = [row for lag in lags for row in _lag_rows(lag, ages)], _lag_columns(level)
     if args.by != "partition":
         rows, columns = _summed(rows, by_topic=args.by == "topic"), _SUM_COLUMNS
     if args.lag is not None:  # an unknown lag may be higher
         rows = [row for row in rows if row["lag"] is None or row["lag"] > args.lag]
     print_rows(rows, args, columns)
     return 1 if any(lag.total is None for lag in lags) else 0
+
+
+def _ages(client: OffsetsClient, lags: Sequence[GroupLag], level: IsolationLevel) -> Ages:
+    from airflow_kafka_offsets.cli.ages import ages_of  # the waits' part takes a while to import
+
+    return ages_of(client, lags, level)
 
 
 def _summed(rows: Iterable[Row], *, by_topic: bool) -> list[Row]:
@@ -103,9 +126,10 @@ def _summed(rows: Iterable[Row], *, by_topic: bool) -> list[Row]:
             "partitions": sum(row["partition"] is not None for row in parts),
             "lag": None if unknown else sum(row["lag"] for row in parts),
             "unknown": unknown,
+            "age_s": None if None in ages else max(ages),
         }
         for (group, topic), parts in found.items()
-        for unknown in [sum(row["lag"] is None for row in parts)]
+        for unknown, ages in [(sum(row["lag"] is None for row in parts), [row["age_s"] for row in parts])]
     ]
 
 
@@ -134,17 +158,18 @@ def _lag_columns(level: IsolationLevel) -> tuple[Column, ...]:
         Column(end, "end", unless=(None,)),
         Column("lag"),
         Column("status"),
+        _AGE,
         _ERROR,
     )
 
 
-def _lag_rows(lag: GroupLag) -> Iterator[Row]:
+def _lag_rows(lag: GroupLag, ages: Ages) -> Iterator[Row]:
     group, errors = {"group": lag.group}, [own.error for own in lag.partitions]
     if not errors or (lag.error is not None and lag.error not in errors):
         error = None if lag.error is None else str(lag.error)
-        yield group | dict.fromkeys(_MEASURED) | {"status": str(_status(lag)), "error": error}
+        yield group | dict.fromkeys((*_MEASURED, "age_s")) | {"status": str(_status(lag)), "error": error}
     for own in lag.partitions:
-        yield group | row_of(own, *_MEASURED)
+        yield group | row_of(own, *_MEASURED) | {"age_s": ages.get((lag.group, own.topic, own.partition))}
 
 
 def _status(lag: GroupLag) -> LagStatus:

@@ -96,7 +96,8 @@ def print_rows(rows: Sequence[Row], args: Any, columns: Sequence[Column]) -> Non
         print("No data found")
     else:
         width = get_terminal_size().columns if sys.stdout.isatty() else None
-        print(table(rows, every_column(rows) if args.wide else telling(columns, rows), width), end="")
+        shown = every_column(rows) if args.wide else telling(columns, rows)
+        print(table([_for_people(row, shown) for row in rows], shown, width), end="")
 
 
 def print_record(
@@ -127,6 +128,7 @@ class Column:
     :param folds: whether its texts, such as names of any length, may take several lines. Others are never cut.
     :param unless: values that say nothing: if all rows have one of them, the column is left out.
     :param spare: whether it is left out where the terminal is too narrow for the whole table.
+    :param as_text: how its values are shown to people; None to show them as they are.
     """
 
     name: str
@@ -134,10 +136,16 @@ class Column:
     folds: bool = False
     unless: tuple[Any, ...] = ()
     spare: bool = False
+    as_text: Callable[[Any], str] | None = None
 
     @property
     def title(self) -> str:
         return self.label or self.name
+
+
+def _for_people(row: Row, columns: Iterable[Column]) -> Row:
+    texts = {each.name: each.as_text(row[each.name]) for each in columns if each.as_text and row[each.name] is not None}
+    return row | texts if texts else row
 
 
 def row_of(element: Any, *names: str) -> Row:

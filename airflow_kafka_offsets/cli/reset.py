@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
-from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.instants import place
+from airflow_kafka_offsets.cli.ledger import named_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows, row_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.groups.resets import ResetPlan, ResetStep
-from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.pipelines.resetter import Resetter, Target, members_of
 
@@ -44,13 +45,16 @@ def _target(args: Any) -> Target:
     if (args.to is None) == (args.to_window is None):
         raise ConfigurationError("Say where the group goes with --to or --to-window: exactly one of them.")
     if args.to is not None:
-        return OffsetSpec.parse(args.to)
+        return place(args.to)
     pipeline, colon, window = args.to_window.partition(":")
-    if not colon:
-        raise ConfigurationError(f"--to-window takes PIPELINE:WINDOW, not {args.to_window!r}.")
+    if bool(colon) == (args.at is not None):
+        raise ConfigurationError(
+            f"--to-window takes PIPELINE:WINDOW, or PIPELINE with --at for the window at a time; not {args.to_window!r}"
+            f"{' with --at' if args.at is not None else ' alone'}."
+        )
     ledger = stored_ledger(args, pipeline)
-    require_windows(ledger, [window])
-    return FixedOffsets.of_window_end(ledger.pinned(ledger.window(window)).manifest)
+    (name,) = named_windows(ledger, [window] if colon else [], [] if colon else [args.at])
+    return FixedOffsets.of_window_end(ledger.pinned(ledger.window(name)).manifest)
 
 
 def _what_next(resetter: Resetter, plan: ResetPlan) -> str:
@@ -60,7 +64,7 @@ def _what_next(resetter: Resetter, plan: ResetPlan) -> str:
     if len(plan.errors()):
         return "nor would --execute change anything, because some partitions are in error"
     if described.no_such_group:
-        return "there is no such group, and --execute with --new-group would create it"
+        return "there is no such group: check its name, or create it by --execute with --new-group"
     return "add --execute to write this"
 
 

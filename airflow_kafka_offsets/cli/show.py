@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
-from airflow_kafka_offsets.cli.ledger import require_windows
+from airflow_kafka_offsets.cli.ledger import named_window
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, row_of
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
@@ -20,7 +20,7 @@ from airflow_kafka_offsets.offsets.audits.findings import problem_words
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
-from airflow_kafka_offsets.page.file import page_file
+from airflow_kafka_offsets.runs.clearing import told_runs
 
 _WINDOW = (
     *(Column("window"), Column("status"), Column("offsets"), Column("manifest"), Column("sha256")),
@@ -65,10 +65,13 @@ def show_window(args: Any) -> int:
     newest = ledger.state.last_window
     if newest is None:
         raise ConfigurationError(f"{ledger.uri} has no window yet.")
-    name = args.window or newest.name
-    require_windows(ledger, [name])
+    name = newest.name if args.window is None and args.at is None else named_window(ledger, args)
     window = ledger.window(name)
-    print_record(_record(ledger, window), args, _WINDOW, _PARTS)
+    record = _record(ledger, window)
+    print_record(record, args, _WINDOW, _PARTS)
+    if record["status"] == WindowStatus.FAILED:
+        for line in told_runs([window]):
+            print_remark(line)
     if args.html is not None:
         _write_page(ledger, name, Path(args.html))
     return 0
@@ -167,6 +170,8 @@ def _words(fields: Mapping[str, Any]) -> str:
 
 
 def _write_page(ledger: Ledger, window: str, file: Path) -> None:
+    from airflow_kafka_offsets.page.file import page_file
+
     try:
         file.write_text(page_file(ledger, window), encoding="utf-8")
     except OSError as error:

@@ -81,6 +81,12 @@ def audit_words(audits: Iterable[Audit]) -> str | None:
     return "; ".join(found) or None
 
 
+def audit_problems(audits: Iterable[Audit]) -> str | None:
+    """What audits have found wrong with their tables, in words; None if nothing."""
+    wrong = ((each.table, problem_words(each.counts)) for each in audits)
+    return "; ".join(f"{table}: {words}" for table, words in wrong if words) or None
+
+
 def failure_of(ledger: Ledger, window: str, run: str) -> FailureNote | None:
     """Why an audit has failed, as its driver says; None when it doesn't, or that can't be read."""
     with suppress(Exception):  # stores raise errors of their own; the failure itself must be raised

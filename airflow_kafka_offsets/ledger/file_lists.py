@@ -8,7 +8,6 @@ publication alone, and written again whenever it differs from it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -21,26 +20,22 @@ _FOLDER = "files"
 _WINDOW = "window="
 
 
-def refresh(ledger: Ledger, published: Mapping[str, RunResult]) -> None:
+def refresh(ledger: Ledger, results: Mapping[str, RunResult]) -> None:
     """Write the lists of windows that have just been published.
 
-    :param published: by window, what its published attempt read and wrote.
+    :param results: what their published attempts read and wrote, by window.
     """
+
+    def write(name: str) -> None:
+        if contents[name] or ledger.files.read(_file(name)):  # one without files is kept, empty, as it may be in use
+            ledger.files.replace(_file(name), contents[name])
+
     written: dict[str, bytes] = {}
-    left = list(published)
-    while left:
-        contents = in_parallel(lambda name: _content(ledger, name, published[name]), left)
-        changed = {name: each for name, each in zip(left, contents, strict=True) if written.get(name) != each}
-        in_parallel(partial(_write, ledger), changed.items())
-        written, left = written | changed, list(changed)
+    while (contents := {name: _content(ledger, name, each) for name, each in results.items()}) != written:
+        in_parallel(write, [name for name, content in contents.items() if content != written.get(name)])
+        written = contents
         # Another task may have published one since, or taken it away, and written its list before this one did.
         ledger.read()
-
-
-def _write(ledger: Ledger, each: tuple[str, bytes]) -> None:
-    name, content = each
-    if content or ledger.files.read(_file(name)):  # one without files is kept, empty, as engines may have read it
-        ledger.files.replace(_file(name), content)
 
 
 def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:

@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.windows.snapshots import Boundary
 class Hole:
     """Some time with offsets that no published window has.
 
-    :param start_ms: where it starts, Unix milliseconds; there is a snapshot.
+    :param start_ms: where it starts, Unix milliseconds; there is a snapshot. Before the first window, where it ends.
     :param end_ms: where it ends; there is one too.
     :param pinned: the windows in it: they are not loaded yet.
     :param ranges: its offsets, by partition.
@@ -46,12 +46,18 @@ class Hole:
         return sum(each.span for each in self.ranges)
 
     @property
+    def before_first(self) -> bool:
+        """Whether it is before the first window, where no snapshot says when it starts: ``start_ms`` is its end too."""
+        return self.start_ms == self.end_ms
+
+    @property
     def unpinned(self) -> int:
         """How many of them no window has."""
         return sum(each.span for each in self.free)
 
     def __str__(self) -> str:
-        between = f"from {iso_instant(self.start_ms)} to {iso_instant(self.end_ms)}"
+        start, end = iso_instant(self.start_ms), iso_instant(self.end_ms)
+        between = f"before {end}, where the first window starts" if self.before_first else f"from {start} to {end}"
         words = []
         if self.unpinned:
             words.append(f"no window has {self.unpinned} of the {number_of(self.offsets, 'offset')} {between}")
@@ -95,9 +101,26 @@ def ended_windows(ledger: Ledger) -> list[Window]:
     ]
 
 
+def hole_times(state: State) -> list[tuple[int, int]]:
+    """Where holes may be, in order: the time that no published window has, from the start of the first window that is
+    known, published or not, to the end of the last one. Starts and ends, Unix milliseconds. Before the first published
+    window and after the last one, only where some of it is in no window at all: the rest is yet to be loaded."""
+    times: list[tuple[int, int]] = []
+    free: set[int] = set()
+    for stretch in stretches(state):
+        if times and times[-1][1] == stretch.start_ms:
+            times[-1] = (times[-1][0], stretch.end_ms)
+        else:
+            times.append((stretch.start_ms, stretch.end_ms))
+        if stretch.window is None:
+            free.add(times[-1][0])
+    between = set(between_published(state))
+    return [time for time in times if time[0] in free or time in between]
+
+
 def holes_of(ledger: Ledger) -> list[Hole]:
-    """All holes between published windows, in order of time."""
-    return list(filter(None, in_parallel(lambda time: hole_between(ledger, *time), between_published(ledger.state))))
+    """All holes, in order of time."""
+    return list(filter(None, in_parallel(lambda time: hole_between(ledger, *time), hole_times(ledger.state))))
 
 
 def skipped_by(ledger: Ledger, window: Window) -> list[Hole]:

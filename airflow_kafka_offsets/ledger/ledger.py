@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import uuid4
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError
+from airflow_kafka_offsets.errors import LedgerConflictError
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.contents import StoredContents
@@ -29,7 +29,7 @@ from airflow_kafka_offsets.ledger.storage import (
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME
+from airflow_kafka_offsets.offsets.windows.ledger_names import check_pipeline_name
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetWindow, window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
@@ -57,11 +57,7 @@ class Ledger:
     """
 
     def __init__(self, root: StoragePath, pipeline: str, at_least: int = 0) -> None:
-        if not PIPELINE_NAME.fullmatch(pipeline):
-            raise ConfigurationError(
-                "A pipeline's name has up to 200 letters, digits, '.', '_' and '-', and begins with a letter or digit, "
-                f"because it names a folder; not {pipeline!r}."
-            )
+        check_pipeline_name(pipeline)
         self.pipeline = pipeline
         self.folder = LedgerPath.of(root) / pipeline
         self.files = StoredFiles(self.folder)

@@ -13,7 +13,7 @@ from itertools import chain
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerError, number_of, shorten
 from airflow_kafka_offsets.ledger import file_lists
-from airflow_kafka_offsets.ledger.holes import between_published, hole_between
+from airflow_kafka_offsets.ledger.holes import hole_between, hole_times
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Publication, State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
@@ -29,7 +29,7 @@ class Claim:
     """One claim about the ledger, and whether it holds.
 
     :param claim: its subject: ``snapshots``, ``window``, ``files``, ``tiling``, ``restart``, ``hole`` or
-        ``unpublished``. ``hole`` is about offsets between published windows that no window has; ``unpublished`` about
+        ``unpublished``. ``hole`` is about offsets that no window has, from the first window on; ``unpublished`` about
         windows that have offsets and aren't loaded, or not since they are to be loaded again.
     :param window: the window; None for claims about all windows.
     :param holds: whether the claim holds.
@@ -57,7 +57,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     claims += _lists_of_none(ledger)
     claims.append(Claim("tiling", None, True, _totals(state)))
     claims += (Claim("restart", None, True, str(restart)) for _, restart in state.restarts)
-    claims += filter(None, (_hole(ledger, *time) for time in between_published(state)))
+    claims += filter(None, (_hole(ledger, *time) for time in hole_times(state)))
     claims += _unpublished(ledger)
     return claims
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_kafka_offsets.arguments import as_name, check_choice
+from airflow_kafka_offsets.arguments import as_name, check_choice, constant
 from airflow_kafka_offsets.compat.spark_provider import kept_output
 from airflow_kafka_offsets.errors import ConfigurationError, IncompleteTableError, NotWrittenYetError
 from airflow_kafka_offsets.ledger import audits
@@ -92,6 +93,8 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
         self.on_incomplete = on_incomplete
         self.write_missing = write_missing
         self.connector = connector
+        WindowRef.check(window)
+        self._check()
 
     def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
         """Render a copy of the table: Airflow renders an object in place, and tasks may share it."""
@@ -101,7 +104,7 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
         """Audit the table, record the verdict, and fail unless it is complete."""
-        self._check()
+        self.table.check()
         ref = WindowRef.from_json(self.window)
         ledger, kafka = ref.ledger(), ref.hook()
         window = ref.window_in(ledger)
@@ -129,14 +132,14 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
     def _check(self) -> None:
         check_choice("on_incomplete", self.on_incomplete, *get_args(IncompletePolicy))
         if self.connector is not None:
-            check_choice("connector", self.connector, "auto")
+            check_choice("connector", self.connector, *get_args(ConnectorChoice))
         if not isinstance(self.table, AuditedTable):
             raise ConfigurationError(
                 f'table= takes an AuditedTable, such as AuditedTable(table="lake.orders"), not {self.table!r}.'
             )
-        self.table.check()
+        replace(self.table, preset=constant(self.table.preset, "kafka")).check()
         if self.writer_group is not None:
-            as_name(self.writer_group, "writer_group")
+            as_name(constant(self.writer_group, "group"), "writer_group")
 
     def _told(self, context: Context, ref: WindowRef, report: AuditReport, place: str) -> dict[str, Any]:
         """Log the verdict, and return it; or fail by it."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_kafka_offsets.arguments import as_name, check_choice
+from airflow_kafka_offsets.arguments import as_name, check_choice, constant
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import number_of
 from airflow_kafka_offsets.ledger.holes import missing_since
@@ -26,7 +26,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.log_changes import refuse_changed_topics
-from airflow_kafka_offsets.references.window_ref import WindowRefs
+from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 from airflow_kafka_offsets.runs.around import refusal
 
 if TYPE_CHECKING:
@@ -80,11 +80,13 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         self.window = window
         self.group = group
         self.on_hole = on_hole
+        WindowRef.check(window)
+        as_name(constant(group, "group"), "group")
+        check_choice("on_hole", on_hole, *get_args(HolePolicy))
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         as_name(self.group, "group")
-        check_choice("on_hole", self.on_hole, *get_args(HolePolicy))
         refs = WindowRefs.from_json(self.window)
         last = self._last(refs) if refs.refs else {}
         manifests = [ledger.pinned(window).manifest for ledger, window in last.items()]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
-from airflow_kafka_offsets.arguments import as_milliseconds, as_names, check_choice
+from airflow_kafka_offsets.arguments import as_milliseconds, as_names, check_choice, constant
 from airflow_kafka_offsets.conditions.condition import Outcome, Progress, check_all
 from airflow_kafka_offsets.conditions.group_health import Alarm, GroupHealth, GroupPositions
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp, NoCommit
@@ -80,6 +80,9 @@ class KafkaLagAlertOperator(BaseOperator):
         self.no_commit = no_commit
         self.isolation_level = isolation_level
         self.kafka_conn_id = kafka_conn_id
+        self._watched()
+        level = IsolationLevel.of(constant(isolation_level, IsolationLevel.READ_COMMITTED))
+        self._limits(constant(groups, "group"), constant(topics, "topic"), level)
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
@@ -90,32 +93,39 @@ class KafkaLagAlertOperator(BaseOperator):
         tell(measure for each in found.values() if isinstance(each, Progress) for measure in each.measures)
         _keep_positions(context, checks, found)
         for group, each in found.items():
-            self.log.info("%s: %s", group, _words(each))
+            self.log.info("%s: %s", group, _words(group, each))
         result = {"groups": {group: _result(each) for group, each in found.items()}}
         alarmed = {group: each for group, each in found.items() if not isinstance(each, Progress) or not each.done}
         if alarmed:
             context["ti"].xcom_push("return_value", result)  # Airflow pushes none of a task that fails
-            raise _failure(alarmed, len(found))
+            raise alert(alarmed, len(found))
         return result
 
     def _checks(self, kept: Mapping[str, GroupPositions]) -> dict[str, GroupHealth]:
         """What to judge of each group."""
+        watched = self._watched()
+        limits = self._limits(self.groups, self.topics, IsolationLevel.of(self.isolation_level))
+        return {
+            group: GroupHealth(replace(limits, groups=(group,)), watched, kept.get(group)) for group in limits.groups
+        }
+
+    def _watched(self) -> tuple[str, ...]:
         watched = as_names(self.fail_on, "fail_on") if self.fail_on else ()
         for alarm in watched:
             check_choice("fail_on", alarm, *_WATCHED)
         if self.max_lag is None and self.max_age is None and not watched:
             raise ConfigurationError("There is nothing to alert on: give max_lag, max_age or fail_on.")
-        limits = GroupsCaughtUp(
-            groups=as_names(self.groups, "groups"),
-            topics=None if self.topics is None else as_names(self.topics, "topics"),
+        return watched
+
+    def _limits(self, groups: Any, topics: Any, level: IsolationLevel) -> GroupsCaughtUp:
+        return GroupsCaughtUp(
+            groups=as_names(groups, "groups"),
+            topics=None if topics is None else as_names(topics, "topics"),
             max_lag=self.max_lag,
             max_age_ms=as_milliseconds(self.max_age, "max_age"),
             no_commit=self.no_commit,
-            isolation_level=IsolationLevel.of(self.isolation_level),
+            isolation_level=level,
         )
-        return {
-            group: GroupHealth(replace(limits, groups=(group,)), watched, kept.get(group)) for group in limits.groups
-        }
 
 
 def _kept_positions(context: Context) -> dict[str, GroupPositions]:
@@ -148,8 +158,9 @@ def _known(outcome: Outcome) -> Progress | KafkaOffsetsError:
     raise outcome
 
 
-def _words(found: Outcome) -> str:
-    return found.summary if isinstance(found, Progress) else str(found)
+def _words(group: str, found: Outcome) -> str:
+    """What there is to say of a group, next to its name."""
+    return found.summary.removeprefix(f"{group} ") if isinstance(found, Progress) else str(found)
 
 
 def _result(found: Outcome) -> dict[str, Any]:
@@ -158,15 +169,15 @@ def _result(found: Outcome) -> dict[str, Any]:
     return {"alarms": [str(Alarm.UNKNOWN)], "lag": None}
 
 
-def _failure(alarmed: Mapping[str, Progress | KafkaOffsetsError], of: int) -> Exception:
-    """The table of the groups that something is wrong with; or, if all that is wrong may pass, the first error, so that
-    Airflow retries.
-    """
+def alert(alarmed: Mapping[str, Progress | KafkaOffsetsError], of: int) -> Exception:
+    """The error with a table of the groups that something is wrong with; or, if all that is wrong may pass, the first
+    error, so that Airflow retries."""
     passing = [each for each in alarmed.values() if isinstance(each, KafkaOffsetsError) and each.retriable]
     if len(passing) == len(alarmed):
         return passing[0]
     rows = [("group", "alarms", "")]
-    rows += [(group, ", ".join(_result(each)["alarms"]), _words(each)) for group, each in alarmed.items()]
+    rows += [(group, ", ".join(_result(each)["alarms"]), _words(group, each)) for group, each in alarmed.items()]
     first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
     lines = [f"{group:<{first}}  {alarms:<{second}}  {words}".rstrip() for group, alarms, words in rows]
-    return AirflowFailException("\n".join([f"{len(alarmed)} of {number_of(of, 'group')} need attention:", *lines]))
+    title = f"{len(alarmed)} of {number_of(of, 'group')} {'needs' if len(alarmed) == 1 else 'need'} attention:"
+    return AirflowFailException("\n".join([title, *lines]))

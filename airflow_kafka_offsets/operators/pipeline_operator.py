@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
+from airflow_kafka_offsets.arguments import check_choice
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, OfPipeline, as_pipeline
 from airflow_kafka_offsets.ledger.ledger import PinnedManifest
@@ -52,6 +53,7 @@ class KafkaPipelineOperator(OfPipeline, BaseOperator):
         super().__init__(**kwargs)
         self.pipeline = as_pipeline(pipeline)
         self.on_future_record = on_future_record
+        check_choice("on_future_record", on_future_record, *get_args(FuturePolicy))
 
 
 class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):

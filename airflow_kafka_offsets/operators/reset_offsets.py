@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_kafka_offsets.arguments import as_name, as_names
+from airflow_kafka_offsets.arguments import as_name, as_names, constant
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
@@ -65,6 +65,12 @@ class KafkaResetOffsetsOperator(BaseOperator):
         self.new_group = new_group
         self.isolation_level = isolation_level
         self.kafka_conn_id = kafka_conn_id
+        as_name(constant(group, "group"), "group")
+        if isinstance(to, str | datetime):
+            _spec(constant(to, "latest"))
+        if topics is not None:
+            as_names(constant(topics, "topic"), "topics")
+        IsolationLevel.of(isolation_level)
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
@@ -81,6 +87,8 @@ class KafkaResetOffsetsOperator(BaseOperator):
         return {"group": group, "committed": committed, "kept": len(plan) - committed}
 
     def _target(self) -> Target:
-        if isinstance(self.to, str):
-            return OffsetSpec.parse(self.to)
-        return OffsetSpec.at(self.to) if isinstance(self.to, datetime) else offsets_in(self.to, "to")
+        return _spec(self.to) if isinstance(self.to, str | datetime) else offsets_in(self.to, "to")
+
+
+def _spec(to: str | datetime) -> OffsetSpec:
+    return OffsetSpec.parse(to) if isinstance(to, str) else OffsetSpec.at(to)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_offsets.arguments import constant
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
 from airflow_kafka_offsets.operators.snapshot import as_of
@@ -35,6 +36,7 @@ class KafkaResolveIncrementOperator(KafkaResolvingOperator):
     def __init__(self, *, since: str = "earliest", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.since = since
+        _beginning(constant(since, "earliest"))
 
     def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow:
         ti = context["ti"]

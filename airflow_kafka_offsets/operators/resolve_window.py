@@ -12,7 +12,7 @@ from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOper
 from airflow_kafka_offsets.pipelines.record_counts import count_records
 from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
 from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
-from airflow_kafka_offsets.runs.interval import RunInterval, run_interval
+from airflow_kafka_offsets.runs.interval import RunInterval, check_interval, run_interval
 from airflow_kafka_offsets.runs.pieces import pieces_of, zone_of
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class KafkaResolveWindowOperator(KafkaResolvingOperator):
         self.end = end
         self.split = split
         self.count_records = count_records
+        check_interval(start, end)
 
     def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow | list[ResolvedWindow]:
         """Pin the window between the run's two instants, or between the two snapshots; or the windows in between."""

@@ -63,11 +63,12 @@ class KafkaRetentionWatchOperator(OfPipeline, BaseOperator):
         self.pipeline = as_pipeline(pipeline)
         self.fail_within = fail_within
         self.on_unknown = on_unknown
+        as_milliseconds(fail_within, "fail_within")
+        check_choice("on_unknown", on_unknown, *get_args(UnknownPolicy))
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         fail_within_ms = as_milliseconds(self.fail_within, "fail_within")
-        check_choice("on_unknown", self.on_unknown, *get_args(UnknownPolicy))
         ledger = self.pipeline.existing_ledger()
         forecasts = sorted(self._forecasts(ledger), key=lambda forecast: forecast.urgency)
         for forecast in forecasts:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.arguments import as_name
+from airflow_kafka_offsets.arguments import as_name, constant
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import given_instant
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, snapshot_warnings
@@ -40,25 +40,25 @@ class KafkaOffsetSnapshotOperator(KafkaPipelineOperator):
         super().__init__(**kwargs)
         self.at = at
         self.group = group
+        _as_of(constant(at, "latest"), constant(group, "group"))
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         with self.pipeline.resolver(self.on_future_record) as resolver:
-            ref = _stored(resolver, self._as_of())
+            ref = _stored(resolver, _as_of(self.at, self.group))
         snapshot = resolver.ledger.contents.snapshot(ref.snapshot)
         for remark in snapshot_warnings(snapshot):
             self.log.warning(remark)
         self.log.info("Snapshot as of %s: %s partitions (%s)", snapshot.as_of, ref.partitions, ref.snapshot)
         return ref.to_json()
 
-    def _as_of(self) -> AsOf:
-        if self.group is None:
-            return as_of(self.at)
-        if self.at != AsOfKind.LATEST:
-            raise ConfigurationError(
-                "A snapshot is taken as of a group's commits or as of an instant: drop group= or at=."
-            )
-        return AsOf(AsOfKind.GROUP, group=as_name(self.group, "group"))
+
+def _as_of(at: str | datetime, group: str | None) -> AsOf:
+    if group is None:
+        return as_of(at)
+    if at != AsOfKind.LATEST:
+        raise ConfigurationError("A snapshot is taken as of a group's commits or as of an instant: drop group= or at=.")
+    return AsOf(AsOfKind.GROUP, group=as_name(group, "group"))
 
 
 def _stored(resolver: Resolver, moment: AsOf) -> SnapshotRef:

@@ -114,7 +114,8 @@ class Verifier:
         if not found.verdict.proved:
             raise UnprovenError(
                 f"Window {wanted.name} isn't proved: {found.verdict}. It stays published until it is loaded again: run "
-                f"kafka-offsets ledger reload {wanted.ledger.pipeline} {wanted.name}, then clear its load."
+                f"kafka-offsets ledger reload {wanted.ledger.pipeline} {wanted.name}, which names the command that "
+                "clears its run."
             )
         if found.source:
             log.warning(

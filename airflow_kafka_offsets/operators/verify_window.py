@@ -119,11 +119,14 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         self.deferrable = deferrable
         self.poke_interval = poke_interval
         self.timeout = timeout
+        WindowRef.check(window)
+        check_choice("on_hole", on_hole, *get_args(HolePolicy))
+        as_milliseconds(poke_interval, "poke_interval")
+        as_milliseconds(timeout, "timeout")
 
     @failing_fast()
     def execute(self, context: Context) -> Any:
         """Verify the windows, after waiting for them if necessary; fail unless they are proved."""
-        check_choice("on_hole", self.on_hole, *get_args(HolePolicy))
         refs = WindowRefs.from_json(self.window)
         if not refs.refs:
             self.log.info("There are no windows to verify")

@@ -20,7 +20,8 @@ from airflow_kafka_offsets.page.kafka_now import kafka_now, page_kafka_conn_id
 from airflow_kafka_offsets.page.ledger_routes import OwnThreads, as_json, dates, permitted, serve_ledgers
 from airflow_kafka_offsets.page.ledgers import Ledgers, as_seen
 from airflow_kafka_offsets.page.permissions import ASKS, AnyReader
-from airflow_kafka_offsets.page.waits import waits
+from airflow_kafka_offsets.page.waits import read_waits
+from airflow_kafka_offsets.page.waits_now import waits_now
 
 _MOST_WAITS = 1_000
 _READERS = 8
@@ -57,8 +58,9 @@ def make_app() -> FastAPI:
     _serve_files(app)
     ledgers = Ledgers()
     serve_ledgers(app, in_own_thread(_READERS), ledgers)
-    _serve_kafka(app, in_own_thread(_ASKING_KAFKA, _BUSY), ledgers)
-    _serve_waits(app, in_own_thread(_WAITS_READERS))
+    asking = in_own_thread(_ASKING_KAFKA, _BUSY)
+    _serve_kafka(app, asking, ledgers)
+    _serve_waits(app, in_own_thread(_WAITS_READERS), asking)
     return app
 
 
@@ -121,13 +123,10 @@ def _serve_kafka(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) -> N
         group: Annotated[str | None, Query(min_length=1, max_length=_LONGEST_GROUP)] = None,
         x_requested_with: Annotated[str | None, Header()] = None,
     ) -> Response:
-        # A link or an image on another site can't send it. (Sec-Fetch-Site isn't sent over plain HTTP.)
-        if x_requested_with is None:
-            raise HTTPException(status.HTTP_403_FORBIDDEN, "Only the button on the page asks Kafka.")
+        _require_button(x_requested_with)
         with failures.of_a_ledger():
             found = permitted(ledgers, pipeline, reader)
-            if not page_kafka_conn_id():
-                raise ConfigurationError(_NOT_ASKED)
+            _require_connection()
 
             def ask() -> Answer:
                 return Answer(encoded(kafka_now(as_seen(pipeline, found), group)))
@@ -137,10 +136,39 @@ def _serve_kafka(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) -> N
         return as_json(dates(answer), answer.answer.shown)
 
 
-def _serve_waits(app: FastAPI, in_own_thread: OwnThreads) -> None:
+def _require_button(x_requested_with: str | None) -> None:
+    """Refuse a question to Kafka that isn't the page's own. A link or an image on another site can't send the header.
+    (Sec-Fetch-Site isn't sent over plain HTTP.)
+
+    :raises HTTPException: 403.
+    """
+    if x_requested_with is None:
+        raise HTTPException(status.HTTP_403_FORBIDDEN, "Only the button on the page asks Kafka.")
+
+
+def _require_connection() -> None:
+    """Refuse to ask Kafka if no setting names a connection."""
+    if not page_kafka_conn_id():
+        raise ConfigurationError(_NOT_ASKED)
+
+
+def _serve_waits(app: FastAPI, in_own_thread: OwnThreads, asking: OwnThreads) -> None:
     @app.get("/api/waits")
     @in_own_thread
     def waiting(reader: AnyReader) -> Response:
         with failures.of_the_database():
-            found = waits(reader.may_read_tasks, _MOST_WAITS)
-        return as_json(encoded({"now_ms": now_ms()} | found))
+            found, more = read_waits(reader.may_read_tasks, _MOST_WAITS)
+        answer = {"now_ms": now_ms(), "asks_kafka": bool(page_kafka_conn_id()), "more": more}
+        return as_json(encoded(answer | {"waits": [each.shown for each in found]}))
+
+    @app.get("/api/waits/now")
+    @asking
+    def now(reader: AnyReader, x_requested_with: Annotated[str | None, Header()] = None) -> Response:
+        _require_button(x_requested_with)
+        with failures.of_a_ledger():
+            _require_connection()
+        with failures.of_the_database():
+            found, more = read_waits(reader.may_read_tasks, _MOST_WAITS)
+        with failures.of_a_ledger(), failures.of_kafka():
+            answer = waits_now(found)
+        return as_json(encoded({"now_ms": now_ms(), "asks_kafka": True, "more": more} | answer))

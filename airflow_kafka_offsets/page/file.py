@@ -15,9 +15,10 @@ from airflow_kafka_offsets.page.window_panel import window_panel
 from airflow_kafka_offsets.page.windows_table import windows_table
 
 MODULES = (
-    "drawing.js",
+    "states.js",
     "asking.js",
     "elements.js",
+    "lateness.js",
     "find.js",
     "kafka_now.js",
     "waits.js",
@@ -25,6 +26,10 @@ MODULES = (
     "chart_marks.js",
     "offsets_chart.js",
     "over_time.js",
+    "pipelines.js",
+    "windows.js",
+    "window.js",
+    "pipeline.js",
     "page.js",
 )
 """The page's own modules, each before those that import it."""
@@ -84,5 +89,5 @@ def _answers(ledger: Ledger, window: str) -> dict[str, Any]:
         answers[f"{own}/windows/{name}"] = dates | window_panel(ledger, ledger.window(name))
     for topic in row["topics"] if ledger.state.windows else ():
         query = urlencode({"topic": topic, "most": MOST_WINDOWS})
-        answers[f"{own}/offsets?{query}"] = dates | timeline(ledger, topic, None, MOST_WINDOWS, MOST_WINDOWS)
+        answers[f"{own}/offsets?{query}"] = dates | timeline(ledger, topic, None, MOST_WINDOWS)
     return answers

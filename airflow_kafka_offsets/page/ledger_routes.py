@@ -19,6 +19,7 @@ from airflow_kafka_offsets.page.kafka_now import page_kafka_conn_id
 from airflow_kafka_offsets.page.ledgers import Json, Ledgers
 from airflow_kafka_offsets.page.overview import dags_of_pipeline, dags_of_window
 from airflow_kafka_offsets.page.permissions import AnyReader, Reader, absent
+from airflow_kafka_offsets.page.schedules import schedules
 from airflow_kafka_offsets.page.timeline import timeline
 from airflow_kafka_offsets.page.window_panel import record, window_panel
 from airflow_kafka_offsets.page.windows_table import windows_table
@@ -47,8 +48,10 @@ def _serve_windows(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) ->
     def pipelines(reader: AnyReader) -> Response:
         with failures.of_a_ledger():
             rows = [_row(ledgers, name, reader) for name in ledgers.pipelines()]
-        listed = b'{"pipelines":[' + b",".join(filter(None, rows)) + b"]}"
-        return as_json(encoded({"now_ms": now_ms()}), listed)
+        shown = [row for row, _ in filter(None, rows)]
+        dags = schedules({dag_id for _, dag_ids in filter(None, rows) for dag_id in dag_ids})
+        listed = b'{"pipelines":[' + b",".join(shown) + b"]}"
+        return as_json(encoded({"now_ms": now_ms(), "schedules": dags}), listed)
 
     @app.get("/api/pipelines/{pipeline}")
     @in_own_thread
@@ -64,8 +67,9 @@ def _serve_windows(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) ->
             found = permitted(ledgers, pipeline, reader)
             question = ("windows", before, most)
             table = ledgers.ask(pipeline, question, found, lambda ledger: windows_table(ledger, before, most))
-        asks = encoded({"asks_kafka": bool(page_kafka_conn_id())})
-        return as_json(dates(found), asks, table, b'{"overview":' + found.answer.shown + b"}")
+        dags = schedules(dags_of_pipeline(found.answer.state))
+        beside = encoded({"asks_kafka": bool(page_kafka_conn_id()), "schedules": dags})
+        return as_json(dates(found), beside, table, b'{"overview":' + found.answer.shown + b"}")
 
     @app.get("/api/pipelines/{pipeline}/windows/{window}")
     @in_own_thread
@@ -79,7 +83,11 @@ def _serve_windows(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) ->
             if stored is None:
                 raise HTTPException(status.HTTP_404_NOT_FOUND, f"{pipeline} has no window {window}.")
             _require_dags(reader, stored)
-            panel = ledgers.ask(pipeline, ("window", window), found, lambda ledger: window_panel(ledger, stored))
+            messages = reader.may_read_logs(dags_of_window(stored))
+            question = ("window", window, messages)
+            panel = ledgers.ask(
+                pipeline, question, found, lambda ledger: window_panel(ledger, stored, messages=messages)
+            )
         return as_json(dates(found), panel)
 
 
@@ -92,14 +100,13 @@ def _serve_offsets(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) ->
         topic: _Topic,
         partition: _Partition | None = None,
         most: Annotated[int, Query(ge=1, le=_MOST_SNAPSHOTS)] = 100,
-        of: Annotated[int | None, Query(ge=1)] = None,
     ) -> Response:
         def read(ledger: Ledger) -> Json:
-            return timeline(ledger, topic, partition, most, max(most, of or 0))
+            return timeline(ledger, topic, partition, most)
 
         with failures.of_a_ledger():
             found = permitted(ledgers, pipeline, reader)
-            answer = ledgers.ask(pipeline, ("offsets", topic, partition, most, of), found, read)
+            answer = ledgers.ask(pipeline, ("offsets", topic, partition, most), found, read)
         return as_json(dates(found), answer)
 
     @app.get("/api/pipelines/{pipeline}/records")
@@ -153,16 +160,18 @@ def _merged(*shown: bytes) -> bytes:
     return b"{" + b",".join(each[1:-1] for each in shown) + b"}"
 
 
-def _row(ledgers: Ledgers, pipeline: str, reader: Reader) -> bytes | None:
-    """A pipeline's row; None if the user may not read it. An error becomes a row, so that it doesn't hide others."""
+def _row(ledgers: Ledgers, pipeline: str, reader: Reader) -> tuple[bytes, frozenset[str]] | None:
+    """A pipeline's row, and its Dags; None if the user may not read it. An error becomes a row, so that it doesn't hide
+    others."""
     try:
         found = ledgers.overview(pipeline)
     except Exception as error:  # each store has its own exceptions
         row = {"pipeline": pipeline, "error": failures.in_words(error)}
-        return encoded(row) if reader.may_read(()) else None
-    if not reader.may_read(dags_of_pipeline(found.answer.state)):
+        return (encoded(row), frozenset()) if reader.may_read(()) else None
+    dag_ids = dags_of_pipeline(found.answer.state)
+    if not reader.may_read(dag_ids):
         return None
-    return _merged(encoded({"read_ms": found.read_ms}), found.answer.shown)
+    return _merged(encoded({"read_ms": found.read_ms}), found.answer.shown), dag_ids
 
 
 def _require_dags(reader: Reader, window: Window) -> None:

@@ -30,13 +30,13 @@ class Loaded:
 
     @classmethod
     def of(cls, windows: Sequence[Window], parts: Mapping[int, Part]) -> Self | None:
-        """What some windows have loaded; None if none is published, or if not all of their snapshots were read.
+        """What some windows have loaded; None if none is published.
 
-        :param parts: the snapshots that were read, by their places in time.
+        :param parts: their snapshots, by their places in time.
         """
         times = sorted({at_ms for each in windows for at_ms in (each.start_ms, each.end_ms)})
         published = [each for each in windows if each.publication is not None]
-        if not published or not parts.keys() >= set(times):
+        if not published:
             return None
         starts: dict[TopicPartition, int] = {}
         for at_ms in times:

@@ -27,7 +27,8 @@ def lost_of(window: Window) -> Counter[TopicPartition]:
 
 @dataclass(frozen=True, slots=True)
 class Unloaded:
-    """What no published window has, from the first window's start on.
+    """What no published window has, from the first window's start on; without windows, from the newest snapshot on, as
+    the retention watch counts it.
 
     :param since_ms: everything before it is loaded, or was in a log that has begun anew since, Unix milliseconds.
     :param ranges: all that isn't, to the log end, wherever that is.
@@ -38,17 +39,18 @@ class Unloaded:
 
 
 def unloaded(ledger: Ledger) -> Unloaded | None:
-    """What isn't loaded; None if there is no window.
+    """What isn't loaded; None if there is no snapshot.
 
     :raises LedgerError: when a snapshot can't be read or is damaged.
     """
-    state, last = ledger.state, ledger.state.last_window
+    state, last = ledger.state, ledger.state.last_window or ledger.state.newest_snapshot
     if last is None:
         return None
+    end_ms = last.end_ms if isinstance(last, Window) else last.at_ms
     found = list(stretches(state, reloads=True))
     ranges = in_parallel(lambda each: ranges_of(ledger, each), found)
-    since_ms = next((each.start_ms for each, own in zip(found, ranges, strict=True) if own), last.end_ms)
-    end = ledger.offsets_now(last.end_ms)
+    since_ms = next((each.start_ms for each, own in zip(found, ranges, strict=True) if own), end_ms)
+    end = ledger.offsets_now(end_ms)
     after = (LogRange(*key, each.offset, sys.maxsize) for key, each in end.boundaries.items())
     return Unloaded(since_ms, [*chain(*ranges), *after])
 

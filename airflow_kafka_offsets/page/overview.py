@@ -7,18 +7,23 @@ from itertools import islice
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError, number_of
+from airflow_kafka_offsets.ledger.audits import audit_problems
 from airflow_kafka_offsets.ledger.decisions import created_of
 from airflow_kafka_offsets.ledger.holes import holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State, Window
-from airflow_kafka_offsets.ledger.window_status import statuses
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.page.lateness import next_window
 from airflow_kafka_offsets.page.losses import Unloaded, gone_of, lost_of, unloaded
+from airflow_kafka_offsets.page.reasons import failure_of
 from airflow_kafka_offsets.page.topics import shortest_retention, topic_facts, topic_names
 
 Json = dict[str, Any]
 _DRAWN = 48
 """How many windows the drawing of rows per window shows."""
+_SHOWN = 5
+"""How many of the failed windows are shown with their reasons."""
 _LATEST = 10
 """How many of the last windows that have an attempt are looked at for their Dags."""
 
@@ -28,14 +33,17 @@ def overview(ledger: Ledger) -> Json:
 
         topics             those of the newest snapshot; before the first one, those that the ledger was created with
         windows            how many windows there are, published or not
-        published, proved  the published window, and the verified one, that end last; None if there is none
+        published          the published window that ends last; None if there is none
+        next               what is to be loaded next, and when it is due: see :mod:`.lateness`
         states             how many windows are in each state
+        failures           the last windows whose newest attempt failed, with the reason
+        audits             the last windows of which an audited table lacks records or has too many, in words
         losses             what windows have lost, in words: Kafka had deleted it before they were loaded
         lost_offsets       number of offsets that windows have lost
         holes              the holes between published windows that no window has, in words
         restarts           where logs have begun anew, and what was left unloaded of the old ones, in words
         gone_offsets       number of offsets that no published window has, and that Kafka had deleted when the newest
-                           snapshot was taken; None without windows, and if the snapshots can't be read
+                           snapshot was taken; None without snapshots, and if they can't be read
         unloaded_from_ms   from when on records aren't loaded, Unix milliseconds; None likewise
         retention_ms       the shortest retention of the topics; -1 if all are kept forever, as compacted topics are;
                            None if it isn't known for one of them
@@ -47,14 +55,18 @@ def overview(ledger: Ledger) -> Json:
     state = ledger.state
     windows = list(state.windows.values())
     published = [(window, stands) for window in windows if (stands := window.publication) is not None]
-    verified = [window.name for window, stands in published if stands.verdict is not None]
+    status = statuses(ledger, windows)
+    failed = [window for window in windows if status[window.name] is WindowStatus.FAILED][-_SHOWN:]
+    audited = [(window.name, words) for window in windows if (words := audit_problems(window.audits))]
     lost = {window.name: count for window in windows if (count := sum(lost_of(window).values()))}
     return {
         "pipeline": ledger.pipeline,
         "windows": len(windows),
         "published": published[-1][0].name if published else None,
-        "proved": verified[-1] if verified else None,
-        "states": Counter(statuses(ledger, windows).values()),
+        "next": next_window(state, status),
+        "states": Counter(status.values()),
+        "failures": [{"window": window.name, **(failure_of(ledger, window) or {})} for window in failed],
+        "audits": [f"{words} (audit of window {name})" for name, words in audited[-_SHOWN:]],
         "losses": [f"{number_of(count, 'offset')} of window {name}" for name, count in lost.items()],
         "lost_offsets": sum(lost.values()),
         "restarts": [str(restart) for _, restart in state.restarts],

@@ -49,6 +49,13 @@ class Reader:
         """Whether the user may read a Dag's task instances, with their arguments."""
         return self._may_read_dag(dag_id, DagAccessEntity.TASK_INSTANCE)
 
+    def may_read_logs(self, dag_ids: Iterable[str]) -> bool:
+        """Whether the user may read the task logs of all of these Dags; if there are none, whether they may read all
+        Dags."""
+        wanted = set(dag_ids)
+        allowed = (self._may_read_dag(dag_id, DagAccessEntity.TASK_LOGS) for dag_id in wanted)
+        return all(allowed) if wanted else self._may_read_all()
+
     def _may_read_dag(self, dag_id: str, entity: DagAccessEntity | None = None) -> bool:
         """Whether the user may read a Dag.
 

@@ -42,7 +42,7 @@ class _Seen:
         return {key: each.last_stable_offset if committed else each.high_watermark for key, each in self.part.items()}
 
 
-def timeline(ledger: Ledger, topic: str, partition: int | None, most: int, of: int) -> Json:
+def timeline(ledger: Ledger, topic: str, partition: int | None, most: int) -> Json:
     """What the newest snapshots say about a topic, and the windows of their time. If the topic's log has begun anew,
     nothing of the old one.
 
@@ -50,13 +50,10 @@ def timeline(ledger: Ledger, topic: str, partition: int | None, most: int, of: i
 
     :param partition: only this partition; None for all.
     :param most: how many snapshots are read.
-    :param of: the number of newest snapshots from which these are chosen, evenly spread. What was loaded when one was
-        resolved is known only if all of them are read, because it depends on every window.
     :raises ConfigurationError: when none of them has the topic or the partition.
     :raises LedgerError: when a file can't be read or is damaged.
     """
-    newest = _of_this_log(ledger.state, topic)[-of:]
-    read = _read(ledger, _spread(newest, most), topic, partition)
+    read = _read(ledger, _of_this_log(ledger.state, topic)[-most:], topic, partition)
     seen = [each for each in read if each.part]
     if not seen:
         what = topic if partition is None else f"{topic}-{partition}"
@@ -64,7 +61,8 @@ def timeline(ledger: Ledger, topic: str, partition: int | None, most: int, of: i
     first_ms, last_ms = read[0].at_ms, read[-1].at_ms
     crossing = ledger.state.crossing(first_ms, last_ms)
     windows = [each for each in crossing if first_ms <= each.start_ms and each.end_ms <= last_ms]
-    loaded = Loaded.of(windows, {each.at_ms: each.part for each in read}) if len(read) == len(newest) else None
+    parts = {each.at_ms: each.part for each in read}
+    loaded = Loaded.of(windows, parts)
     most_partitions = max(len(each.part) for each in seen)  # a backfill's snapshot may lack partitions added later
     last = next(each for each in reversed(seen) if len(each.part) == most_partitions)
     facts = next(each.snapshot.topics[topic] for each in reversed(seen))
@@ -72,10 +70,9 @@ def timeline(ledger: Ledger, topic: str, partition: int | None, most: int, of: i
         "partition": partition,
         "partitions": facts.partition_count,
         "retention_ms": facts.retention_ms,
-        "spread_over": len(newest),
         "lag": _lag(ledger, last),
         "points": sorted((_point(each, loaded) for each in seen), key=lambda point: point["resolved_at_ms"]),
-        "windows": _bands(windows, statuses(ledger, windows), {each.at_ms: each.part for each in seen}),
+        "windows": _bands(windows, statuses(ledger, windows), parts),
     }
 
 
@@ -83,15 +80,6 @@ def _of_this_log(state: State, topic: str) -> list[StoredSnapshot]:
     """The snapshots since the topic's log last began anew: offsets of an older one are about other records."""
     began_ms = max((restart.at_ms for _, restart in state.restarts if topic in restart.topics), default=0)
     return [stored for at_ms, stored in state.snapshots.items() if at_ms >= began_ms]
-
-
-def _spread(stored: Sequence[StoredSnapshot], most: int) -> list[StoredSnapshot]:
-    """At most ``most`` of them, evenly spread, including the first and the last."""
-    if len(stored) <= most:
-        return list(stored)
-    steps, last = max(1, most - 1), len(stored) - 1
-    places = sorted({last - place * last // steps for place in range(most)})
-    return [stored[place] for place in places]
 
 
 def _read(ledger: Ledger, stored: Sequence[StoredSnapshot], topic: str, partition: int | None) -> list[_Seen]:
@@ -103,39 +91,19 @@ def _read(ledger: Ledger, stored: Sequence[StoredSnapshot], topic: str, partitio
     return in_parallel(read, stored)
 
 
-def _bands(
-    windows: Iterable[Window],
-    status: Mapping[str, WindowStatus],
-    parts: Mapping[int, Part],
-) -> list[Json]:
-    """The windows, as bands of the chart.
-
-    Windows whose snapshots weren't read have no offsets. They are merged if they meet in time and are in the same
-    state, because there may be a hundred thousand of them; ``window`` is then the name of the last.
-    """
-    bands: list[Json] = []
-    for each in windows:
-        start, end = parts.get(each.start_ms), parts.get(each.end_ms)
-        known = start is not None and end is not None
-        band = {
+def _bands(windows: Iterable[Window], status: Mapping[str, WindowStatus], parts: Mapping[int, Part]) -> list[Json]:
+    """The windows, as bands of the chart."""
+    return [
+        {
             "window": each.name,
             "state": status[each.name],
             "start_ms": each.start_ms,
             "end_ms": each.end_ms,
-            "start_offset": _sum_at(start) if known else None,
-            "end_offset": _sum_at(end) if known else None,
-            "windows": 1,
+            "start_offset": _sum_at(parts[each.start_ms]),
+            "end_offset": _sum_at(parts[each.end_ms]),
         }
-        if bands and _goes_on(bands[-1], band):
-            bands[-1] |= {"window": each.name, "end_ms": each.end_ms, "windows": bands[-1]["windows"] + 1}
-        else:
-            bands.append(band)
-    return bands
-
-
-def _goes_on(last: Json, band: Json) -> bool:
-    unknown = last["start_offset"] is None and band["start_offset"] is None
-    return unknown and (last["state"], last["end_ms"]) == (band["state"], band["start_ms"])
+        for each in windows
+    ]
 
 
 def _lag(ledger: Ledger, seen: _Seen) -> Json | None:

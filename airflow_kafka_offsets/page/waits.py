@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,8 @@ from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy.orm import lazyload, load_only
 
 from airflow_kafka_offsets.conditions import CONDITIONS
+from airflow_kafka_offsets.conditions.condition import Condition
+from airflow_kafka_offsets.conditions.wait_memory import WaitMemory
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
@@ -51,8 +54,21 @@ _NO_MORE = (
 """Which columns are read. Not ``executor_config``, which would be unpickled here, and no related rows."""
 
 
-def waits(may_read: Callable[[str], bool], most: int) -> Json:
-    """The waits of the Dags that a user may read, the longest first. Unknown names are None.
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A sensor that waits.
+
+    :param shown: what the page shows of it.
+    :param condition: what it waits for; None for a sensor that isn't deferred, and if that can't be read.
+    """
+
+    shown: Json
+    condition: Condition | None = None
+
+
+def read_waits(may_read: Callable[[str], bool], most: int) -> tuple[list[Wait], bool]:
+    """The waits of the Dags that a user may read, the longest first, and whether there are more. Unknown names are
+    None.
 
     For deferred sensors, they come from the condition that the trigger was given. For sensors that are on a worker or
     rescheduled, they come from the task's rendered fields.
@@ -74,7 +90,7 @@ def waits(may_read: Callable[[str], bool], most: int) -> Json:
     )
     with create_session() as session:
         found = [_wait(*row) for row in session.execute(query)]
-    return {"waits": found[:most], "more": len(found) > most}
+    return found[:most], len(found) > most
 
 
 def _waiting(*columns: Any) -> Select[Any]:
@@ -90,7 +106,7 @@ def _waiting(*columns: Any) -> Select[Any]:
     )
 
 
-def _wait(task: TaskInstance, trigger: Trigger | None, rendered: Any, since: datetime | None) -> Json:
+def _wait(task: TaskInstance, trigger: Trigger | None, rendered: Any, since: datetime | None) -> Wait:
     common = {
         "dag_id": task.dag_id,
         "run_id": task.run_id,
@@ -100,28 +116,32 @@ def _wait(task: TaskInstance, trigger: Trigger | None, rendered: Any, since: dat
     }
     common |= {"on": _ON[TaskInstanceState(task.state)], "until_ms": None}
     if trigger is None or task.state != TaskInstanceState.DEFERRED:
-        return common | _of_worker(str(task.operator), rendered)
+        return Wait(common | _of_worker(str(task.operator), rendered))
     if task.trigger_timeout is not None:
         common["until_ms"] = instant_ms(task.trigger_timeout)
     # A sensor that can't read its ledger is deferred too, to another trigger.
-    return common | (_deferred(trigger) if trigger.classpath == _TRIGGER else _of_worker(str(task.operator), rendered))
+    if trigger.classpath != _TRIGGER:
+        return Wait(common | _of_worker(str(task.operator), rendered))
+    return _deferred(common, trigger)
 
 
-def _deferred(trigger: Trigger) -> Json:
-    """A trigger's arguments; all None if another version of this package wrote them, or another Fernet key."""
+def _deferred(common: Json, trigger: Trigger) -> Wait:
+    """With a trigger's arguments; all None if another version of this package wrote them, or another Fernet key."""
     try:
         arguments = trigger.kwargs
         fields = arguments["condition"]
         condition = CONDITIONS[fields["kind"]].from_json(fields)
-        return {
+        known = {
             "groups": [str(group) for group in condition.group_ids],
             "topics": [str(topic) for topic in condition.topic_names],
             "awaited": str(condition.awaited),
             "kafka_conn_id": str(arguments["kafka_conn_id"]),
+            "said": WaitMemory(0, memory=arguments.get("memory")).said or None,
         }
+        return Wait(common | known, condition)
     except Exception as error:  # decrypting and deserializing raise many types
         log.warning("Can't read what trigger %s waits for.", trigger.id, exc_info=error)
-        return dict.fromkeys(("groups", "topics", "awaited", "kafka_conn_id"))
+        return Wait(common | dict.fromkeys(("groups", "topics", "awaited", "kafka_conn_id", "said")))
 
 
 def _of_worker(operator: str, rendered: Any) -> Json:
@@ -136,6 +156,7 @@ def _of_worker(operator: str, rendered: Any) -> Json:
         "topics": [] if every_topic else _names(given.get("topics")),
         "awaited": condition.awaited_in_general,
         "kafka_conn_id": conn_id if isinstance(conn_id, str) else None,
+        "said": None,
     }
 
 

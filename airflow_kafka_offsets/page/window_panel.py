@@ -1,5 +1,5 @@
 """One window: its ranges with their evidence, its attempts, its publication and its proof; and which one a record is
-in. It shows no records, and no driver's error message, because that may quote a record.
+in. It shows no records.
 
 In all of the page, rows are those that the output holds; in the first one, if a job has several. Which partition they
 are from is known only if each record is a row, not if a job makes other rows of the records.
@@ -14,7 +14,7 @@ from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.find import Found, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
-from airflow_kafka_offsets.ledger.window_status import statuses
+from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
@@ -22,16 +22,17 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
 from airflow_kafka_offsets.page.losses import lost_of
+from airflow_kafka_offsets.page.reasons import told
 
 Json = dict[str, Any]
 
 _STATES = {
-    "pinned": "Its ranges are pinned, and no load has begun.",
-    "loading": "A load has begun and may be running; no failure has been recorded.",
-    "failed": "Every attempt to load it is known to have failed. Clear the Airflow run to try again.",
-    "proved": "A load has written and counted its rows, and they are proved, but not published yet.",
-    "published": "Its rows are published, but the verify task hasn't recorded a verdict yet.",
-    "verified": "Published, and proved: what was read, what was written and the log agree.",
+    WindowStatus.PINNED: "Its ranges are pinned, and no load has begun.",
+    WindowStatus.LOADING: "A load has begun and may be running; no failure has been recorded.",
+    WindowStatus.FAILED: "Its newest attempt has failed.",
+    WindowStatus.PROVED: "A load has written and counted its rows, and they are proved, but not published yet.",
+    WindowStatus.PUBLISHED: "Its rows are published, but the verify task hasn't recorded a verdict yet.",
+    WindowStatus.VERIFIED: "Published, and proved: what was read, what was written and the log agree.",
 }
 """What states mean, in words for somebody on call."""
 _EVIDENCE = {
@@ -47,27 +48,29 @@ _WHO = ("dag_id", "run_id", "task_id", "map_index", "try_number", "by_hand")
 """What an attempt says about who made it: an Airflow task, or a person by a command."""
 
 
-def window_panel(ledger: Ledger, window: Window) -> Json:
+def window_panel(ledger: Ledger, window: Window, *, messages: bool = False) -> Json:
     """Everything about a window.
 
+    :param messages: with the messages of errors of drivers, which may quote a record.
     :raises LedgerError: when a file can't be read or is damaged.
     """
     pinned, published = ledger.pinned(window), window.publication
     manifest = pinned.manifest
     result = None if published is None else ledger.published_result(window.name, published)
+    state = status(ledger, window)
     return {
         "window": window.name,
-        "state": statuses(ledger, [window])[window.name],
-        "reloads": published is not None and window.loaded is None,
+        "state": state,
+        "said": _STATES[state],
+        "again": published is not None and window.loaded is None,
         "manifest": pinned.uri,
         "sha256": pinned.sha256,
         "isolation_level": str(manifest.isolation_level),
         "offsets": manifest.span,
         "lost": sum(lost_of(window).values()),
         "publication": None if published is None else _publication(window, published, manifest, result),
-        "attempts": [_attempt(ledger, window, attempt) for attempt in window.attempts],
+        "attempts": [_attempt(ledger, window, attempt, messages) for attempt in window.attempts],
         "ranges": _ranges(window, manifest, result),
-        "states": _STATES,
         "evidence": {str(kind): words for kind, words in _EVIDENCE.items()},
     }
 
@@ -112,15 +115,18 @@ def _publication(window: Window, published: Publication, manifest: Manifest, res
     }
 
 
-def _attempt(ledger: Ledger, window: Window, attempt: Attempt) -> Json:
-    """An attempt: who made it, what was lost when it began, and what each of its drivers says."""
+def _attempt(ledger: Ledger, window: Window, attempt: Attempt, messages: bool) -> Json:
+    """An attempt: who made it, since when, what was lost when it began, and what each of its drivers says."""
     files = ledger.attempt(window.name, attempt.number)
     failure = files.failure()
+    message = {} if failure is None or not messages else {"message": failure.message}
     return {
         "attempt": attempt.number,
         **who_of(attempt),
+        "begun_ms": attempt.begun_ms,
+        "newest": attempt is window.newest_attempt,
         "lost": sum(each.span for each in attempt.lost),
-        "failed": None if failure is None else failure.error,
+        "failure": None if failure is None else told(failure) | message,
         "runs": [{"run": run} | _driver(files, run) for run in files.runs()],
     }
 
@@ -168,7 +174,7 @@ def _of_window(ledger: Ledger, window: Window) -> Json:
     attempt = window.newest_attempt if published is None else window.attempt(published.attempt)
     return {
         "window": window.name,
-        "state": statuses(ledger, [window])[window.name],
+        "state": status(ledger, window),
         "attempt": None if attempt is None else attempt.number,
         "run": None if published is None else published.run,
         "output": None if published is None else published.outputs[0].output,

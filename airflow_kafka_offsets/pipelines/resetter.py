@@ -78,7 +78,9 @@ class Resetter:
     def _committed_topics(self) -> list[str]:
         (found,) = self.client.committed_offsets({self.group: None}).raise_for_errors()
         if not len(found.offsets):
-            self._refuse_unknown(self.describe())
+            self._refuse_unknown(
+                self.describe(), "name its topics (--topics) and allow it with new_group (--new-group)"
+            )
             raise ConfigurationError(f"Group {self.group} has no commits: name the topics to reset.")
         return sorted({each.topic for each in found.offsets})
 
@@ -118,9 +120,9 @@ class Resetter:
         (described,) = self.client.describe_groups([self.group]).raise_for_errors()
         return described
 
-    def _refuse_unknown(self, described: GroupDescription) -> None:
+    def _refuse_unknown(self, described: GroupDescription, way: str = "allow it with new_group (--new-group)") -> None:
         if described.no_such_group:
-            why = "no such group: check its name, or create it with new_group (--new-group)"
+            why = f"there is no such group: check its name; or, to create it, {way}"
             error = ResponseError("GROUP_ID_NOT_FOUND", 69, False, why)
             raise OffsetsError("Resetting offsets", [(f"group {self.group}", error)])
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self, TypeVar
 
+from airflow_kafka_offsets.arguments import is_template
+from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
+from airflow_kafka_offsets.hooks.schema_registry import registry_options
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.load_decisions import window_read_from
@@ -36,6 +39,7 @@ class WindowRef:
     :param partitions: number of partitions with at least one of these offsets.
     :param commit: number of the commit that pinned it. A reader of the log begins there, which saves a request.
     :param kafka_conn_id: connection id of its cluster.
+    :param schema_registry_conn_id: connection id of the registry with its topics' schemas; None if it has none.
     """
 
     ledger_root: str
@@ -47,6 +51,7 @@ class WindowRef:
     partitions: int
     commit: int
     kafka_conn_id: str
+    schema_registry_conn_id: str | None = None
 
     @classmethod
     def of(cls, pipeline: KafkaPipeline, pinned: PinnedManifest, commit: int) -> Self:
@@ -65,6 +70,7 @@ class WindowRef:
             partitions=len(manifest.non_empty()),
             commit=commit,
             kafka_conn_id=pipeline.kafka_conn_id,
+            schema_registry_conn_id=pipeline.schema_registry_conn_id,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -92,6 +98,15 @@ class WindowRef:
         """What two references to the same offsets of the same pipeline have in common."""
         return self.ledger_root, self.pipeline, self.window, self.sha256
 
+    @staticmethod
+    def check(window: Any) -> None:
+        """Refuse what is known not to be one when a Dag is parsed.
+
+        :raises ConfigurationError: for the name of a task, for example.
+        """
+        if isinstance(window, str) and not is_template(window):
+            WindowRef.from_json(window)  # type: ignore[arg-type]
+
     def is_same_window(self, other: WindowRef) -> bool:
         """Whether both name the same offsets of the same pipeline."""
         return self.identity == other.identity
@@ -103,6 +118,22 @@ class WindowRef:
     def hook(self) -> KafkaOffsetsHook:
         """The connection to the window's cluster."""
         return KafkaOffsetsHook(self.kafka_conn_id)
+
+    @property
+    def conn_ids(self) -> str:
+        """Its connections, for messages."""
+        return " or ".join(filter(None, (self.kafka_conn_id, self.schema_registry_conn_id)))
+
+    def driver_options(self) -> JavaSettings:
+        """What a driver is told of the window's cluster, and of its schema registry.
+
+        :raises ConfigurationError: a connection doesn't exist, or has something that no driver understands.
+        """
+        kafka = self.hook().java_settings()
+        if self.schema_registry_conn_id is None:
+            return kafka
+        registry = registry_options(self.schema_registry_conn_id)
+        return JavaSettings({**kafka.plain, **registry.plain}, {**kafka.secret, **registry.secret})
 
     def window_in(self, ledger: Ledger) -> Window:
         """The window, as the ledger has it.
@@ -172,18 +203,36 @@ class WindowRefs:
         by_place = dict(zip(newest, opened, strict=True))
         return [by_place[ref.ledger_root, ref.pipeline] for ref in self.refs]
 
+    @property
+    def schema_registry_conn_id(self) -> str | None:
+        """The connection of their schema registry; None if they have none. Raises as :meth:`hook`."""
+        return self._one("schema registries", [ref.schema_registry_conn_id for ref in self.refs])
+
+    @property
+    def conn_ids(self) -> str:
+        """Their connections, for messages."""
+        return self.refs[0].conn_ids
+
     def hook(self) -> KafkaOffsetsHook:
         """The connection to the windows' cluster.
 
         :raises ConfigurationError: when they have several: one Spark application reads from one.
         """
-        connections = sorted({ref.kafka_conn_id for ref in self.refs})
-        if len(connections) > 1:
+        return KafkaOffsetsHook(self._one("Kafka connections", [ref.kafka_conn_id for ref in self.refs]))
+
+    def driver_options(self) -> JavaSettings:
+        """What a driver is told of the windows' cluster, and of their schema registry. Raises as :meth:`hook`, and as
+        :meth:`WindowRef.driver_options`."""
+        return replace(self.refs[0], schema_registry_conn_id=self.schema_registry_conn_id).driver_options()
+
+    def _one(self, what: str, given: Sequence[T]) -> T:
+        found = list(dict.fromkeys(given))
+        if len(found) > 1:
             raise ConfigurationError(
-                f"The windows in window= are of pipelines with several Kafka connections ({', '.join(connections)}), "
-                "and a task has one. Give the windows of each connection to a task of its own."
+                f"The windows in window= are of pipelines with several {what} ({', '.join(sorted(map(str, found)))}), "
+                "and a task has one. Give the windows of each to a task of its own."
             )
-        return KafkaOffsetsHook(connections[0])
+        return found[0]
 
 
 def _flat(given: Iterable[Any]) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from airflow_kafka_offsets.ledger.holes import Hole, between_published, hole_bet
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.runs.clearing import run_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +90,13 @@ def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, mis
     dag_id = str(who.get("dag_id") or context["ti"].dag_id)
     commands = [_command(dag_id, each) for each in missing if each.unpinned]
     ways = [f"load what is missing: {shorten(commands)}"] if commands else []
-    pinned = [window.name for each in missing for window in each.pinned if window.offsets]
+    pinned = [window for each in missing for window in each.pinned if window.offsets]
     if pinned:
+        runs = shorten(dict.fromkeys(filter(None, map(run_of, pinned))))
         ways.append(
-            f"load what is pinned: wait for the runs of {shorten(pinned)}, or clear them; a window that no run will "
-            "load any more is taken away with kafka-offsets ledger void"
+            f"load what is pinned: wait for the runs of {shorten(window.name for window in pinned)}, or clear them"
+            f"{f' ({runs})' if runs else ''}; a window that no run will load any more is taken away with kafka-offsets "
+            "ledger void"
         )
     return HoleError(
         f"Before window {window} there are offsets that no published window has: {shorten(map(str, missing))}. "
@@ -105,6 +108,8 @@ def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, mis
 def _command(dag_id: str, missing: Hole) -> str:
     """How to load a hole. A neighbour that the dates take in as well is published, and so left alone."""
     start, end = iso_instant(missing.start_ms), iso_instant(missing.end_ms)
+    if missing.before_first:
+        return f"a backfill of {dag_id} over the time before {end}, from the group's commits on"
     return (
         f"airflow backfill create --dag-id {dag_id} --from-date {start} --to-date {end} --reprocess-behavior failed, "
         f"or a run of {dag_id} with start={start} and end={end}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from airflow_kafka_offsets.arguments import is_template
 from airflow_kafka_offsets.compat.timetables import cron_of
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.offsets.instants import given_instant, instant_ms, iso_instant
@@ -53,6 +54,24 @@ class RunInterval:
         return f"{iso_instant(self.start_ms)} to {iso_instant(self.end_ms)}"
 
 
+def check_interval(start: Any, end: Any) -> None:
+    """Check explicit instants that are known when a Dag is parsed. Snapshots are read when the task runs.
+
+    :raises ConfigurationError: as :func:`run_interval`.
+    """
+    if isinstance(start, Mapping) or isinstance(end, Mapping):
+        return
+    _require_both(start, end)
+    first, last = (given_instant(each) if each and not is_template(each) else None for each in (start, end))
+    if first is not None and last is not None:
+        RunInterval(first, last)
+
+
+def _require_both(start: Any, end: Any) -> None:
+    if (is_template(start) or bool(start)) != (is_template(end) or bool(end)):
+        raise ConfigurationError("start and end go together: give both, or neither to use the run's own interval.")
+
+
 def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: str | datetime | None) -> RunInterval:
     """The interval of the current run.
 
@@ -65,8 +84,8 @@ def run_interval(context: Mapping[str, Any], start: str | datetime | None, end: 
     :raises InstantError: when a text isn't an instant or has no zone.
     """
     if start or end:
-        if not (start and end):
-            raise ConfigurationError("start and end go together: give both, or neither to use the run's own interval.")
+        _require_both(start, end)
+        assert start and end, "it was checked"
         return RunInterval(given_instant(start), given_instant(end))
     timetable, partition_date = getattr(context.get("dag"), "timetable", None), context.get("partition_date")
     if partition_date is not None:

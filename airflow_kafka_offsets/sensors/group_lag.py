@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_kafka_offsets.arguments import as_milliseconds, as_names
+from airflow_kafka_offsets.arguments import as_milliseconds, as_names, constant
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp, NoCommit
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -61,15 +61,21 @@ class KafkaGroupLagSensor(KafkaGroupSensor):
         self.no_commit = no_commit
         self.unknown_group = unknown_group
         self.stable_polls = stable_polls
+        self._caught_up(constant(groups, "group"), constant(topics, "topic"), IsolationLevel.READ_COMMITTED)
 
     def condition(self, context: Context) -> Condition:
+        return self._caught_up(self.groups, self.topics, IsolationLevel.of(self.isolation_level))
+
+    def _caught_up(
+        self, groups: str | list[str], topics: str | list[str] | None, level: IsolationLevel
+    ) -> GroupsCaughtUp:
         return GroupsCaughtUp(
-            groups=as_names(self.groups, "groups"),
-            topics=None if self.topics is None else as_names(self.topics, "topics"),
+            groups=as_names(groups, "groups"),
+            topics=None if topics is None else as_names(topics, "topics"),
             max_lag=self.max_lag,
             max_age_ms=as_milliseconds(self.max_age, "max_age"),
             no_commit=self.no_commit,
             unknown_group=self.unknown_group,
             stable_polls=self.stable_polls,
-            isolation_level=IsolationLevel.of(self.isolation_level),
+            isolation_level=level,
         )

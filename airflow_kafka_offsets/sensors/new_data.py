@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.arguments import as_milliseconds
+from airflow_kafka_offsets.arguments import as_milliseconds, is_template
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.new_data import NewData
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.references.snapshot_ref import last_published_end, offsets_in
 from airflow_kafka_offsets.sensors.wait_sensor import KafkaPipelineSensor
@@ -56,14 +57,20 @@ class KafkaNewDataSensor(KafkaPipelineSensor):
         self.since = since
         self.min_records = min_records
         self.max_age = max_age
+        if isinstance(since, str) and not is_template(since):
+            offsets_in(since, "since")
+        self._new_data(FixedOffsets("the log starts"), IsolationLevel.READ_COMMITTED)
 
     def condition(self, context: Context) -> Condition:
+        return self._new_data(self._since(context), self.pipeline.level)
+
+    def _new_data(self, since: FixedOffsets, level: IsolationLevel) -> NewData:
         return NewData(
             topics=self.pipeline.names(),
-            since=self._since(context),
+            since=since,
             min_records=self.min_records,
             max_age_ms=as_milliseconds(self.max_age, "max_age"),
-            isolation_level=self.pipeline.level,
+            isolation_level=level,
         )
 
     def _since(self, context: Context) -> FixedOffsets:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.arguments import as_names
+from airflow_kafka_offsets.arguments import as_name, as_names, constant
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.log_ends_found import LogEndsFound
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
@@ -57,12 +57,17 @@ class KafkaOffsetsReachedSensor(KafkaGroupSensor):
         self.group = group
         self.target = target
         self.topics = topics
+        as_name(constant(group, "group"), "group")
+        self._refuse_both()
+        if isinstance(target, str) and constant(target, LOG_END) != LOG_END:
+            offsets_in(target, "target")
+        if topics is not None:
+            as_names(constant(topics, "topic"), "topics")
 
     def condition(self, context: Context) -> Condition:
         level = IsolationLevel.of(self.isolation_level)
         if self.target != LOG_END:
-            if self.topics is not None:
-                raise ConfigurationError("target= already names its topics: drop topics=.")
+            self._refuse_both()
             return OffsetsReached(self.group, offsets_in(self.target, "target"), level)
         ends = self.kept_offsets(context, self._found_for)
         return (
@@ -71,6 +76,10 @@ class KafkaOffsetsReachedSensor(KafkaGroupSensor):
 
     def take_found(self, context: Context, found: Mapping[str, Any]) -> None:
         self.keep_offsets(context, self._found_for, FixedOffsets.from_json(found))
+
+    def _refuse_both(self) -> None:
+        if self.topics is not None and constant(self.target, LOG_END) != LOG_END:
+            raise ConfigurationError("target= already names its topics: drop topics=.")
 
     @property
     def _topics(self) -> tuple[str, ...] | None:

@@ -18,6 +18,7 @@ from airflow.providers.common.compat.sdk import (
 )
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
+from airflow_kafka_offsets.arguments import as_name, constant
 from airflow_kafka_offsets.compat.airflow_versions import ProcessState, TaskState, needs_airflow, task_state
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.conditions.wait_memory import WaitMemory, WaitStatus
@@ -301,6 +302,8 @@ class KafkaGroupSensor(KafkaWaitSensor):
         super().__init__(**kwargs)
         self.isolation_level = isolation_level
         self.kafka_conn_id = kafka_conn_id
+        as_name(constant(kafka_conn_id, "conn_id"), "kafka_conn_id")
+        IsolationLevel.of(constant(isolation_level, IsolationLevel.READ_COMMITTED))
 
     @property
     def conn_id(self) -> str:

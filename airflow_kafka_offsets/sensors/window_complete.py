@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.arguments import as_milliseconds
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.window_complete import IdlePolicy, WindowComplete
-from airflow_kafka_offsets.runs.interval import run_interval
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.runs.interval import check_interval, run_interval
 from airflow_kafka_offsets.sensors.wait_sensor import KafkaPipelineSensor
 
 if TYPE_CHECKING:
@@ -56,13 +57,18 @@ class KafkaWindowCompleteSensor(KafkaPipelineSensor):
         self.allowed_lateness = allowed_lateness
         self.idle = idle
         self.idle_after = idle_after
+        check_interval(start, end)
+        self._complete(0, IsolationLevel.READ_COMMITTED)
 
     def condition(self, context: Context) -> Condition:
+        return self._complete(run_interval(context, self.start, self.end).end_ms, self.pipeline.level)
+
+    def _complete(self, instant_ms: int, level: IsolationLevel) -> WindowComplete:
         return WindowComplete(
             topics=self.pipeline.names(),
-            instant_ms=run_interval(context, self.start, self.end).end_ms,
+            instant_ms=instant_ms,
             allowed_lateness_ms=as_milliseconds(self.allowed_lateness, "allowed_lateness") or 0,
             idle=self.idle,
             idle_after_ms=as_milliseconds(self.idle_after, "idle_after"),
-            isolation_level=self.pipeline.level,
+            isolation_level=level,
         )

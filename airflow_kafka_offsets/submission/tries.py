@@ -10,9 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from airflow_kafka_offsets.arguments import check_choice
 from airflow_kafka_offsets.errors import (
     DataLossError,
     FailedWindow,
@@ -89,7 +88,6 @@ class LoadTry:
         :param refs: the windows; at least one.
         :raises ConfigurationError: when they are of several Kafka connections.
         """
-        check_choice("on_data_loss", on_data_loss, *get_args(DataLossPolicy))
         hook = refs.hook()
         windows = (
             Wanted(ledger, ref.window, ref.sha256) for ref, ledger in zip(refs.refs, refs.ledgers(), strict=True)

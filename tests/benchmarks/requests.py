@@ -18,6 +18,9 @@ NAMES = {
     18: "ApiVersions",
     32: "DescribeConfigs",
     69: "ConsumerGroupDescribe",
+    77: "ShareGroupDescribe",
+    89: "StreamsGroupDescribe",
+    90: "DescribeShareGroupOffsets",
 }
 """Names of the API keys that occur here."""
 _FAR_MS = 500.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from airflow_kafka_offsets.ledger.holes import holes_of
+from airflow_kafka_offsets.ledger.holes import between_published, holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.partitions import LogRange
@@ -98,8 +98,11 @@ def _misread(ledger: Ledger, log: Replay) -> Iterator[str]:
 
 
 def _told(ledger: Ledger) -> Iterator[Hole]:
-    """The holes that the ledger reports."""
+    """The holes that the ledger reports between published windows."""
+    between = between_published(ledger.state)
     for each in holes_of(ledger):
+        if (each.start_ms, each.end_ms) not in between:
+            continue
         offsets = {(part.topic, part.partition): range(part.start_offset, part.end_offset) for part in each.ranges}
         yield Hole(each.start_ms, each.end_ms, offsets)
 

@@ -1,11 +1,10 @@
-"""What the docs show beside code and commands: settings that load, and texts that are as the code has them.
+"""What the docs show beside code and commands: commits and connections that load, texts that are as the code has them.
 
 Code and commands are run by tests/integration. A block that neither they nor this file know fails here.
 """
 
 from __future__ import annotations
 
-import configparser
 import io
 import json
 import re
@@ -19,11 +18,12 @@ import pytest
 from rich.console import Console
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
-from airflow_kafka_offsets.get_provider_info import get_provider_info
+from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.ledger import log
 from airflow_kafka_offsets.ledger.log import CommitFile
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
+from airflow_kafka_offsets.operators.lag_alert import alert
 from dev import ROOT
 from dev.demo import PROVED, Day, table_of
 from tests.integration.doc_blocks import PAGES, Block, all_blocks, name_of
@@ -80,11 +80,20 @@ def _unproved(shown: str) -> None:
     assert str(verdict).startswith(shown.partition("can't be published: ")[2].strip().removesuffix("…"))
 
 
+def _alarms(shown: str) -> None:
+    title, _header, *rows = shown.splitlines()
+    cells = [re.split(r" {2,}", row, maxsplit=2) for row in rows]
+    alarmed = {group: Progress(False, words, {"alarms": alarms.split(", ")}) for group, alarms, words in cells}
+    (of,) = re.findall(r"of (\d+) groups", title)
+    assert str(alert(alarmed, int(of))) == shown.rstrip()
+
+
 TEXTS: dict[tuple[str, int], Callable[[str], None]] = {
     ("README.md", 1): _demos_table,
     ("CONTRIBUTING.md", 1): _layers,
     ("CONTRIBUTING.md", 2): _folders_of_tests,
     ("docs/guides/loads.md", 2): _unproved,
+    ("docs/guides/metrics.md", 1): _alarms,
     ("docs/reference/connections.md", 1): _jaas,
 }
 """What a block of text is compared by; page and number."""
@@ -116,17 +125,8 @@ def test_json_is_a_commit_or_a_connections_extra(block: Block) -> None:
         assert ClientSettings.from_config(told).bootstrap_servers
 
 
-@in_language("ini")
-def test_ini_has_settings_of_this_package(block: Block) -> None:
-    parser = configparser.ConfigParser()
-    parser.read_string(block.code)
-    known = get_provider_info()["config"]
-    for section in parser.sections():
-        assert parser[section].keys() <= known[section]["options"].keys()
-
-
 def test_every_block_is_of_a_language_that_a_test_knows() -> None:
-    assert {block.language for block in BLOCKS} <= RUN_ELSEWHERE | {"text", "json", "ini"}
+    assert {block.language for block in BLOCKS} <= RUN_ELSEWHERE | {"text", "json"}
     assert {block.key for block in BLOCKS if block.language == "text"} == TEXTS.keys() | COMPARED_ELSEWHERE.keys()
 
 

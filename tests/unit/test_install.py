@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -84,6 +85,15 @@ class TestInstall:
         (machine / "asked").unlink()
         install(machine, "dev", UV_CACHE_DIR=str(machine), PIP_CACHE_DIR=str(machine))
         assert "--no-cache" not in (machine / "asked").read_text()
+
+    def test_a_step_that_takes_long_says_that_it_goes_on(self, machine: Path) -> None:
+        (machine / "has uv").touch()
+        code = (
+            "import sys; import dev.install as install; install._TOLD_EVERY_S = 0.2;"
+            "install._run([sys.executable, '-c', 'import time; time.sleep(1)'], 'PySpark')"
+        )
+        told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True).stdout
+        assert re.search(r"^  PySpark: \d s so far\n(?s:.*)  PySpark: done in \d+ s\n$", told, re.MULTILINE)
 
     @pytest.mark.parametrize("group", ["demo", "dev"])
     def test_it_says_first_what_it_downloads_and_where_to(self, machine: Path, group: str) -> None:

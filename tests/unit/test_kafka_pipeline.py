@@ -39,6 +39,7 @@ OF_A_WINDOW_OR_GROUP = (
     *(KafkaCommitOffsetsOperator, KafkaPrepareLoadOperator, KafkaSparkSubmitOperator),
     *(KafkaVerifyWindowOperator, KafkaGroupLagSensor, KafkaOffsetsReachedSensor),
 )
+SIX, SEVEN, EIGHT = (f"2026-11-20T0{hour}:00Z" for hour in (6, 7, 8))
 PRINTED = """
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
@@ -103,10 +104,10 @@ class TestTemplates:
         shared = templated()
         with DAG("d", schedule=None):
             mapped = KafkaResolveWindowOperator.partial(task_id="t", pipeline=shared).expand_kwargs(
-                [{"start": "1", "end": "2"}, {"start": "2", "end": "3"}]
+                [{"start": SIX, "end": SEVEN}, {"start": SEVEN, "end": EIGHT}]
             )
         for shop in ("berlin", "paris"):
-            task = mapped.unmap({"start": "1", "end": "2"})
+            task = mapped.unmap({"start": SIX, "end": SEVEN})
             assert rendered(task, shop).name == f"orders_{shop}"
         assert shared == templated()
 
@@ -161,9 +162,9 @@ class TestArguments:
                 KafkaPipeline("orders", before.output)  # type: ignore[arg-type]  # its dependency would be unseen
 
     def test_topics_are_named_one_way(self) -> None:
-        for pipeline in (KafkaPipeline("p"), KafkaPipeline("p", "t", topic_pattern="t.*")):
+        for given in ({}, {"topics": "t", "topic_pattern": "t.*"}):
             with pytest.raises(ConfigurationError, match="exactly one of them"):
-                pipeline.wanted()
+                KafkaPipeline("p", **given).wanted()
         assert KafkaPipeline("p", ["b", "a"]).wanted() == ("b", "a")
         assert KafkaPipeline("p", topic_pattern="t.*").wanted() == re.compile("t.*")
 

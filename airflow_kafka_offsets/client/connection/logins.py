@@ -89,10 +89,10 @@ def _refused_by_kerberos(error: Exception) -> str | None:
     gssapi = sys.modules.get("gssapi")  # already imported if Kerberos is in use
     if gssapi is None or not isinstance(error, gssapi.exceptions.GSSError):
         return None
-    said = str(error)
-    return (
-        None if any(words in said for words in _NO_KDC) else said.rpartition("Minor (")[2].partition("): ")[2] or said
-    )
+    message = str(error)
+    if any(words in message for words in _NO_KDC):
+        return None
+    return message.rpartition("Minor (")[2].partition("): ")[2] or message
 
 
 def refusal(error: Exception, sasl: SaslSettings | None, address: str) -> AuthenticationError | None:
@@ -118,9 +118,9 @@ def refusal(error: Exception, sasl: SaslSettings | None, address: str) -> Authen
 def _refused_by_broker(sasl: SaslSettings | None, address: str, error: Exception) -> str:
     who = f" for user {sasl.username}" if sasl and sasl.username else ""
     mechanism = sasl.mechanism if sasl else "SASL"
-    said = " ".join(map(str, error.args)).removeprefix(f"{type(error).__name__}: ") or getattr(error, "message", "")
+    answer = " ".join(map(str, error.args)).removeprefix(f"{type(error).__name__}: ") or getattr(error, "message", "")
     keys = _CREDENTIALS.get(mechanism, "sasl.username and sasl.password")
     return (
-        f"Broker {address} refused {mechanism} authentication{who}: {said}. "
+        f"Broker {address} refused {mechanism} authentication{who}: {answer}. "
         f"Check security.protocol, sasl.mechanism, {keys} of the Kafka connection."
     )

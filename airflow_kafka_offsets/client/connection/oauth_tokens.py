@@ -163,13 +163,13 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
     """Do some work in a thread of its own, which doesn't keep the process from ending."""
     coming = Future[T]()
 
-    def settle() -> None:
+    def finish() -> None:
         try:
             coming.set_result(work())
         except BaseException as error:
             coming.set_exception(error)
 
-    threading.Thread(target=copy_context().run, args=(settle,), name=THREAD, daemon=True).start()
+    threading.Thread(target=copy_context().run, args=(finish,), name=THREAD, daemon=True).start()
     return coming
 
 
@@ -259,8 +259,8 @@ def _post(settings: OAuthSettings) -> bytes:
         raise _unreachable(settings, _reason(error)) from None
     if 200 <= status < 300:
         return body
-    said = " ".join(body.decode(errors="replace").split())[:_LONGEST]
-    refused = f"The token endpoint {settings.endpoint} answered HTTP {status} for client {settings.client_id}: {said}"
+    answer = " ".join(body.decode(errors="replace").split())[:_LONGEST]
+    refused = f"The token endpoint {settings.endpoint} answered HTTP {status} for client {settings.client_id}: {answer}"
     if status >= 500 or status == 429:
         raise ClusterUnreachableError(f"{refused}. No broker was asked. Try again later.")
     raise AuthenticationError(

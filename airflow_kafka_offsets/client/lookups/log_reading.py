@@ -61,11 +61,11 @@ class LogReader(ABC):
     @property
     def is_done(self) -> bool:
         """Whether there is nothing more to read for now."""
-        return self.is_settled or self.error is not None
+        return self.has_answer or self.error is not None
 
     @property
     @abstractmethod
-    def is_settled(self) -> bool:
+    def has_answer(self) -> bool:
         """Whether it has its answer."""
 
     @abstractmethod
@@ -144,7 +144,7 @@ class _Reading:
     def fail(self, position: ReadPosition, error: ResponseError) -> ResponseError | None:
         """Record an error, unless the reader already has its answer."""
         reader = self.readers[position]
-        if not reader.is_settled:
+        if not reader.has_answer:
             reader.error = error
         return reader.error
 

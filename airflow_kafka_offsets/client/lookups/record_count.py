@@ -76,7 +76,7 @@ class LogCount:
         return [
             reader
             for reader in self._readers
-            if not reader.is_settled and (reader.error is None or reader.error.retriable)
+            if not reader.has_answer and (reader.error is None or reader.error.retriable)
         ]
 
 
@@ -96,7 +96,7 @@ class _RangeReader(LogReader):
         self.content = content
 
     @property
-    def is_settled(self) -> bool:
+    def has_answer(self) -> bool:
         return self.content.is_complete
 
     def read(self, records: bytes, aborted: Iterable[AbortedTransaction]) -> None:

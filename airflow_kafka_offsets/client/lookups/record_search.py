@@ -70,7 +70,7 @@ class _RecordReader(LogReader):
         self._end: int | None = None
 
     @property
-    def is_settled(self) -> bool:
+    def has_answer(self) -> bool:
         return self._record is not None or self._end is not None
 
     def read(self, records: bytes, aborted: Iterable[AbortedTransaction]) -> None:
@@ -81,11 +81,11 @@ class _RecordReader(LogReader):
         self.offset, self._record, self.error = found.read_to, found.record, found.error
         self.limit_bytes = max(self.limit_bytes, _TAIL_READ_BYTES)
         self.times_left_out = 0
-        self._note()
+        self._keep()
 
     def start_at(self, start: int) -> None:
         self.offset = start
-        self._note()
+        self._keep()
 
     def end_at(self, end: int) -> None:
         self._end = end
@@ -101,10 +101,10 @@ class _RecordReader(LogReader):
             self.offset, self._record = finding.end, finding.record
             self._read_at_s = min(self._read_at_s, finding.read_at_s)
 
-    def _note(self) -> None:
+    def _keep(self) -> None:
         if self.offset > self._start or self._record is not None:
             finding = Finding(self._start, self.offset, self._record, self._read_at_s)
-            self._findings.note(self._log(), finding)
+            self._findings.keep(self._log(), finding)
 
     def follow(self, other: Self) -> None:
         super().follow(other)

@@ -72,7 +72,7 @@ class RecordFindings:
         lasts = finding.record is None and log.incarnation[0] is not None
         return lasts or finding.read_at_s >= self.now_s() - LASTS_S
 
-    def note(self, log: ReadLog, finding: Finding) -> None:
+    def keep(self, log: ReadLog, finding: Finding) -> None:
         """Store a finding, replacing those that it covers."""
         kept = [
             earlier

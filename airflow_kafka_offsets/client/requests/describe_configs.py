@@ -73,12 +73,9 @@ async def facts_of(session: Session, topics: Iterable[TopicMetadata]) -> dict[st
     found = {topic.topic: topic for topic in topics}
 
     async def ask(node: NodeId, attempt: Deadline) -> dict[str, dict[str, str]]:
-        try:
-            version = await session.transport.version(node, DescribeConfigsRequest, attempt)
-        except RequestFailedError as failed:
-            if failed.error.code == Code.UNSUPPORTED_VERSION:
-                return {}
-            raise
+        version = await session.transport.version_if_any(node, DescribeConfigsRequest, attempt)
+        if version is None:
+            return {}
         request = topic_configs_request(sorted(found), version)
         return parse_topic_configs(await session.transport.send(node, request, attempt))
 

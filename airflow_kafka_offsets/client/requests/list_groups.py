@@ -74,7 +74,7 @@ class _Itself:
     async def locate(self, pieces: Collection[int], deadline: Deadline) -> Mapping[int, int | ResponseError]:
         return {node: node for node in pieces}
 
-    def forget(self, pieces: Iterable[int]) -> None:
+    def drop(self, pieces: Iterable[int]) -> None:
         pass
 
 
@@ -111,9 +111,9 @@ async def fetch_groups(session: Session) -> list[str]:
         listed = parse_list_groups(await session.transport.send(node, ListGroupsRequest[version](), attempt))
         return dict.fromkeys(brokers, listed)
 
-    places: Locator[int] = _Itself()
+    locator: Locator[int] = _Itself()
     listed = await FanOut(
-        session, places, ask, lambda groups: groups.error, lambda _, error: BrokerGroups(frozenset(), error)
+        session, locator, ask, lambda groups: groups.error, lambda _, error: BrokerGroups(frozenset(), error)
     ).run(session.transport.brokers())
     failures = [(f"broker {broker}", groups.error) for broker, groups in listed.items() if groups.error is not None]
     # The topic doesn't exist before the first group, and may not be describable: then the brokers' lists are trusted.

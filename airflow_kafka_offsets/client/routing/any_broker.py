@@ -32,7 +32,7 @@ async def ask_any(transport: Transport, ask: Ask[T], deadline: Deadline, *, last
     """
     failures: dict[NodeId, ResponseError] = {}
     for attempt in itertools.count():
-        answers = await _look_around(transport, ask, deadline, failures, last)
+        answers = await _ask_each(transport, ask, deadline, failures, last)
         if answers:
             return answers[0]
         pause = backoff_s(attempt)
@@ -40,20 +40,19 @@ async def ask_any(transport: Transport, ask: Ask[T], deadline: Deadline, *, last
             break
         await transport.sleep(pause)
     raise ClusterUnreachableError(
-        f"No broker answered within {duration_text(deadline.timeout_s)}: {shorten(_said(transport, failures))}. "
+        f"No broker answered within {duration_text(deadline.timeout_s)}: {shorten(_outcomes(transport, failures))}. "
         "Check bootstrap.servers and security.protocol of the Kafka connection, and the network to the brokers."
     )
 
 
-def _said(transport: Transport, failures: Mapping[NodeId, ResponseError]) -> list[str]:
+def _outcomes(transport: Transport, failures: Mapping[NodeId, ResponseError]) -> list[str]:
     """What happened at each address. Brokers asked too late or never, for lack of time, "did not answer in time"."""
-    said = dict.fromkeys(map(transport.address, transport.candidates()), "")
-    said |= {transport.address(node): error.message or error.name for node, error in failures.items()}
-    silent = [f"{address} did not answer in time" for address, words in said.items() if not words]
-    return [words for words in said.values() if words] + silent
+    failed = {transport.address(node): error.message or error.name for node, error in failures.items()}
+    silent = dict.fromkeys(map(transport.address, transport.candidates())).keys() - failed.keys()
+    return [*failed.values(), *(f"{address} did not answer in time" for address in sorted(silent))]
 
 
-async def _look_around(
+async def _ask_each(
     transport: Transport,
     ask: Ask[T],
     deadline: Deadline,

@@ -40,7 +40,7 @@ def parse_coordinators(groups: Collection[str], responses: Iterable[Any]) -> dic
     return rows
 
 
-def coordinator_place(row: Any | None) -> int | ResponseError:
+def coordinator_of(row: Any | None) -> int | ResponseError:
     """The coordinator's id, or why there is none."""
     if row is None:
         return named_error(Code.UNKNOWN_SERVER_ERROR, "the broker left the group out of its answer")
@@ -61,17 +61,17 @@ class Coordinators:
         :raises ClusterUnreachableError: when no broker answers by the deadline.
         """
         # Read the cache before awaiting anything: another fan-out may drop entries in the meantime.
-        places: dict[str, int | ResponseError] = {
+        found: dict[str, int | ResponseError] = {
             group: self._coordinators[group] for group in pieces if group in self._coordinators
         }
-        unknown = [group for group in pieces if group not in places]
+        unknown = [group for group in pieces if group not in found]
         rows = await self._ask(unknown, deadline) if unknown else {}
         for group in unknown:
-            place = places[group] = coordinator_place(rows.get(group))
-            if isinstance(place, int):
-                self._coordinators[group] = place
+            coordinator = found[group] = coordinator_of(rows.get(group))
+            if isinstance(coordinator, int):
+                self._coordinators[group] = coordinator
                 self._transport.connections.learn_coordinator(rows[group])
-        return places
+        return found
 
     async def _ask(self, groups: list[str], deadline: Deadline) -> dict[str, Any]:
         async def ask(node: NodeId, attempt: Deadline) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Coordinators:
 
         return await ask_any(self._transport, ask, deadline)
 
-    def forget(self, pieces: Iterable[str]) -> None:
+    def drop(self, pieces: Iterable[str]) -> None:
         """Drop these groups from the cache, so that they are looked up again."""
         for group in pieces:
             self._coordinators.pop(group, None)

@@ -31,14 +31,14 @@ class Locator(Protocol[P]):
     async def locate(self, pieces: Collection[P], deadline: Deadline) -> Mapping[P, int | ResponseError]:
         """The broker of each piece, or why there is none."""
 
-    def forget(self, pieces: Iterable[P]) -> None:
+    def drop(self, pieces: Iterable[P]) -> None:
         """Drop pieces from the cache, so that they are looked up again."""
 
 
 class FanOut(Generic[P, R]):
     """Gets a result for each piece, by the call's deadline.
 
-    :param places: knows which broker answers for a piece.
+    :param locator: knows which broker answers for a piece.
     :param ask: asks one broker for some pieces; pieces may be missing from its answer.
     :param error_of: a result's error; the piece is asked for again if the error is retriable. None if there is none, or
         if it isn't worth another attempt.
@@ -48,13 +48,13 @@ class FanOut(Generic[P, R]):
     def __init__(
         self,
         session: Session,
-        places: Locator[P],
+        locator: Locator[P],
         ask: Callable[[NodeId, list[P], Deadline], Awaitable[Mapping[P, R]]],
         error_of: Callable[[R], ResponseError | None],
         failed: Callable[[P, ResponseError], R],
     ) -> None:
         self._session = session
-        self._places = places
+        self._locator = locator
         self._ask = ask
         self._error_of = error_of
         self._failed = failed
@@ -66,28 +66,28 @@ class FanOut(Generic[P, R]):
         :raises ClusterUnreachableError: when no broker could say which brokers to ask.
         :raises AuthenticationError: when a broker refused the credentials.
         """
-        await self._settle(list(dict.fromkeys(pieces)), 0)
+        await self._ask_brokers(list(dict.fromkeys(pieces)), 0)
         return self._results
 
-    async def _settle(self, pieces: Collection[P], attempt: int) -> None:
+    async def _ask_brokers(self, pieces: Collection[P], attempt: int) -> None:
         try:
-            places = await self._places.locate(pieces, self._session.deadline)
+            brokers = await self._locator.locate(pieces, self._session.deadline)
         except ClusterUnreachableError:
             if attempt == 0:
                 raise
             return  # these pieces keep their last error, and the others their results
         shards: dict[int, list[P]] = defaultdict(list)
-        homeless = []
+        unlocated = []
         for piece in pieces:
-            place = places[piece]
-            if isinstance(place, ResponseError):
-                self._results[piece] = self._failed(piece, place)
-                if place.may_pass:
-                    homeless.append(piece)
+            broker = brokers[piece]
+            if isinstance(broker, ResponseError):
+                self._results[piece] = self._failed(piece, broker)
+                if broker.may_pass:
+                    unlocated.append(piece)
             else:
-                shards[place].append(piece)
+                shards[broker].append(piece)
         works = [partial(self._ask_shard, node, shard, attempt) for node, shard in shards.items()]
-        await self._session.transport.gather([*works, partial(self._again, homeless, attempt)])
+        await self._session.transport.gather([*works, partial(self._again, unlocated, attempt)])
 
     async def _ask_shard(self, node: int, pieces: list[P], attempt: int) -> None:
         answer: Mapping[P, R] = {}
@@ -104,14 +104,14 @@ class FanOut(Generic[P, R]):
             if passing is not None and passing.retriable:
                 retry.append(piece)
                 if is_stale(passing):
-                    self._places.forget([piece])
+                    self._locator.drop([piece])
         await self._again(retry, attempt)
 
     async def _again(self, pieces: Collection[P], attempt: int) -> None:
         pause = backoff_s(attempt)
         if pieces and self._session.deadline.allows(pause):
             await self._session.transport.sleep(pause)
-            await self._settle(pieces, attempt + 1)
+            await self._ask_brokers(pieces, attempt + 1)
 
 
 async def ask_leaders(

@@ -303,17 +303,17 @@ class Leaders:
         :raises ClusterUnreachableError: when metadata is needed and no broker answers by the deadline.
         """
         # Read the cache before awaiting anything: another fan-out may drop entries in the meantime.
-        places: dict[P, int | ResponseError] = {
+        leaders: dict[P, int | ResponseError] = {
             piece: leader for piece in pieces if (leader := self._leader(piece)) is not None
         }
-        missing = [piece for piece in pieces if piece not in places]
+        missing = [piece for piece in pieces if piece not in leaders]
         fresh = await self.describe({piece.topic for piece in missing}, deadline) if missing else TopicsMetadata()
         for piece in missing:
             leader = self._leader(piece)
-            places[piece] = _why_not(piece, fresh.lookup(piece.topic)) if leader is None else leader
-        return places
+            leaders[piece] = _why_not(piece, fresh.lookup(piece.topic)) if leader is None else leader
+        return leaders
 
-    def forget(self, pieces: Iterable[OnPartition]) -> None:
+    def drop(self, pieces: Iterable[OnPartition]) -> None:
         """Drop these partitions from the cache, so that their topics' metadata is requested again."""
         for piece in pieces:
             self._leaders.get(piece.topic, {}).pop(piece.partition, None)

@@ -13,6 +13,7 @@ from typing import Any
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
+from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 
 NO_SINK = "none"
@@ -110,6 +111,7 @@ class RunResult:
         at most one for each partition; asked after the write. None when nobody asked, because every offset has a row or
         something else is wrong.
     :param derived: outputs of a job that writes rows other than the records; empty when each record is a row.
+    :param schemas: the registered schemas that decoded keys and values; empty if none did.
     """
 
     attempt: int
@@ -128,6 +130,7 @@ class RunResult:
     task_starts: int | None = None
     unread: tuple[ReadPosition, ...] | None = None
     derived: tuple[DerivedRows, ...] = ()
+    schemas: tuple[UsedSchemas, ...] = ()
 
     @property
     def records(self) -> int:
@@ -162,7 +165,7 @@ class RunResult:
         :raises LedgerCorruptError: when it is something else.
         """
         try:
-            nested = ("read", "written", "files", "source", "unread", "derived")
+            nested = ("read", "written", "files", "source", "unread", "derived", "schemas")
             plain = {name: fields[name] for name in cls.__slots__ if name not in nested}
             if type(plain["attempt"]) is not int or not RUN.fullmatch(plain["run"]):
                 raise ValueError(f"attempt {plain['attempt']!r}, run {plain['run']!r}")
@@ -172,7 +175,17 @@ class RunResult:
             files = tuple(str(file) for file in fields["files"])
             read = Tally(**fields["read"])
             derived = tuple(DerivedRows(**rows | {"read": Tally(**rows["read"])}) for rows in fields["derived"])
-            return cls(**plain, read=read, written=written, files=files, source=source, unread=unread, derived=derived)
+            schemas = tuple(UsedSchemas.from_json(used) for used in fields["schemas"])
+            return cls(
+                **plain,
+                read=read,
+                written=written,
+                files=files,
+                source=source,
+                unread=unread,
+                derived=derived,
+                schemas=schemas,
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
 

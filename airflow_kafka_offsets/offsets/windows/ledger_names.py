@@ -10,13 +10,25 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from airflow_kafka_offsets.errors import InstantError, IntervalError, LedgerCorruptError
+from airflow_kafka_offsets.errors import ConfigurationError, InstantError, IntervalError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.instants import compact_instant, iso_instant, parse_instant
 
 _ID = r"\d{8}T\d{9}Z_\d{8}T\d{9}Z"
 _WINDOW = re.compile(_ID, re.ASCII)
 _KEPT = 20_000
 """How many windows' extents are cached: more than a year of hourly windows."""
+
+
+def check_pipeline_name(name: str) -> None:
+    """Refuse what can't name a pipeline.
+
+    :raises ConfigurationError: naming it.
+    """
+    if not isinstance(name, str) or not PIPELINE_NAME.fullmatch(name):
+        raise ConfigurationError(
+            "A pipeline's name has up to 200 letters, digits, '.', '_' and '-', and begins with a letter or digit, "
+            f"because it names a folder; not {name!r}."
+        )
 
 
 def window_id(start_ms: int, end_ms: int) -> str:

@@ -1,6 +1,6 @@
 // What is drawn on a uPlot chart besides its lines: windows as bands, a moment as a vertical line, and the axes' labels.
 /* global uPlot */
-import { STATES } from "./drawing.js";
+import { lookOf } from "./states.js";
 
 const DAY = 86400000, LANE = 16;
 const SEVERITY = ["verified", "published", "proved", "pinned", "loading", "failed"];
@@ -10,7 +10,7 @@ const SPANS = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, ...R
 // The worst states are drawn last, on top, so that a narrow failed window among many others is visible.
 export const bySeverity = (windows) => windows.toSorted((one, other) => SEVERITY.indexOf(one.state) - SEVERITY.indexOf(other.state));
 
-// A strip of states below, and each window as a band between its instants and its offsets, if these are known.
+// A strip of states below, and each window as a band between its instants and its offsets.
 export function drawWindows(plot, windows, y) {
   const { ctx, bbox } = plot, ratio = uPlot.pxRatio;
   ctx.save();
@@ -27,18 +27,16 @@ export function drawWindows(plot, windows, y) {
 }
 
 function drawWindow(plot, window, left, wide, y) {
-  const { ctx, bbox } = plot, ratio = uPlot.pxRatio, bottom = bbox.top + bbox.height, state = STATES[window.state] ?? STATES.pinned;
-  ctx.fillStyle = state.colour;
+  const { ctx, bbox } = plot, ratio = uPlot.pxRatio, bottom = bbox.top + bbox.height, look = lookOf(window.state);
+  ctx.fillStyle = look.colour;
   ctx.fillRect(left, bottom - LANE * ratio, wide, LANE * ratio);
-  if (window.start_offset !== null) {
-    const low = plot.valToPos(y(window.start_offset), "y", true), high = plot.valToPos(y(window.end_offset), "y", true);
-    const tall = Math.max(3 * ratio, low - high);
-    ctx.globalAlpha = 0.6;
-    ctx.fillRect(left, low - tall, wide, tall);
-    ctx.globalAlpha = 1;
-  }
-  ctx.fillStyle = state.ink;
-  if (wide >= 13 * ratio) ctx.fillText(state.letter, left + wide / 2, bottom - 4 * ratio);
+  const low = plot.valToPos(y(window.start_offset), "y", true), high = plot.valToPos(y(window.end_offset), "y", true);
+  const tall = Math.max(3 * ratio, low - high);
+  ctx.globalAlpha = 0.6;
+  ctx.fillRect(left, low - tall, wide, tall);
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = look.ink;
+  if (wide >= 13 * ratio) ctx.fillText(look.mark, left + wide / 2, bottom - 4 * ratio);
 }
 
 // A moment as a vertical line; if it is outside the visible time, an arrow that points to it.

@@ -1,5 +1,5 @@
 // The elements from which all parts of the page are made. Text is always set as text, never as HTML.
-import { STATES } from "./drawing.js";
+import { lookOf, markOf } from "./states.js";
 import { kept } from "./asking.js";
 
 export function make(tag, properties = {}, ...children) {
@@ -9,6 +9,13 @@ export function make(tag, properties = {}, ...children) {
     else element.setAttribute(name, value);
   }
   element.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export function svg(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
   return element;
 }
 
@@ -28,7 +35,7 @@ export const plural = (count, word) => `${number(count)} ${word}${Number(count) 
 
 export function duration(ms) {
   const minutes = Math.floor(ms / 60000);
-  if (minutes < 0) return "ends in the future";
+  if (minutes < 0) return "less than a second";
   if (minutes < 2) return plural(Math.floor(ms / 1000), "second");
   if (minutes < 120) return plural(minutes, "minute");
   if (minutes < 2880) return plural(Math.floor(minutes / 60), "hour");
@@ -41,25 +48,17 @@ export function timeOf(window) {
   return between(start, end);
 }
 
-// Without this class, a moment would break at its hyphens.
-export const moment = (text) => make("span", { className: "line" }, text);
-
-// If both are on the same day, the day is shown once.
+// If both are on the same day, the day is shown once; its end is 24:00.
 export function between(start, end) {
-  const [from, to] = [time(start), time(end)];
-  return `${from} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to}`;
+  const [from, to] = [time(start), time(end)], isMidnight = to === `${to.slice(0, 10)} 00:00` && Date.parse(end) - 86400000 === Date.parse(`${start.slice(0, 10)}T00:00:00Z`);
+  return `${from} to ${isMidnight ? "24:00" : from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to}`;
 }
+export const betweenMs = (start, end) => between(new Date(start).toISOString(), new Date(end).toISOString());
 
-// Text from the ledger, as its commands print it, with times in a readable form.
+// Text from the ledger, as its commands print it, with times in a readable form, and a link for each window that it names.
 const WINDOWS = /(\d{8}T\d{9}Z_\d{8}T\d{9}Z)/;
-export function readable(words) {
-  const text = words.split(WINDOWS).map((part, place) => (place % 2 ? timeOf(part) : timed(part))).join("");
-  return text[0].toUpperCase() + text.slice(1);
-}
-
-const timed = (words) => words.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, time);
-
-// The same, with a link for each window that it names.
+const timed = (words) => words.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, time)
+  .replace(/no window has (\d+) of the \1 offset/i, "No window has the $1 offset").replace(/\b\d{4,}(?= (?:of the|offset))/g, (count) => number(Number(count)));
 export function linked(pipeline, words) {
   const text = words[0].toUpperCase() + words.slice(1);
   return text.split(WINDOWS).map((part, place) => (place % 2 ? windowLink(pipeline, part) : timed(part)));
@@ -67,29 +66,29 @@ export function linked(pipeline, words) {
 
 export const windowLink = (pipeline, window) => make("a", { href: hash("p", pipeline, "w", window) }, timeOf(window));
 
-export function badge(state, words = state) {
-  const known = STATES[state] ?? STATES.pinned, mark = make("span", { className: "badge" }, known.letter);
-  mark.style.background = known.colour;
-  mark.style.color = known.ink;
-  return make("span", { className: "line" }, mark, words);
-}
+// A state: its mark, and words.
+export const badge = (state, ...words) => make("span", { className: "state" }, markOf(lookOf(state)), make("span", {}, ...words));
 
-export function table(heads, rows, numeric = []) {
-  const cell = (tag, content, place) =>
-    make(tag, { className: numeric.includes(place) ? "number" : "", "data-head": heads[place] }, ...(Array.isArray(content) ? content : [content]));
-  return make("div", { className: "scroll", tabIndex: 0 }, make("table", {},
+export function table(heads, rows, numeric = [], className = "cards") {
+  const cell = (tag, content, place) => make(tag, { className: numeric.includes(place) ? "number" : "", ...(tag === "th" ? { scope: "col" } : { "data-head": heads[place] }) },
+    ...(Array.isArray(content) ? content : [content]));
+  return make("div", { className: "scroll" }, make("table", { className },
     make("thead", {}, make("tr", {}, ...heads.map((head, place) => cell("th", head, place)))),
     make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((each, place) => cell("td", each, place)))))));
 }
 
-export function facts(pairs) {
-  return make("dl", {}, ...pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
-    .flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
+export function facts(pairs, className = "") {
+  return make("dl", { className }, ...pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, ...(Array.isArray(value) ? value : [value])))));
 }
 
 export const note = (...words) => make("p", { className: "note" }, ...words);
 export const bad = (...words) => make("span", { className: "bad" }, ...words);
 export const lostCell = (lost) => (lost ? bad(number(lost)) : "0");
+export const alertNote = (error) => make("p", { className: "bad", role: "alert" }, error.message);
+
+// Links into Airflow; plain text in a file, which has no Airflow around it.
+export const dagLink = (dagId) => (kept ? dagId : make("a", { href: `../dags/${encodeURIComponent(dagId)}` }, dagId));
 
 export function runLink(run) {
   if (!run.dag_id || !run.run_id) return null;
@@ -104,11 +103,4 @@ export function showAge(answer) {
   const seconds = answer.read_ms ? Math.max(0, Math.round((answer.now_ms - answer.read_ms) / 1000)) : 0;
   const when = kept ? `as of ${time(`${new Date(answer.now_ms).toISOString().slice(0, 19)}Z`)}` : `read ${plural(seconds, "second")} ago`;
   document.getElementById("age").textContent = `${when}, times in UTC`;
-}
-
-// What the states' letters and colours mean.
-export function legend() {
-  const marks = [["hole", "hole"], ["absent", "no window, nothing missing"], ["lost", "offsets lost"]];
-  return make("div", { className: "legend" }, ...Object.keys(STATES).filter((state) => !marks.some(([mark]) => mark === state))
-    .map((state) => badge(state)), ...marks.map(([state, words]) => badge(state, words)));
 }

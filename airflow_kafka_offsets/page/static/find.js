@@ -16,27 +16,29 @@ export function findForm(pipeline, overview, question) {
     location.hash = `${hash("p", pipeline, "find")}?${new URLSearchParams(given)}`;
   } }, make("label", {}, "Topic", topics), field("partition", "Partition", { type: "number", min: "0" }),
   field("offset", "Offset", { inputMode: "numeric", pattern: "\\s*[0-9][0-9,]*\\s*", title: "A whole number", className: "offset" }),
-  make("button", {}, "Find the record"));
+  make("button", {}, "Find"));
 }
 
 const WHERE = {
-  window: (place) => `in the window ${timeOf(place.window)}`,
-  lost: (place) => `lost: Kafka no longer had it when the window ${timeOf(place.window)} was loaded`,
-  hole: (place) => `in no window: it is between ${timeOf(place.earlier)} and ${timeOf(place.later)}`,
-  before: (place) => `in no window: it is before the first one, ${timeOf(place.later)}`,
-  after: (place) => `in no window yet: it is after the last one, ${timeOf(place.earlier)}`,
+  window: (place) => `In the window ${timeOf(place.window)}.`,
+  lost: (place) => `Lost: Kafka no longer had it when the window ${timeOf(place.window)} was loaded.`,
+  hole: (place) => `In no window: it is between ${timeOf(place.earlier)} and ${timeOf(place.later)}.`,
+  before: (place) => `In no window: it is before the first one, ${timeOf(place.later)}.`,
+  after: (place) => `In no window yet: it is after the last one, ${timeOf(place.earlier)}.`,
 };
+
+const MARKS = { lost: "lost", hole: "hole", before: "absent", after: "pinned" };
 
 function placePart(pipeline, place) {
   const windows = [place.window, place.earlier, place.later].filter(Boolean);
-  return [make("p", {}, place.window ? badge(place.state, WHERE[place.where](place)) : WHERE[place.where](place)),
+  return [make("p", {}, badge(MARKS[place.where] ?? place.state, WHERE[place.where](place))),
     facts([["Window", make("span", {}, ...windows.flatMap((each, at) => [at ? ", " : "", windowLink(pipeline, each)]))],
-      ["Loaded by", runLink(place)], ["Attempt", place.attempt], ["Output", place.output]])];
+      ["State", place.state], ["Loaded by", runLink(place) ?? place.by_hand], ["Attempt", place.attempt], ["Output", place.output]])];
 }
 
 export async function foundRecord(pipeline, question) {
   const { places } = await ask(`pipelines/${encodeURIComponent(pipeline)}/records?${question}`);
   const record = `${question.get("topic")}-${question.get("partition")}, offset ${number(question.get("offset") || "0")}`;
-  return make("section", { className: "panel", tabIndex: -1 }, make("h3", {}, record), ...places.flatMap((place) => placePart(pipeline, place)),
+  return make("section", { className: "panel", tabIndex: -1, ariaLabel: record }, make("a", { className: "close", href: hash("p", pipeline) }, "Close"), make("h2", {}, record), ...places.flatMap((place) => placePart(pipeline, place)),
     places.length ? null : make("p", {}, "No window has this partition."));
 }

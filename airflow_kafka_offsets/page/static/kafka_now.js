@@ -1,31 +1,29 @@
 // Kafka as it is now, when somebody presses the button.
 import { ask } from "./asking.js";
-import { bad, duration, make, note, number, table, timeAt } from "./elements.js";
+import { alertNote, bad, duration, facts, make, note, number, plural, timeAt } from "./elements.js";
 
 const unknown = (text) => (text === null ? "unknown" : number(text));
 const some = (text) => (text !== null && text !== "0" ? bad(number(text)) : unknown(text));
 
-function topicName(topic) {
-  const wrong = [topic.recreated ? "re-created since the newest window: its offsets have started again" : null,
-    topic.truncated ? `the log ends before what was loaded, on ${number(topic.truncated)} of ${number(topic.partitions)} partitions` : null];
-  return [topic.topic, ...wrong.filter(Boolean).map((words) => make("div", { className: "bad" }, words))];
-}
-
 const retention = (ms) => (ms === null ? "unknown" : ms < 0 ? "forever" : duration(ms));
 
-function groupCells(topic) {
-  return [unknown(topic.committed),
-    [make("div", {}, unknown(topic.lag)), ...topic.remarks.map((words) => make("div", { className: "note" }, words))]];
+function groupFacts(topic, group) {
+  if (group === null) return [];
+  return [[`Committed by ${group}`, unknown(topic.committed)],
+    ["Not read by it", make("span", {}, unknown(topic.lag), ...topic.remarks.map((words) => make("div", { className: "note" }, words)))]];
+}
+
+function topicPart(topic, group) {
+  const wrong = [topic.recreated ? "It was re-created since the newest window: its offsets have started again." : null,
+    topic.truncated ? `The log ends before what was loaded, on ${number(topic.truncated)} of ${plural(topic.partitions, "partition")}.` : null];
+  return make("section", {}, make("h3", {}, topic.topic), ...wrong.filter(Boolean).map((words) => make("p", { className: "bad" }, words)),
+    facts([["Not loaded", topic.truncated === null ? "nothing published yet" : unknown(topic.unloaded)], ["Deleted before loading", topic.truncated === null ? null : some(topic.gone)],
+      ["Log start", number(topic.log_start)], ["Log end", number(topic.log_end)], ["Retention", retention(topic.retention_ms)], ...groupFacts(topic, group)]));
 }
 
 function told(answer) {
-  const group = answer.group === null ? [] : [`Committed by ${answer.group}`, "Not read by it"];
-  const rows = answer.topics.map((topic) => [topicName(topic), number(topic.log_start), number(topic.log_end),
-    topic.truncated === null ? "nothing published yet" : unknown(topic.unloaded), topic.truncated === null ? "" : some(topic.gone), retention(topic.retention_ms),
-    ...(answer.group === null ? [] : groupCells(topic))]);
-  const list = table(["Topic", "Log start", "Log end", "Not loaded", "Deleted before loading", "Retention", ...group], rows, [1, 2, 3, 4, 6, 7]);
-  list.classList.add("cards");
-  return [list, note(`Kafka's answer at ${timeAt(answer.asked_ms)}. Offsets are sums over all partitions. Not loaded: offsets in no published window, between windows and after the last one.`)];
+  return [...answer.topics.map((topic) => topicPart(topic, answer.group)),
+    note(`Kafka's answer at ${timeAt(answer.asked_ms)}. Offsets are sums over all partitions. Not loaded: offsets in no published window, between windows and after the last one.`)];
 }
 
 export function kafkaNow(pipeline) {
@@ -36,9 +34,9 @@ export function kafkaNow(pipeline) {
     button.disabled = true;
     result.replaceChildren(note("Asking Kafka. This may take up to 20 seconds \u2026"));
     const parts = await ask(`pipelines/${encodeURIComponent(pipeline)}/now${group ? `?${new URLSearchParams({ group })}` : ""}`).then(told,
-      (error) => [make("p", { className: "bad", role: "alert" }, error.message)]);
+      (error) => [alertNote(error)]);
     result.replaceChildren(...parts);
     button.disabled = false;
   } }, make("label", {}, "Consumer group, if any", make("input", { name: "group", autocomplete: "off" })), button);
-  return make("div", { className: "now" }, make("h3", {}, "Kafka at this moment"), form, result);
+  return make("div", { className: "now" }, make("h2", {}, "Kafka at this moment"), form, result);
 }

@@ -3,7 +3,7 @@ import { duration, make, number, perSecond, table, timeAt } from "./elements.js"
 
 export const lower = (one, other) => (one < other ? one : other);
 export const higher = (one, other) => (one > other ? one : other);
-export const exact = (text) => (text === null ? null : BigInt(text));
+const exact = (text) => (text === null ? null : BigInt(text));
 
 // Snapshots that were resolved soon after their instants. A backfill's snapshots show the log as it was years later, and
 // would squeeze its windows into no width. A snapshot that lacks partitions that an earlier one had would have lower sums.

@@ -1,10 +1,9 @@
 // Two uPlot charts with one cursor, legend and zoom: a topic's offsets over time, and below them what wasn't loaded.
 // An offset is drawn as its distance from a round, lower offset: a JavaScript number holds that exactly.
 /* global uPlot */
-import { svg } from "./drawing.js";
 import { bySeverity, drawMoment, drawWindows, offsetAxis, spanAxis, timeAxis } from "./chart_marks.js";
-import { between, make, note, number, plural, timeAt } from "./elements.js";
-import { exact, higher, instantsOf, lagLines, lower, momentsOf, momentsTable, offsetLines, seenInTime, valueText } from "./moments.js";
+import { betweenMs, make, note, number, svg, timeAt } from "./elements.js";
+import { higher, instantsOf, lagLines, lower, momentsOf, momentsTable, offsetLines, seenInTime, valueText } from "./moments.js";
 
 const FONT = "12px system-ui, sans-serif", HEIGHTS = [320, 200], RIGHT = 52;
 let charts = 0;
@@ -47,7 +46,7 @@ class OffsetsChart {
   constructor(answer, reaches, open) {
     this.inTime = momentsOf(seenInTime(answer));
     this.moments = this.inTime.length ? this.inTime : instantsOf(answer.points);
-    this.windows = answer.windows.map((each) => ({ ...each, start_offset: exact(each.start_offset), end_offset: exact(each.end_offset) }));
+    this.windows = answer.windows.map((each) => ({ ...each, start_offset: BigInt(each.start_offset), end_offset: BigInt(each.end_offset) }));
     Object.assign(this, { reaches, open, plots: [], key: `offsets-${++charts}` });
     this.heights = new Heights(this.moments, this.windows);
     this.whole = wholeTime(this.moments, this.windows, reaches);
@@ -69,7 +68,7 @@ class OffsetsChart {
     if (this.reaches !== null) legends[0].append(make("span", { className: "mark" }, this.retention,
       make("span", {}, "Retention may delete unloaded records from"), make("output", {}, timeAt(this.reaches))));
     return make("div", { className: "charts" },
-      make("div", { className: "tools" }, this.back, make("span", { className: "note" }, "Drag across the chart to zoom. Click a window to open it.")),
+      make("div", { className: "tools-of-chart" }, this.back, make("span", { className: "note" }, "Drag across the chart to zoom. Click a window to open it.")),
       this.pointed, ...this.frames.flatMap((frame, place) => [legends[place], frame]),
       this.frames.length > 1 ? null : note("It isn't known what wasn't loaded yet at each of these moments."),
       this.inTime.length ? momentsTable(this.inTime) : null);
@@ -157,7 +156,7 @@ class OffsetsChart {
   // The range of visible offsets, with room for the strip of states below, and for words above.
   #range(plot, min, max) {
     const { min: from, max: to } = plot.scales.x;
-    const inside = this.windows.filter((each) => each.start_offset !== null && each.end_ms >= from && each.start_ms <= to);
+    const inside = this.windows.filter((each) => each.end_ms >= from && each.start_ms <= to);
     const values = [min, max, ...inside.flatMap((each) => [this.heights.of(each.start_offset), this.heights.of(each.end_offset)])].filter((value) => value !== null);
     if (!values.length) return [0, 1];
     const least = values.reduce(lower), most = values.reduce(higher, least + 1), tall = most - least;
@@ -188,8 +187,7 @@ class OffsetsChart {
 const fromZero = (max) => [0, Math.max(1, (max ?? 0) * 1.1)];
 
 function windowText(each) {
-  const span = between(new Date(each.start_ms).toISOString(), new Date(each.end_ms).toISOString());
-  return each.windows === 1 ? `window ${span}, ${each.state}` : `${plural(each.windows, "window")} ${span}, ${each.state}`;
+  return `window ${betweenMs(each.start_ms, each.end_ms)}, ${each.state}`;
 }
 
 export const offsetsChart = (answer, reaches, open) => new OffsetsChart(answer, reaches, open).element;

@@ -1,17 +1,12 @@
 // One topic over time: the chart, how fast the topic grows, what isn't loaded, and how long Kafka keeps it.
 import { ask, kept } from "./asking.js";
-import { duration, facts, hash, legend, make, note, number, perSecond, plural, time, timeAt } from "./elements.js";
+import { duration, facts, hash, make, note, number, perSecond, plural, timeAt } from "./elements.js";
+import { retentionOf } from "./lateness.js";
 import { seenInTime } from "./moments.js";
 import { offsetsChart } from "./offsets_chart.js";
+import { legend } from "./states.js";
 
-const MOST_READ = 400;
-const REACHES = [["", "100 snapshots"], ["400", "400 snapshots"], ["1000", "1,000 snapshots"], ["all", "all snapshots"]];
-
-// When Kafka may start to delete records that aren't loaded, by retention.ms and the clock. Null if it never does, or if it isn't known.
-export function retentionOf(row) {
-  if (row.unloaded_from_ms === null || row.retention_ms === null || row.retention_ms < 0) return null;
-  return row.unloaded_from_ms + row.retention_ms;
-}
+const MOST = ["100", "400"];
 
 // How fast the log grows, and whether the delay of resolving instants grows.
 function paceFacts(points) {
@@ -19,20 +14,18 @@ function paceFacts(points) {
   const instants = points.filter((point) => point.as_of_instant).sort((one, other) => one.at_ms - other.at_ms);
   const delays = instants.map((point) => point.resolved_at_ms - point.at_ms), newest = delays.pop();
   const ten = delays.slice(-10).sort((one, other) => one - other), usual = ten[Math.floor(ten.length / 2)];
-  return [["Recent write rate", perSecond(BigInt(last.log_end) - BigInt(before.log_end), ms)],
-    ["Newest instant", ten.length ? `resolved ${duration(newest)} later; for earlier ones, usually ${duration(usual)}` : null]];
+  return [["Written lately", perSecond(BigInt(last.log_end) - BigInt(before.log_end), ms)],
+    ["Newest instant", ten.length ? `looked up ${duration(newest)} after it had passed; usually it takes ${duration(usual)}` : null]];
 }
 
 // The offsets from the last published window's end to the log end that was last seen.
 function lagText(lag) {
-  return lag === null ? null : `${plural(BigInt(lag.offsets), "offset")}, ${duration(lag.behind_ms)}, after the last published window`;
+  return lag === null ? null : `${plural(BigInt(lag.offsets), "offset")} after the last published window, which had ended ${duration(lag.behind_ms)} before`;
 }
 
 function queryOf(topic, question) {
-  const asked = new URLSearchParams({ topic, most: 100 }), reach = question.get("reach");
+  const asked = new URLSearchParams({ topic, most: question.get("most") || MOST[0] });
   if (question.get("partition")) asked.set("partition", question.get("partition"));
-  if (reach) asked.set("most", MOST_READ);
-  if (reach === "all" || Number(reach) > MOST_READ) asked.set("of", reach === "all" ? 1e9 : Number(reach));
   return asked;
 }
 
@@ -43,17 +36,14 @@ function choices(pipeline, topic, answer, question) {
     location.hash = `${hash("p", pipeline, "t", topic)}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
   } }, make("label", {}, `Partition (0 to ${answer.partitions - 1}; empty for all)`, make("input", {
     name: "partition", type: "number", min: "0", max: String(answer.partitions - 1), value: question.get("partition") ?? "" })),
-  make("label", {}, "How far back", make("select", { name: "reach" }, ...REACHES.map(([value, words]) =>
-    make("option", { value, selected: value === (question.get("reach") ?? "") }, words)))), make("button", {}, "Show"));
+  make("label", {}, "How far back", make("select", { name: "most" }, ...MOST.map((value) =>
+    make("option", { value, selected: value === question.get("most") }, `${value} snapshots`)))), make("button", {}, "Show"));
   return form;
 }
 
-function remarks(answer) {
-  const read = answer.points.length, left = read - seenInTime(answer).length;
-  return [
-    answer.spread_over > MOST_READ ? note(`${number(MOST_READ)} of ${plural(answer.spread_over, "snapshot")} are drawn, evenly spaced.`) : null,
-    left ? note(`Not drawn: ${plural(left, "snapshot")}, resolved long after these windows or lacking partitions.`) : null,
-  ];
+function remark(answer) {
+  const left = answer.points.length - seenInTime(answer).length;
+  return left ? note(`${plural(left, "snapshot")} can't be compared with the others, and ${left === 1 ? "is" : "are"} left out: taken long after these windows, as a backfill's are, or without partitions that were there before.`) : null;
 }
 
 export async function timePanel(pipeline, overview, topic, question) {
@@ -62,18 +52,18 @@ export async function timePanel(pipeline, overview, topic, question) {
   const most = Math.max(...answer.points.map((point) => point.partitions));
   const whole = answer.points.filter((point) => point.partitions === most), last = whole.at(-1);
   const reaches = retentionOf({ ...overview, retention_ms: answer.retention_ms });
-  return make("section", { className: "panel", tabIndex: -1 },
-    make("h2", {}, answer.partition === null ? `${topic}: offsets over time, the sum of ${plural(answer.partitions, "partition")}`
+  return make("section", { className: "panel wide", tabIndex: -1, ariaLabel: "Offsets over time" },
+    make("h1", {}, answer.partition === null ? `${topic}: offsets over time, the sum of ${plural(answer.partitions, "partition")}`
       : `${topic}-${answer.partition}: offsets over time`),
-    make("a", { href: hash("p", pipeline) }, "Close"), kept ? null : choices(pipeline, topic, answer, question),
+    make("p", {}, make("a", { href: hash("p", pipeline) }, `Back to ${pipeline}`)), kept ? null : choices(pipeline, topic, answer, question),
     facts([["Log end", `${number(last.log_end)}, seen ${timeAt(last.resolved_at_ms)}`],
-      ["Lag then", lagText(answer.lag)],
-      ["Not loaded then", last.unloaded === null ? null : `${plural(BigInt(last.unloaded), "offset")} in no published window, including holes and failed loads`],
+      ["Behind at that time", lagText(answer.lag)],
+      ["Not loaded at that time", last.unloaded === null ? null : `${plural(BigInt(last.unloaded), "offset")} in no published window, including holes and failed loads`],
       ...paceFacts(whole),
       ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "forever" : duration(answer.retention_ms)],
       ["Retention may delete unloaded records from", reaches === null ? null : `${timeAt(reaches)} at the earliest`]]),
     offsetsChart(answer, reaches, (each) => { location.hash = hash("p", pipeline, "w", each.window); }),
-    ...remarks(answer), legend(),
+    remark(answer), legend(),
     note("Coloured bands are windows, by state. Log ends, log starts and what was loaded are as of the time when each snapshot "
       + "was resolved. What isn't loaded is counted from the start of the first of these windows."));
 }

@@ -1,39 +1,56 @@
-// What sensors are waiting for.
+// What sensors are waiting for, and how far they have come.
 import { ask } from "./asking.js";
-import { duration, make, note, plural, runLink, showAge, table, time } from "./elements.js";
+import { alertNote, bad, duration, make, note, plural, runLink, showAge, table, timeAt } from "./elements.js";
 
-const RUNS_ON = { triggerer: "the triggerer", worker: "a worker", rescheduled: "nothing, between two pokes" };
+const RUNS_ON = { triggerer: "on the triggerer", worker: "on a worker", rescheduled: "between two pokes" };
 const namesText = (names, none) => (names === null ? "unknown" : names.join(", ") || none);
+const quiet = (...words) => make("div", { className: "note" }, ...words);
 
 function timeLeft(wait, now) {
   if (wait.until_ms === null) return "see its Dag";
-  return wait.until_ms > now ? duration(wait.until_ms - now) : "none: timing out now";
+  return wait.until_ms > now ? duration(wait.until_ms - now) : bad("none: timing out now");
+}
+
+// What it waits for, and how far it had come when it began to wait.
+function awaited(wait) {
+  return [make("div", {}, wait.awaited ?? "unknown: the trigger can't be read"),
+    quiet(`Group: ${namesText(wait.groups, "none")}. Topics: ${namesText(wait.topics, "all of the group")}. Connection: ${wait.kafka_conn_id ?? "unknown"}.`)];
 }
 
 function waitRow(wait, now) {
-  const since = wait.since_ms === null ? null : time(`${new Date(wait.since_ms).toISOString().slice(0, 19)}Z`);
   return [
-    namesText(wait.groups, "no group"),
-    namesText(wait.topics, "all its topics"),
-    wait.awaited ?? "unknown: the trigger can't be read",
-    since === null ? "unknown" : `${duration(Math.max(0, now - wait.since_ms))}, since ${since}`,
+    [runLink(wait), wait.map_index < 0 ? "" : ` [${wait.map_index}]`, quiet(RUNS_ON[wait.on])],
+    awaited(wait),
+    wait.now ?? [make("div", {}, wait.said ?? "see the task's log"), wait.said === null ? "" : quiet("when it was deferred")],
+    wait.since_ms === null ? "unknown" : [make("div", {}, duration(Math.max(0, now - wait.since_ms))), quiet(`since ${timeAt(wait.since_ms)}`)],
     timeLeft(wait, now),
-    wait.map_index < 0 ? runLink(wait) : [runLink(wait), ` [${wait.map_index}]`],
-    RUNS_ON[wait.on],
-    wait.kafka_conn_id ?? "unknown",
   ];
 }
 
+// Kafka is asked when somebody presses the button.
+function askButton(refresh) {
+  const button = make("button", { type: "button", onclick: async () => {
+    button.disabled = true;
+    button.textContent = "Asking Kafka \u2026";
+    refresh(await ask("waits/now").catch((error) => error));
+  } }, "Ask Kafka how far they are");
+  return button;
+}
+
 export async function showWaits() {
-  const answer = await ask("waits");
+  const screen = make("div", {}), show = (answer, error) => screen.replaceChildren(...waitsParts(answer, error, (next) =>
+    (next instanceof Error ? show(answer, next) : show(next))).filter(Boolean));
+  show(await ask("waits"));
+  return [screen];
+}
+
+function waitsParts(answer, error, refresh) {
   showAge({ read_ms: answer.now_ms, now_ms: answer.now_ms });
-  if (!answer.waits.length) return [make("h2", {}, "Waits"), note("No sensor of the Dags that you may read is waiting at this "
+  if (!answer.waits.length) return [make("h1", {}, "Waits"), note("No sensor of the Dags that you may read is waiting at this "
     + "moment. A sensor appears here while it is deferred, pokes, or is rescheduled.")];
-  const list = table(["Group", "Topics", "Waits until", "Has waited", "Time left", "Task", "Runs on", "Connection"],
-    answer.waits.map((wait) => waitRow(wait, answer.now_ms)));
-  list.classList.add("cards");
-  return [make("h2", {}, `Waits: ${plural(answer.waits.length, "sensor")}`), list,
+  return [make("h1", {}, `Waits: ${plural(answer.waits.length, "sensor")}`),
+    answer.asks_kafka ? make("p", {}, askButton(refresh), answer.asked_ms ? ` Asked at ${timeAt(answer.asked_ms)}.` : "") : null, error ? alertNote(error) : null,
+    table(["Task", "Waits until", "How far", "Has waited", "Time left"], answer.waits.map((wait) => waitRow(wait, answer.now_ms))),
     answer.more ? note("There are more sensors. These have waited longest.") : null,
-    note("This list is from Airflow's database, not from Kafka. A wait's progress is in the task's log or in the triggerer's; ",
-      make("code", {}, "kafka-offsets lag GROUP"), " shows how far behind a group is now.")];
+    note("This list is from Airflow's database. The task's log has each check; ", make("code", {}, "kafka-offsets lag GROUP"), " shows how far behind a group is now.")];
 }

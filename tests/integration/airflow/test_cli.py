@@ -17,7 +17,7 @@ from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, Commit
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import Publish, Resolve, Run, sasl, use_connection
+from tests.integration.airflow.conftest import Commit, Publish, Resolve, Run, sasl, use_connection
 from tests.integration.client.cases.workload import wait_until_known
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.ledger.loads import begin
@@ -69,7 +69,9 @@ class TestList:
             (2, None, "empty_log"),
         ]
         assert rows[1]["timestamp_ms"] == T0_MS + 60_000
-        assert list(rows[0]) == ["topic", "partition", "offset", "timestamp_ms", "leader_epoch", "outcome", "error"]
+        assert rows[1]["timestamp"] == "2026-11-20T06:01:00.000Z"
+        fields = ["topic", "partition", "offset", "timestamp_ms", "timestamp", "leader_epoch", "outcome", "error"]
+        assert list(rows[0]) == fields
 
     def test_partitions_can_be_chosen(self, run: Run, messy: str) -> None:
         _, out, _ = run("list", messy, "--partitions", "0,2-2", "-o", "json")
@@ -90,7 +92,8 @@ class TestList:
         "words",
         [
             ("list", "t", "--at", "yesterday"),
-            ("list", "t", "--at", "2026-11-20T06:00:00"),
+            ("list", "t", "--at", "2026-11-20T06"),
+            ("ledger", "show", "loads", "w", "--at", "06:00"),
             ("list",),
             ("list", "t", "--partitions", "x"),
             ("lag",),
@@ -154,11 +157,29 @@ class TestLag:
         assert shown("--lag", ">0") == above
         total = sum(row["lag"] or 0 for row in rows)
         count = sum(row["group"] == group for row in rows)
-        known = {"group": group, "topic": None, "partitions": count, "lag": total, "unknown": 0}
-        unknown = {"group": "no-such", "topic": None, "partitions": 0, "lag": None, "unknown": 1}
+        known = {"group": group, "topic": None, "partitions": count, "lag": total, "unknown": 0, "age_s": None}
+        unknown = {"group": "no-such", "topic": None, "partitions": 0, "lag": None, "unknown": 1, "age_s": None}
         assert shown("--by", "group") == [known, unknown]
         assert shown("--by", "topic") == [known | {"topic": messy}, unknown]
         assert shown("--by", "group", "--lag", f">{total}") == [unknown]
+
+    def test_the_age_of_the_first_unread_record_is_told_by_partition_and_by_group(
+        self, run: Run, topic: MakeTopic, produce: Produce, commit: Commit
+    ) -> None:
+        name, now = topic(partitions=2, config={"retention.ms": "-1"}), now_ms()
+        for partition in range(2):
+            produce(name, partition, [(now - 7_200_000 + n * 1000, None, b"x") for n in range(5)])
+        commit(f"g-{name}", name, 5)
+        rows = json.loads(run("lag", f"g-{name}", "--age", "-o", "json")[1])
+        assert [(row["partition"], row["lag"], row["age_s"] and row["age_s"] // 600) for row in rows] == [
+            (0, 0, 0),
+            (1, 5, 12),
+        ]
+        (total,) = json.loads(run("lag", f"g-{name}", "--age", "--by", "group", "-o", "json")[1])
+        assert (total["lag"], total["age_s"] // 600) == (5, 12)
+        assert "2 hours" in run("lag", f"g-{name}", "--age", "--by", "group")[1]
+        unknown = json.loads(run("lag", "no-such", "--age", "-o", "json")[1])
+        assert [row["age_s"] for row in unknown] == [None]
 
     def test_a_partition_without_a_commit_has_a_row_and_a_status(self, run: Run, group: str) -> None:
         """E18."""
@@ -209,6 +230,17 @@ class TestLag:
             (messy, "no_commit", 0),
         ]
 
+    def test_it_answers_what_kafka_share_groups_answers(self, run: Run, broker: Broker, messy: str) -> None:
+        """E33: the group has been moved to the log starts, and has finished nothing there."""
+        group, tool = f"s-{messy}", "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+        broker.run_tool(tool, "--group", group, "--topic", messy, "--reset-offsets", "--to-earliest", "--execute")
+        code, out, _ = run("lag", group, "-o", "json")
+        ours = {row["partition"]: (row["committed_offset"], row["lag"], row["status"]) for row in json.loads(out)}
+        printed = broker.run_tool(tool, "--describe", "--group", group)
+        table = [line.split() for line in printed.splitlines() if line.startswith(group)]
+        assert {int(row[2]): (int(row[3]), int(row[4]), "ok") for row in table} == ours
+        assert (code, ours) == (0, {0: (2, 8, "ok"), 1: (0, 1, "ok"), 2: (0, 0, "ok")})
+
     def test_all_groups_includes_ours(self, run: Run, group: str) -> None:
         _, out, _ = run("lag", "--all-groups", "-o", "json")
         assert group in {row["group"] for row in json.loads(out)}
@@ -237,6 +269,40 @@ class TestLedger:
             (windows[0]["window"], "pinned", 9, None, None),
             (windows[1]["window"], "pinned", 0, None, None),
         ]
+
+    def test_list_without_a_name_shows_pipelines_and_how_far_each_is_complete(
+        self, run: Run, windows: list[dict[str, Any]], publish: Publish, ledger_root: Path
+    ) -> None:
+        publish(windows[0])
+        (row,) = json.loads(run("ledger", "list", "-o", "json")[1])
+        assert (row["pipeline"], row["windows"], row["loaded"], row["failed"]) == ("loads", 2, 1, 0)
+        assert row["complete_up_to"] == "2026-11-20T08:00:00.000Z", "nothing was written in the second hour"
+        assert row["late_s"] > 3_600, "it was due a long time ago"
+        for commit in (ledger_root / "loads" / "log").glob("*/*.json"):
+            commit.write_text("{")
+        code, out, _ = run("ledger", "list", "-o", "json")
+        (row,) = json.loads(out)
+        assert (code, row["windows"], "loads" in row["error"]) == (1, None, True)
+        code, out, err = run("ledger", "list", "--ledger", str(ledger_root / "nothing"))
+        assert (code, out, "has no ledger yet" in err) == (0, "No data found\n", True)
+
+    def test_a_window_is_named_by_a_time_in_it(self, run: Run, windows: list[dict[str, Any]], ledger: Ledger) -> None:
+        def shown(at: str) -> str:
+            return str(json.loads(run("ledger", "show", "loads", "--at", at, "-o", "json")[1])[0]["window"])
+
+        assert shown("2026-11-20 06:59:59.999") == windows[0]["window"]
+        assert shown("2026-11-20T07:00Z") == windows[1]["window"]
+        code, _, err = run("ledger", "show", "loads", "--at", "2026-11-20 05:59")
+        assert (code, f"has no window at 2026-11-20T05:59:00.000Z: the next is {windows[0]['window']}" in err) == (
+            2,
+            True,
+        )
+        code, _, err = run("ledger", "show", "loads", "--at", "2026-11-20 08:00")
+        assert (code, f"the one before is {windows[1]['window']}" in err) == (2, True)
+        assert run("ledger", "void", "loads")[0] == 2
+        given = (windows[1]["window"], "--at", "2026-11-20 06:30", "--at", "2026-11-20 06:40")
+        assert run("ledger", "void", "loads", *given)[0] == 0
+        assert not ledger.read().windows
 
     def test_show_names_ranges_and_evidence(self, run: Run, windows: list[dict[str, Any]]) -> None:
         (shown,) = json.loads(run("ledger", "show", "loads", windows[0]["window"], "-o", "json")[1])

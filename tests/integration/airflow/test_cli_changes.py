@@ -110,6 +110,10 @@ class TestReload:
         assert ledger.read().windows[windows[0]].loaded is not None
         assert run("ledger", "verify", "loads")[0] == 0
 
+    def test_it_names_the_command_that_clears_the_run(self, run: Run, windows: list[str]) -> None:
+        _, _, err = run("ledger", "reload", "loads", windows[0])
+        assert f"To load {windows[0]} again: airflow dags clear loads --run-id r-1 --yes" in err
+
     def test_what_was_never_loaded_needs_no_reload(self, run: Run, ledger: Ledger, windows: list[str]) -> None:
         before = ledger.read().number
         code, _, err = run("ledger", "reload", "loads", windows[2])

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dev.kafka import Broker
+from tests.integration.airflow.conftest import at
 from tests.patience import PATIENCE_S
 
 SCRIPT = """
@@ -88,6 +90,30 @@ class TestBootstrapServers:
             2,
             True,
         )
+
+
+class TestALedgerOfThisMachine:
+    """Its commands import neither Airflow nor Kafka's client, each of which takes longer than all else they do."""
+
+    ALONE = f"import sys; sys.modules['airflow'] = sys.modules['kafka'] = sys.modules['boto3'] = None{SCRIPT}"
+
+    @pytest.mark.parametrize("named", ["option", "setting"])
+    def test_is_read_without_airflow_and_without_kafka(
+        self, script: Script, loaded: dict[str, Any], ledger_root: Path, ten: str, named: str
+    ) -> None:
+        option = ("--ledger", str(ledger_root)) if named == "option" else ()
+        setting = {} if named == "option" else {"AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": ledger_root.as_uri()}
+        for words in (
+            ("list",),
+            ("list", "loads"),
+            ("show", "loads", "--at", at(3)),
+            ("verify", "loads"),
+            ("find", "loads", ten, "0", "4"),
+            ("files", "loads"),
+        ):
+            code, out, err = script("ledger", *words, *option, "-o", "json", program=self.ALONE, **setting)
+            assert (code, err) == (0, ""), words
+            assert words[0] == "files" or loaded["window"] in out or ten in out, words
 
 
 class TestVariables:

@@ -381,4 +381,4 @@ class TestLagAlert:
         for alarms in (["age", "rewound"], ["age", "stalled"]):
             state, result = run_dag("lag_alert", datetime.now(UTC))["check_groups"]
             assert (state, result["groups"][GROUP]["alarms"]) == ("failed", alarms)
-        assert "Kafka: 1 of 1 group need attention:\ngroup" in caplog.text
+        assert "Kafka: 1 of 1 group needs attention:\ngroup" in caplog.text

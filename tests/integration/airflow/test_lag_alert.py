@@ -53,7 +53,7 @@ def test_one_table_names_each_group_with_what_is_wrong_and_no_other(
         alert(groups=[done, behind, missing], topics=ten, max_lag=5)
     title, _, *rows = str(failed.value).splitlines()
     assert title == "2 of 3 groups need attention:"
-    assert rows[0].split() == [behind, "lag", *f"{behind} is 6 behind ({ten}-0 6)".split()]
+    assert rows[0].split() == [behind, "lag", *f"is 6 behind ({ten}-0 6)".split()]
     assert rows[1].startswith(missing)
     assert "unknown" in rows[1]
     assert "doesn't exist (GROUP_ID_NOT_FOUND)" in rows[1]

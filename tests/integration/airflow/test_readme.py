@@ -30,7 +30,6 @@ def test_its_dag_loads(tmp_path: Path, airflow_db: Path) -> None:
         "window_load.resolve",
         "window_load.load",
         "window_load.verify",
-        "commit",
     ]
 
 

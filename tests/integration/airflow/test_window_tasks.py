@@ -47,7 +47,12 @@ class TestPreflight:
     def load(
         self, window: dict[str, Any], spark_binary: str = "spark-submit", **arguments: Any
     ) -> KafkaSparkSubmitOperator:
-        return KafkaSparkSubmitOperator(task_id="load", window=window, spark_binary=spark_binary, **arguments)
+        return KafkaSparkSubmitOperator(
+            task_id="load",
+            window=window,
+            spark_binary=spark_binary,
+            **({"application_args": ["--output", "file:///t"]} | arguments),
+        )
 
     def test_loss_names_partitions_and_exact_counts(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context
@@ -167,8 +172,6 @@ class TestPreflight:
         with pytest.raises(AirflowFailException, match=r"for Spark 3\.5 with Scala 2\.12, but the load") as failed:
             self.load(resolve(ten, at(2), at(7)), packages=packages).execute(context)
         assert fails_with(ConfigurationError, failed)
-        with pytest.raises(AirflowFailException, match="connector must be 'auto'"):
-            self.load(resolve(ten, at(2), at(7)), connector="newest").execute(context)
 
     @pytest.mark.parametrize("window", [None, "text", {}, {"version": 9}])
     def test_something_that_is_no_window_is_refused(self, context: Context, window: Any) -> None:

@@ -24,7 +24,12 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
+from airflow_kafka_offsets.client.requests.messages import (
+    ConsumerGroupDescribeRequest,
+    DescribeShareGroupOffsetsRequest,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
+)
 from airflow_kafka_offsets.errors import ClusterUnreachableError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import LogEpoch
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
@@ -42,8 +47,11 @@ from tests.integration.client.scripted_answers import (
     hang_up,
     offsets_are,
     producers_are,
+    share_groups_are,
+    shares_are,
     silence,
     spoilt,
+    streams_groups_are,
     throttled,
 )
 from tests.patience import GRACE_S
@@ -108,6 +116,28 @@ EXCHANGES = {
         },
         lambda client: errors_of(client.describe_groups(["g"])),
         0,
+    ),
+    **{
+        request_class: Exchange(
+            {
+                DescribeGroupsRequest: classic_groups_are({}),
+                ConsumerGroupDescribeRequest: consumer_groups_are({}),
+                request_class: answer({"g": "Empty"}),
+            },
+            lambda client: errors_of(client.describe_groups(["g"])),
+            oldest,
+            oldest,
+        )
+        for request_class, answer, oldest in (
+            (ShareGroupDescribeRequest, share_groups_are, 1),
+            (StreamsGroupDescribeRequest, streams_groups_are, 0),
+        )
+    },
+    DescribeShareGroupOffsetsRequest: Exchange(
+        {DescribeShareGroupOffsetsRequest: shares_are(0, 5)},
+        lambda client: errors_of(client.share_group_offsets({"g": [A0]})),
+        1,
+        oldest=1,
     ),
     ListGroupsRequest: Exchange({ListGroupsRequest: groups_are_listed("g")}, listed_groups, 1),
     DescribeProducersRequest: Exchange(

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): their lag is what Kafka counts, on a real broker and as Kafka's own tool prints it."""
+"""Share groups (KIP-932, E33): their lag is what Kafka counts, on a real broker and as Kafka's own tool prints it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.requests.messages import (
     ConsumerGroupDescribeRequest,
     DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsResponse,
     ShareGroupDescribeRequest,
 )
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
@@ -25,8 +24,8 @@ from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import delete_records, description_of, lag_of, new_name
-from tests.integration.client.pieces import A0, Pieces
-from tests.integration.client.scripted import Answer, ScriptedCluster
+from tests.integration.client.pieces import Pieces
+from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import (
     Listed,
     classic_groups_are,
@@ -35,6 +34,7 @@ from tests.integration.client.scripted_answers import (
     groups_are_listed,
     offsets_are,
     share_groups_are,
+    shares_are,
 )
 from tests.integration.conftest import MakeTopic, Produce
 from tests.patience import wait_until
@@ -77,9 +77,7 @@ def group(broker: Broker, shared: str) -> str:
     return name
 
 
-def test_lag_is_kafkas_count_in_the_command_the_sensor_and_for_a_target(
-    broker: Broker, client: OffsetsClient, group: str, shared: str
-) -> None:
+def test_lag_is_kafkas_count_in_all_waits(broker: Broker, client: OffsetsClient, group: str, shared: str) -> None:
     first, second = TopicPartition(shared, 0), TopicPartition(shared, 1)
     wait_until(lambda: description_of(client, group).state == EMPTY, "the member has left")
     assert description_of(client, group).kind is GroupKind.SHARE
@@ -177,18 +175,3 @@ def a_share_group(pieces: Pieces, start: int, lag: int) -> Pieces:
     pieces.broker.on(ShareGroupDescribeRequest, share_groups_are({"g": "Stable"}))
     pieces.broker.on(DescribeShareGroupOffsetsRequest, shares_are(start, lag))
     return pieces
-
-
-def shares_are(start: int, lag: int) -> Answer:
-    """How far every group has come on A0."""
-    group_class = DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup
-    topic_class = group_class.DescribeShareGroupOffsetsResponseTopic
-    row_class = topic_class.DescribeShareGroupOffsetsResponsePartition
-
-    def answer(request: Any) -> Any:
-        row = row_class(partition_index=A0.partition, start_offset=start, leader_epoch=0, lag=lag, error_code=0)
-        topics = [topic_class(topic_name=A0.topic, partitions=[row])]
-        groups = [group_class(group_id=each.group_id, topics=topics, error_code=0) for each in request.groups]
-        return DescribeShareGroupOffsetsResponse(groups=groups)
-
-    return answer

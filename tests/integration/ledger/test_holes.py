@@ -40,6 +40,11 @@ def found(hole: Hole) -> tuple[int, int, list[str]]:
     return hole.offsets, hole.unpinned, [each.name for each in hole.pinned]
 
 
+def claims_of_holes(ledger: Ledger) -> list[str]:
+    """What a verification says of holes."""
+    return [claim.found for claim in verify(ledger) if claim.claim == "hole"]
+
+
 class TestBetweenPublishedWindows:
     def test_two_snapshots_say_how_many_offsets_are_missing(self, local: Ledger) -> None:
         published(local, 0, 10)
@@ -64,6 +69,19 @@ class TestBetweenPublishedWindows:
         published(local, 30, 40)
         (hole,) = holes.holes_of(local)
         assert found(hole) == (20, 0, [each.name for each in filling])
+
+    def test_what_no_window_has_is_one_from_the_first_window_that_is_known(self, local: Ledger) -> None:
+        """Published or not: a backfill pins windows before the published ones, and a stop leaves some after them."""
+        early = pinned(local, 0, 10)
+        published(local, 30, 40)
+        late = pinned(local, 50, 60)
+        before, after = holes.holes_of(local)
+        assert (found(before), found(after)) == ((30, 20, [early.name]), (20, 10, [late.name]))
+        publish(local, early)
+        published(local, 10, 30)
+        publish(local, pinned(local, 40, 50))
+        assert holes.holes_of(local) == [], "the last window is yet to be loaded, and no hole"
+        assert claims_of_holes(local) == []
 
     def test_neighbours_that_meet_have_none(self, local: Ledger) -> None:
         published(local, 0, 10)

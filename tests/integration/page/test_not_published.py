@@ -117,10 +117,10 @@ class TestNotPublished:
             resolve(late, hour)
         answer = ask(most=most)
         assert states(answer)[-4:] == ["hole", "pinned", "hole", "verified"]
-        gaps = [each["gaps"] for each in answer["entries"] if each["kind"] == "hole"]
-        assert gaps == [{"0": OFFSETS}, {"0": 2 * OFFSETS}]
+        assert [each["offsets"] for each in answer["entries"] if each["kind"] == "hole"] == [OFFSETS, 2 * OFFSETS]
         assert answer["overview"]["unloaded_from_ms"] == T0
-        assert answer["overview"]["holes"] == holes(late)
+        assert answer["overview"]["holes"] == holes(late) != []
+        assert answer["overview"]["next"]["backfills"] == 2, "which aren't late, though their hours were long ago"
 
     def test_a_gap_between_windows_after_the_last_published_one_is_a_row(self, late: Ledger, ask: Ask) -> None:
         load(late, 0)
@@ -129,6 +129,7 @@ class TestNotPublished:
         answer = ask()
         assert states(answer) == ["verified", "pinned", "hole", "pinned"]
         assert answer["overview"]["unloaded_from_ms"] == T0 + HOUR_MS
+        assert answer["overview"]["holes"] == holes(late) != []
 
     def test_an_hour_without_a_window_is_a_row_though_nothing_is_missing(self, late: Ledger, ask: Ask) -> None:
         """Its run was skipped, and nothing was written in it."""
@@ -136,7 +137,7 @@ class TestNotPublished:
         publish(late, pin(late, at_hour(2, AT_T0 + OFFSETS), at_hour(3, AT_T0 + 2 * OFFSETS)))
         answer = ask()
         first, hour, _ = answer["entries"]
-        assert (hour["state"], hour["start"], hour["gaps"]) == ("absent", first["end"], {})
+        assert (hour["state"], hour["start"], hour["offsets"]) == ("absent", first["end"], 0)
         assert (answer["overview"]["holes"], answer["overview"]["unloaded_from_ms"]) == ([], T0 + 3 * HOUR_MS)
 
     def test_partitions_that_were_added_in_a_hole_are_in_it(self, late: Ledger, ask: Ask) -> None:
@@ -147,7 +148,8 @@ class TestNotPublished:
         ]
         publish(late, pin(late, *since))
         hole = ask()["entries"][1]
-        assert (hole["state"], hole["gaps"]) == ("hole", {"0": OFFSETS, "1": 2 * OFFSETS})
+        assert (hole["state"], hole["offsets"]) == ("hole", 3 * OFFSETS)
+        assert hole["worst"] == f"t-1 ({2 * OFFSETS}), t-0 ({OFFSETS})"
 
 
 class TestGone:
@@ -162,15 +164,19 @@ class TestGone:
         pin(late, at_hour(3), snapshot({0: AT_T0 + 4 * OFFSETS}, log_start=log_start, **at_end))  # type: ignore[arg-type]
         assert ask()["overview"]["gone_offsets"] == gone
 
-    @pytest.mark.parametrize(("pinned", "gone", "since_ms"), [(True, 0, T0), (False, None, None)])
-    def test_is_unknown_without_windows(
-        self, late: Ledger, ask: Ask, pinned: bool, gone: int | None, since_ms: int | None
+    @pytest.mark.parametrize(
+        ("stored", "gone", "since_ms"), [("window", 0, T0), ("snapshot", 0, T0), ("nothing", None, None)]
+    )
+    def test_is_counted_from_the_first_window_or_without_one_from_the_newest_snapshot(
+        self, late: Ledger, ask: Ask, stored: str, gone: int | None, since_ms: int | None
     ) -> None:
-        """Then nothing says from where on records are to be loaded, as when Kafka is asked."""
-        if pinned:
+        """As the retention watch does it: also of a pipeline whose first load failed, or never began."""
+        if stored == "window":
             resolve(late, 0)
+        elif stored == "snapshot":
+            place(late, at_hour(0))
         row = ask()["overview"]
-        assert (row["gone_offsets"], row["unloaded_from_ms"]) == (gone, since_ms)
+        assert (row["gone_offsets"], row["unloaded_from_ms"], row["published"]) == (gone, since_ms, None)
 
     def test_is_of_the_present_log_alone(self, late: Ledger, ask: Ask) -> None:
         """Hour 1 was a hole in a log that has begun anew since: nobody can load it, so it is the restart's loss."""

@@ -96,8 +96,8 @@ def load_between(ledger: Ledger, start: OffsetSnapshot, end: OffsetSnapshot) -> 
     publish_result(ledger, pinned, result, at_ms=pinned.end_ms + 10 * MINUTE_MS)
 
 
-def points_of(ledger: Ledger, most: int = 100, of: int = 100) -> list[Json]:
-    points: list[Json] = timeline(ledger, "t", None, most, of)["points"]
+def points_of(ledger: Ledger) -> list[Json]:
+    points: list[Json] = timeline(ledger, "t", None, 100)["points"]
     return points
 
 
@@ -137,23 +137,15 @@ class TestWhatWasNotLoaded:
         load_between(ledger, seen(1), grown)
         place(ledger, with_added(seen(3, {0: 30, 1: 130, 2: 9}), 9, log_start_offset=4))
         assert points_of(ledger)[-1]["unloaded"] == str(15 + 15 + (14 - 7))
-        added = timeline(ledger, "added", None, 100, 100)["points"]
+        added = timeline(ledger, "added", None, 100)["points"]
         assert [point["unloaded"] for point in added] == [str(7 + 5), str(14 - 7)]
-
-    def test_is_unknown_where_not_all_snapshots_were_read(self, ledger: Ledger, load_window: Load) -> None:
-        for hour in range(5):
-            load_window(hour, hour + 1)
-        assert {point["unloaded"] for point in points_of(ledger, most=3, of=100)} == {None}
-        assert points_of(ledger, most=3, of=3)[-1]["unloaded"] == "30", (
-            "all of the last three, and so all windows between"
-        )
 
 
 class TestLag:
     """After the last window that was published when the newest snapshot was resolved."""
 
     def lag_of(self, ledger: Ledger, topic: str = "t", most: int = 100) -> Json | None:
-        lag: Json | None = timeline(ledger, topic, None, most, 100)["lag"]
+        lag: Json | None = timeline(ledger, topic, None, most)["lag"]
         return lag
 
     def test_is_counted_partition_by_partition(self, ledger: Ledger, load_window: Load) -> None:
@@ -182,7 +174,7 @@ class TestALogThatHasBegunAnew:
         for hour in (3, 4):
             place(ledger, of_another(seen(hour, {0: 10 * (hour - 3), 1: 0})))
         load_between(ledger, seen(4), of_another(seen(5, {0: 20, 1: 0})))
-        found = timeline(ledger, "t", None, 100, 100)
+        found = timeline(ledger, "t", None, 100)
         assert [(point["offset"], point["unloaded"]) for point in found["points"]] == [
             ("0", None),
             ("10", None),
@@ -195,32 +187,6 @@ class TestALogThatHasBegunAnew:
 def of_another(taken: OffsetSnapshot) -> OffsetSnapshot:
     """The same of a topic that was created since."""
     return replace(taken, topics={"t": replace(taken.topics["t"], topic_id="id-2")})
-
-
-class TestSampling:
-    def test_takes_the_first_and_the_last_and_others_evenly(self, ledger: Ledger) -> None:
-        for hour in range(50):
-            place(ledger, seen(hour))
-        hours = [(point["at_ms"] - T0) // HOUR_MS for point in points_of(ledger, most=8, of=50)]
-        assert hours == [0, 7, 14, 21, 28, 35, 42, 49]
-        assert [(point["at_ms"] - T0) // HOUR_MS for point in points_of(ledger, most=3, of=5)] == [45, 47, 49]
-
-    def test_puts_windows_together_whose_snapshots_were_not_read(self, ledger: Ledger, load_window: Load) -> None:
-        for hour in range(9):
-            if hour == 5:
-                pin(ledger, seen(5), seen(6))
-            else:
-                load_window(hour, hour + 1)
-        bands = timeline(ledger, "t", None, 2, 100)["windows"]
-        hours = [((each["start_ms"] - T0) // HOUR_MS, (each["end_ms"] - T0) // HOUR_MS) for each in bands]
-        assert hours == [(0, 5), (5, 6), (6, 9)]
-        assert [(each["windows"], each["state"]) for each in bands] == [
-            (5, "published"),
-            (1, "pinned"),
-            (3, "published"),
-        ]
-        assert [each["window"] for each in bands] == [window(4), window(5), window(8)]
-        assert {each["start_offset"] for each in bands} == {None}
 
 
 def test_offsets_beyond_what_a_browsers_number_holds_are_text(ledger: Ledger) -> None:

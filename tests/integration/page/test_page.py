@@ -19,10 +19,12 @@ from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.lineage.links import window_page
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.page.app import make_app
 from dev import ROOT
 from tests.integration.ledger.loads import AT_T0, LATER_MS, OFFSETS, begin, load, pin, publish, resolve, window
+from tests.integration.page.auth_manager import HALF
 from tests.integration.page.conftest import OF_SECRET, RECORD_CONTENT, As, MakePipeline, make_trouble
 from tests.patience import PATIENCE_S
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
@@ -77,11 +79,11 @@ class TestPermissions:
     @pytest.mark.parametrize(("role", "status"), [(None, 401), ("", 403), ("viewer", 200)])
     def test_every_route_asks_who_asks(self, log_in: As, role: str | None, status: int) -> None:
         addresses = all_addresses()
-        assert len(addresses) == 9
+        assert len(addresses) == 10
         answers = {address: log_in(role).get(address, headers=ASKED).status_code for address in addresses}
-        asks_kafka = answers.pop("/api/pipelines/troubled/now")
+        asks_kafka = {answers.pop(address) for address in ("/api/pipelines/troubled/now", "/api/waits/now")}
         assert answers == dict.fromkeys(answers, status)
-        assert asks_kafka == (400 if status == 200 else status), "no setting names a connection"
+        assert asks_kafka == {400 if status == 200 else status}, "no setting names a connection"
 
     def test_a_cookie_that_airflow_has_not_signed_is_refused(self, log_in: As) -> None:
         with log_in(None) as browser:
@@ -156,7 +158,8 @@ class TestSaysWhatTheCommandsSay:
         claims = verify(Ledger(ObjectStoragePath((tmp_path / "same").as_uri()), "troubled"))
         (row,) = log_in("viewer").get("/api/pipelines").json()["pipelines"]
         assert row["holes"] == [claim.found for claim in claims if claim.claim == "hole"] != []
-        assert (row["published"], row["proved"], row["windows"]) == (window(5), window(4), 7)
+        assert (row["published"], row["windows"]) == (window(5), 7)
+        assert [(each["window"], each["error"]) for each in row["failures"]] == [(window(6), "UnprovenError")]
         assert row["rows"] == [*[OFFSETS] * 4, OFFSETS - 3]
         assert row["dag_ids"] == ["loads"]
         assert row["unloaded_from_ms"] == T0 + 2 * HOUR_MS, "where the hole begins"
@@ -174,11 +177,16 @@ class TestSaysWhatTheCommandsSay:
         answer = log_in("viewer").get("/api/pipelines/troubled").json()
         states = [each["state"] for each in answer["entries"]]
         assert states == ["verified", "verified", "hole", "verified", "verified", "published", "failed", "pinned"]
-        assert answer["partitions"] == [["t", 0]]
-        assert answer["entries"][2]["gaps"] == {"0": OFFSETS}
-        assert answer["entries"][0]["offsets"] == [OFFSETS]
+        assert (answer["entries"][2]["offsets"], answer["entries"][2]["worst"]) == (OFFSETS, f"t-0 ({OFFSETS})")
+        assert answer["entries"][0]["offsets"] == OFFSETS
         assert [each.get("rows") for each in answer["entries"]] == [*[10] * 2, None, *[10] * 2, 7, None, None]
-        assert [each.get("lost") for each in answer["entries"]] == [{}, {}, None, {}, {}, {"0": 3}, {}, {}]
+        assert [each.get("lost") for each in answer["entries"]] == [0, 0, None, 0, 0, 3, 0, 0]
+        failed = answer["entries"][6]["failure"]
+        assert (failed["error"], failed["why"]) == (
+            "UnprovenError",
+            "What was read or written isn't what the window has",
+        )
+        assert "once the job or the sink is mended" in failed["helps"], "clearing it alone can't help"
 
     def test_a_hole_at_the_edge_of_what_is_shown_is_shown(self, log_in: As) -> None:
         answer = log_in("viewer").get("/api/pipelines/troubled", params={"most": 5}).json()
@@ -197,7 +205,7 @@ class TestSaysWhatTheCommandsSay:
         assert (attempt["dag_id"], attempt["run_id"], attempt["task_id"]) == ("loads", "r-1", "load")
         assert [(run["run"], run["written"]) for run in attempt["runs"]] == [(stands["run"], OFFSETS)]
         assert {each["start_evidence"] for each in answer["ranges"]} <= answer["evidence"].keys()
-        assert (answer["state"], answer["states"].keys() >= {answer["state"]}) == ("verified", True)
+        assert (answer["state"], answer["said"].startswith("Published, and proved")) == ("verified", True)
 
     def test_what_was_lost_before_a_load_is_in_the_panel_by_partition(self, log_in: As) -> None:
         answer = log_in("viewer").get(f"/api/pipelines/troubled/windows/{window(5)}").json()
@@ -216,14 +224,24 @@ class TestSaysWhatTheCommandsSay:
         begin(again, again.window(window(0)))
         browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
         during = browser.get(f"/api/pipelines/again/windows/{window(0)}").json()
-        assert [(each["state"], each["reloads"]) for each in (before, during)] == [("pinned", True), ("loading", True)]
+        assert [(each["state"], each["again"]) for each in (before, during)] == [("pinned", True), ("loading", True)]
         assert [len(each["attempts"]) for each in (before, during)] == [1, 2]
         assert during["publication"]["written"] == OFFSETS
 
-    def test_what_a_driver_said_of_a_record_is_not_shown(self, log_in: As) -> None:
-        answer = log_in("viewer").get(f"/api/pipelines/troubled/windows/{window(6)}")
-        assert answer.json()["attempts"][0]["failed"] == "UnprovenError"
-        assert RECORD_CONTENT not in answer.text
+    @pytest.mark.parametrize(("dag_id", "role", "shown"), [(HALF, "viewer", False), (HALF, "admin", True)])
+    def test_what_a_driver_said_is_for_those_who_may_read_the_logs_of_its_dag(
+        self, log_in: As, make_pipeline: MakePipeline, dag_id: str, role: str, shown: bool
+    ) -> None:
+        """It may quote a record. Why it failed is told without it too."""
+        half = make_pipeline("half")
+        failed = resolve(half, 0)
+        attempt = begin(half, failed, {"dag_id": dag_id, "run_id": "r", "task_id": "load"})
+        half.attempt(failed.name, attempt.number).record_failure(FailureNote("UnprovenError", RECORD_CONTENT))
+        browser = TestClient(make_app(), cookies=log_in(role).cookies)
+        answers = [browser.get(f"/api/pipelines/half{what}") for what in ("", f"/windows/{failed.name}")]
+        failure = answers[1].json()["attempts"][0]["failure"]
+        assert (failure["error"], failure.get("message")) == ("UnprovenError", RECORD_CONTENT if shown else None)
+        assert [RECORD_CONTENT in answer.text for answer in answers] == [False, shown]
 
     def test_a_window_that_was_pinned_since_is_found(self, log_in: As, make_pipeline: MakePipeline) -> None:
         """A task links to it at once."""
@@ -247,8 +265,7 @@ class TestSaysWhatTheCommandsSay:
         asked = f"topic=added&partition=0&offset={AT_T0 + OFFSETS}"
         (found,) = browser.get(f"/api/pipelines/grown/records?{asked}").json()["places"]
         assert answer["overview"]["topics"] == ["added", "t"]
-        assert answer["partitions"] == [["added", 0], ["t", 0]]
-        assert [each["offsets"] for each in answer["entries"]] == [[None, OFFSETS], [AT_T0 + 2 * OFFSETS, OFFSETS]]
+        assert [each["offsets"] for each in answer["entries"]] == [OFFSETS, AT_T0 + 3 * OFFSETS]
         assert (found["where"], found["window"]) == ("window", window(1))
 
 

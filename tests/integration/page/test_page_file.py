@@ -38,6 +38,9 @@ def test_it_has_the_answers_that_the_page_asks_for(html: str, log_in: As) -> Non
             continue
         served = log_in("viewer").get(f"/api/{path}").json()
         served.pop("asks_kafka", None)
+        served.pop("schedules", None)
+        for attempt in served.get("attempts", ()):
+            (attempt["failure"] or {}).pop("message", None)  # the file may be sent to anybody
         for each in (answer, served):
             each.pop("read_ms")
             each.pop("now_ms")

@@ -28,7 +28,7 @@ from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.page.waits import waits
+from airflow_kafka_offsets.page.waits import read_waits
 from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.page.auth_manager import HALF, SECRET
@@ -37,6 +37,8 @@ from tests.unit.offsets.builders import HOUR_MS, T0
 
 BEGAN = datetime(2026, 11, 21, 6, tzinfo=UTC)
 SINCE = "snapshot 7 as of 2026-11-21T06:00:00.000Z"
+SAID = "3 offsets to go"
+"""How far the wait had come when its task was deferred."""
 TARGET = FixedOffsets.of(SINCE, [SeenOffset("t", 0, 5)])
 CASES: list[tuple[Condition, str, list[str], list[str]]] = [
     (GroupsCaughtUp(("g",)), "the group is at most 0 offsets behind", ["g"], []),
@@ -94,7 +96,8 @@ def add_task(dag_id: str, task_id: str, trigger: tuple[str, dict[str, Any]] | No
 
 
 def deferred(condition: Condition) -> tuple[str, dict[str, Any]]:
-    trigger = KafkaWaitTrigger(kafka_conn_id="prod", condition=condition.to_json(), poll_interval_s=60)
+    memory = {"answered": True, "said": SAID}
+    trigger = KafkaWaitTrigger(kafka_conn_id="prod", condition=condition.to_json(), poll_interval_s=60, memory=memory)
     return trigger.serialize()
 
 
@@ -128,6 +131,7 @@ def test_a_deferred_sensor_says_what_its_trigger_was_given(
             "topics": topics,
             "awaited": awaited,
             "kafka_conn_id": "prod",
+            "said": SAID,
         }
     ]
 
@@ -155,7 +159,7 @@ def test_a_poking_sensor_says_what_airflow_has_rendered(
             fields = {"dag_id": "loads", "task_id": "wait", "run_id": "r", "map_index": -1, "rendered_fields": given}
             session.execute(insert(RenderedTaskInstanceFields.__table__).values(**fields))
     (wait,) = listed(log_in)
-    assert (wait["groups"], wait["topics"], wait["on"]) == (groups, topics, "worker")
+    assert (wait["groups"], wait["topics"], wait["on"], wait["said"]) == (groups, topics, "worker", None)
     assert [wait["awaited"]] == [each.awaited_in_general for each in CONDITIONS.values() if each.sensor == operator]
 
 
@@ -244,7 +248,7 @@ def test_a_database_that_fails_is_told_in_words(log_in: As, monkeypatch: pytest.
     def fail(*_: Any) -> None:
         raise OSError("password=secret")
 
-    monkeypatch.setattr("airflow_kafka_offsets.page.app.waits", fail)
+    monkeypatch.setattr("airflow_kafka_offsets.page.app.read_waits", fail)
     answer = log_in("viewer").get("/api/waits")
     assert (answer.status_code, "OSError" in answer.json()["detail"]) == (503, True)
     assert "secret" not in answer.text
@@ -261,5 +265,5 @@ def test_a_trigger_that_another_key_has_encrypted_hides_no_other(log_in: As) -> 
 def test_those_that_have_waited_longest_are_shown_where_there_are_too_many(log_in: As) -> None:
     for hour in (3, 1, 2):
         add_task("loads", f"wait-{hour}", deferred(GroupsCaughtUp(("g",))), start_date=BEGAN + timedelta(hours=hour))
-    found = waits(lambda _: True, 2)
-    assert ([wait["task_id"] for wait in found["waits"]], found["more"]) == (["wait-1", "wait-2"], True)
+    found, more = read_waits(lambda _: True, 2)
+    assert ([wait.shown["task_id"] for wait in found], more) == (["wait-1", "wait-2"], True)

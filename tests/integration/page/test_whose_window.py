@@ -81,7 +81,7 @@ class TestAWindowThatAnotherDagTries:
         (folder / "ended.json").write_text("{")
         assert get("viewer", PANEL).status_code == 403
         (found,) = get("admin", PANEL).json()["attempts"]
-        assert found["failed"] is not None
+        assert found["failure"]["error"] == "SparkFailedError"
         assert ["0000000b.result.json" in run["problem"] for run in found["runs"]] == [True]
 
     def test_others_of_the_pipeline_are_shown(self, get: Get, ledger: Ledger) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kafka import KafkaAdminClient
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -24,11 +25,19 @@ pytestmark = pytest.mark.nightly("a worker of Kafka Connect of its own; test_aud
 
 
 def test_it_has_each_record_once_though_its_worker_was_killed(
-    spark: SparkSession, broker: Broker, audit: Audit, make_flights: MakeFlights, produce: Produce, tmp_path: Path
+    spark: SparkSession,
+    broker: Broker,
+    admin: KafkaAdminClient,
+    audit: Audit,
+    make_flights: MakeFlights,
+    produce: Produce,
+    tmp_path: Path,
 ) -> None:
     """What isn't there yet is above the group's commits, or on its way: it commits its group before its table."""
     topic = make_flights({0: 300, 1: 200})
-    with IcebergSink(broker.bootstrap_servers, topic, tmp_path) as sink:
+    sink = IcebergSink(broker.bootstrap_servers, topic, tmp_path)
+    admin.create_topics({sink.control_topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    with sink:
         for name, value in {
             "": "org.apache.iceberg.spark.SparkCatalog",
             ".type": "hadoop",

@@ -14,6 +14,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger import load_decisions
+from airflow_kafka_offsets.ledger.holes import holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
@@ -138,6 +139,7 @@ class TestABackfillBeforeWhatIsPublished:
         losses = [parse_instant(each["loses_at"]) for each in told]
         assert (shown["unloaded_from_ms"], shown["unloaded_from_ms"] + shown["retention_ms"]) == (since_ms, min(losses))
         assert shown["holes"] == [claim.found for claim in claims if claim.claim == "hole" and not claim.holds]
+        assert sum(each.unpinned for each in holes_of(ledger)) == sum(holes.values())
         missing = {each["window"]: each["offsets"] for each in told if each["window"].startswith("hole")}
         assert missing == {f"hole from {iso_instant(start_ms)}": count for start_ms, count in holes.items()}
         names = [each["window"] for each in late]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_kafka_offsets.errors import ConfigurationError, DataLossError
+from airflow_kafka_offsets.errors import DataLossError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
 from airflow_kafka_offsets.offsets.partitions import LogRange
@@ -87,11 +87,6 @@ class TestBetweenTheSnapshots:
         assert (report["offsets"], report["lost"], report["rows"], report["gaps"]) == (5, 2, 3, 0)
         code, out, _ = run("ledger", "verify", "loads", "-o", "json")
         assert code == 0, out
-
-    def test_another_word_is_refused(self, window: XCom, context: Context) -> None:
-        with pytest.raises(AirflowFailException, match="on_data_loss") as failed:
-            load(window, on_data_loss="ignore").execute(context)
-        assert fails_with(ConfigurationError, failed)
 
 
 class TestBetweenPinAndLoad:

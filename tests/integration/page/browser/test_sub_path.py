@@ -52,7 +52,7 @@ def wait_for(address: str, server: AirflowProcess) -> None:
 
 def test_the_page_reads_its_answers_and_leads_back_to_airflow(browser: Browser, address: str) -> None:
     with opened(browser, f"{address}{PREFIX}/#/p/orders", 1280, "light") as page:
-        expect(page.locator("h2").first).to_have_text("orders")
+        expect(page.locator("h1")).to_have_text("orders")
         page.get_by_role("link", name="Airflow", exact=True).click()
         expect(page).to_have_url(f"{address}/")
 

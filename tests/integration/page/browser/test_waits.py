@@ -72,6 +72,7 @@ def test_groups_have_a_row_for_each_sensor_that_waits_for_them(
         "the group is at most 2 offsets behind and behind by no record older than 5 minutes"
     )
     expect(rows.filter(has_text="task lag")).to_contain_text(re.compile("1[0-9]{2} minutes"), use_inner_text=True)
+    expect(rows.filter(has_text="task lag")).to_contain_text("when it was deferred")
     drained = rows.filter(has_text="task drained")
     expect(drained).to_contain_text(re.compile(r"the group has committed up to the log end at 20\d\d-"))
     expect(drained).to_contain_text(TOPIC)

@@ -41,23 +41,23 @@ class TestFinding:
     def test_of_no_record_answers_from_its_start_to_before_its_end(
         self, findings: RecordFindings, offset: int, is_known: bool
     ) -> None:
-        findings.note(LOG, finding(10, 20))
+        findings.keep(LOG, finding(10, 20))
         assert (findings.lookup(LOG, offset) is not None) == is_known
 
     @pytest.mark.parametrize(("offset", "is_known"), [(9, False), (10, True), (20, True), (21, False)])
     def test_of_a_record_answers_up_to_the_record(self, findings: RecordFindings, offset: int, is_known: bool) -> None:
-        findings.note(LOG, finding(10, 20, RECORD))
+        findings.keep(LOG, finding(10, 20, RECORD))
         assert (findings.lookup(LOG, offset) is not None) == is_known
 
     def test_that_reaches_furthest_is_taken(self, findings: RecordFindings) -> None:
         for each in (finding(10, 12), finding(5, 15), finding(14, 20, RECORD)):
-            findings.note(LOG, each)
+            findings.keep(LOG, each)
         assert findings.lookup(LOG, 11) == finding(5, 15)
         assert findings.lookup(LOG, 14) == finding(14, 20, RECORD)
 
     def test_is_of_its_question_alone(self, findings: RecordFindings) -> None:
         """E15"""
-        findings.note(LOG, finding(10, 20))
+        findings.keep(LOG, finding(10, 20))
         others = (
             LOG._replace(topic="u"),
             LOG._replace(partition=1),
@@ -75,7 +75,7 @@ class TestFinding:
     ) -> None:
         """E24: without its id, the topic may be another one by then."""
         log = LOG._replace(incarnation=(topic_id, 3))
-        findings.note(log, Finding(10, 20, record, findings.now_s()))
+        findings.keep(log, Finding(10, 20, record, findings.now_s()))
         clock.time_s += 60
         assert findings.lookup(log, 10) is not None
         clock.time_s += 1
@@ -83,7 +83,7 @@ class TestFinding:
 
     def test_counts_from_when_its_oldest_part_was_read(self, findings: RecordFindings, clock: Clock) -> None:
         clock.time_s += 50
-        findings.note(LOG, finding(10, 30, FoundRecord(30, 5), read_at_s=1000.0))
+        findings.keep(LOG, finding(10, 30, FoundRecord(30, 5), read_at_s=1000.0))
         clock.time_s += 11
         assert findings.lookup(LOG, 10) is None
 
@@ -91,20 +91,20 @@ class TestFinding:
 class TestNumber:
     def test_of_findings_of_a_log_is_bounded(self, findings: RecordFindings) -> None:
         for number in range(100):
-            findings.note(LOG, finding(10 * number, 10 * number + 5))
+            findings.keep(LOG, finding(10 * number, 10 * number + 5))
         known = [number for number in range(100) if findings.lookup(LOG, 10 * number)]
         assert known == list(range(68, 100))
 
     def test_of_logs_is_bounded(self, findings: RecordFindings) -> None:
         logs = [LOG._replace(partition=number) for number in range(20_010)]
         for each in logs:
-            findings.note(each, finding(0, 5))
+            findings.keep(each, finding(0, 5))
         assert [number for number, each in enumerate(logs) if findings.lookup(each, 0) is None] == list(range(10))
 
     def test_does_not_grow_with_what_is_covered(self, findings: RecordFindings) -> None:
         for end in range(11, 60):
-            findings.note(LOG, finding(10, end))
-        findings.note(LOG, finding(100, 105))
+            findings.keep(LOG, finding(10, end))
+        findings.keep(LOG, finding(100, 105))
         assert findings.lookup(LOG, 10) == finding(10, 59)
         assert findings.lookup(LOG, 100) == finding(100, 105)
 
@@ -113,7 +113,7 @@ class TestIncarnations:
     def test_nothing_is_known_of_a_topic_that_was_created_again_or_a_log_with_a_new_leader(self) -> None:
         """E24, E27."""
         findings = RecordFindings()
-        findings.note(LOG, Finding(0, 10, None, findings.now_s()))
+        findings.keep(LOG, Finding(0, 10, None, findings.now_s()))
         assert findings.lookup(LOG, 5) is not None
         assert findings.lookup(LOG._replace(incarnation=("id-2", 3)), 5) is None
         assert findings.lookup(LOG._replace(incarnation=("id-1", 4)), 5) is None

@@ -8,7 +8,7 @@ from airflow_kafka_offsets.client.requests.describe_producers import (
     parse_describe_producers,
 )
 from airflow_kafka_offsets.client.routing.coordinators import (
-    coordinator_place,
+    coordinator_of,
     coordinator_requests,
     parse_coordinators,
 )
@@ -45,12 +45,12 @@ class TestCoordinators:
     @every(frames("find_coordinator", "response", "found", "found, and not available"))
     def test_a_coordinator_is_found(self, frame: Frame) -> None:
         row = parse_coordinators(["g"], [frame.decode()])["g"]
-        assert coordinator_place(row) == 3
+        assert coordinator_of(row) == 3
         assert (row.host, row.port) == ("kafka-3.example", 9092)
 
     @every(frames("find_coordinator", "response", "not available", "found, and not available"))
     def test_none_is_an_error_in_kafkas_words(self, frame: Frame) -> None:
-        place = coordinator_place(parse_coordinators(["h"], [frame.decode()])["h"])
+        place = coordinator_of(parse_coordinators(["h"], [frame.decode()])["h"])
         assert isinstance(place, ResponseError)
         assert place.name == "COORDINATOR_NOT_AVAILABLE"
         assert place.message == ("The coordinator is not available." if frame.version >= 1 else "")

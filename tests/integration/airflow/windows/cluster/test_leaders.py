@@ -112,24 +112,22 @@ class TestSnapshotOfCommits:
         client.commit_offsets(group, CommittedOffsets([commit])).raise_for_errors()
         return group
 
-    @pytest.mark.parametrize("taken_after", [False, True], ids=["taken before the cut", "taken after it"])
-    def test_has_the_epoch_of_the_commit_which_tells_a_cut(
-        self,
-        cut: Cut,
-        committed: str,
-        client: OffsetsClient,
-        snapshot: Snapshot,
-        ledger: Ledger,
-        *,
-        taken_after: bool,
+    def test_has_the_epoch_of_the_commit_which_tells_a_cut_that_came_later(
+        self, cut: Cut, committed: str, client: OffsetsClient, snapshot: Snapshot, ledger: Ledger
     ) -> None:
         """So no window is pinned on it, and no group reaches it as a target."""
-        taken = None if taken_after else snapshot(cut.topic, group=committed)
+        taken = snapshot(cut.topic, group=committed)
         cut.elect()
         cut.grow(11, 12, 13, 14, 15, 16)
-        taken = taken or snapshot(cut.topic, group=committed)
         with pytest.raises(LogTruncatedError, match=rf"{cut.topic}-0 was truncated at 3, below 7"):
             refuse_rewritten(client, ledger.contents.snapshot(taken["snapshot"]))
+
+    def test_is_refused_after_a_cut(self, cut: Cut, committed: str, snapshot: Snapshot) -> None:
+        cut.elect()
+        cut.grow(11, 12, 13, 14, 15, 16)
+        with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7") as failed:
+            snapshot(cut.topic, group=committed)
+        assert fails_with(LogTruncatedError, failed)
 
 
 def first_offset(cluster: KafkaCluster, group: str, topic: str) -> str:
