@@ -8,7 +8,7 @@ ARCHIVE := .local/kafka.jsa
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint check test matrix docs pictures fuzz chaos steps bench clean programs
+.PHONY: help setup demo lint check test matrix docs pictures fuzz chaos steps many bench clean programs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,10 @@ chaos: setup $(ARCHIVE) ## load 1,000 windows while everything fails, and check 
 steps: setup $(ARCHIVE) ## pause a load, and kill a job that derives rows, at every step; make test ALL=1 takes some of them
 	@PAUSES=all KILLS=all $(BIN)/python -m pytest -q --timeout 3600 tests/integration/spark/sinks/test_pauses.py \
 	  tests/integration/spark/test_derived_killed.py
+
+many: setup $(ARCHIVE) ## load 1,000 windows with one Spark run, whose driver is killed 20 times; make test ALL=1 takes 60
+	@MANY_WINDOWS=$${MANY_WINDOWS:-1000} MANY_KILLS=$${MANY_KILLS:-20} \
+	  $(BIN)/python -m pytest -q -s --timeout 3600 tests/integration/airflow/test_many_windows_killed.py
 
 bench: setup ## measure this package against its peers, on real brokers
 	@$(BIN)/python -m tests.benchmarks

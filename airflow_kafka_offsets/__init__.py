@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     )
     from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator as KafkaOffsetSnapshotOperator
     from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator as KafkaSparkSubmitOperator
+    from airflow_kafka_offsets.operators.unpublished_windows import (
+        KafkaUnpublishedWindowsOperator as KafkaUnpublishedWindowsOperator,
+    )
     from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator as KafkaVerifyWindowOperator
     from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor as KafkaGroupLagSensor
     from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor as KafkaNewDataSensor

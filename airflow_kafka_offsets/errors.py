@@ -30,6 +30,7 @@
     ├── UncheckedSourceError                couldn't ask Kafka whether the window's own topics were read (transient)
     ├── DriverGoneError                     Spark's driver vanished without reporting how it ended (transient)
     ├── SparkFailedError                    Spark or the application failed for its own reasons (transient)
+    ├── WindowsFailedError                  some of several windows failed, each for a reason of its own
     ├── ConditionFailedError                under a policy the user chose, a wait can never succeed
     ├── CommitRefusedError                  a group has active members, who own its commits (transient)
     └── LedgerError                         the ledger can't be used as it is
@@ -45,14 +46,19 @@ group's element, and become an :class:`OffsetsError` only if a caller calls ``ra
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 _NO_SUCH_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 """Kafka calls these retriable because a broker's metadata may lag."""
 
 _SHOWN = 3
 """How many items an error message names before it counts the rest."""
+_ROWS = 50
+"""How many failed windows a table names before it counts the rest."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +246,48 @@ class SparkFailedError(KafkaOffsetsError):
     retriable = True
 
 
+class FailedWindow(NamedTuple):
+    """A window that failed, and why.
+
+    :param window: its name.
+    :param pipeline: that of its ledger.
+    """
+
+    window: str
+    pipeline: str
+    error: Exception
+
+
+class WindowsFailedError(KafkaOffsetsError):
+    """Some of the windows of one task or Spark application failed, each for a reason of its own. What was to be done
+    with the others is done. A retry makes sense if it does for one of them.
+
+    :param failed: the windows that failed, in order.
+    :param of: how many windows there were.
+    """
+
+    def __init__(self, failed: Sequence[FailedWindow], of: int) -> None:
+        self.failed = tuple(failed)
+        head = f"{len(self.failed)} of {number_of(of, 'window')} failed" + (
+            f"; the other {of - len(self.failed)} did not." if len(self.failed) < of else "."
+        )
+        super().__init__("\n".join([head, *_table(self.failed)]))
+
+    @property
+    def retriable(self) -> bool:
+        return any(getattr(each.error, "retriable", True) for each in self.failed)
+
+
+def _table(failed: Sequence[FailedWindow]) -> list[str]:
+    """The failed windows as the lines of a table."""
+    rows = [("window", "pipeline", "error", "why")]
+    rows += [(each.window, each.pipeline, type(each.error).__name__, str(each.error)) for each in failed[:_ROWS]]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = ["  ".join([*map(str.ljust, row, widths), row[3].replace("\n", " ")]) for row in rows]
+    more = len(failed) - _ROWS
+    return [*lines, f"and {more} more"] if more > 0 else lines
+
+
 class ConditionFailedError(KafkaOffsetsError):
     """Under a policy the user chose, a wait can never succeed, so waiting longer is pointless."""
 
@@ -278,6 +326,15 @@ class StoreFailedError(LedgerError):
 
 class ExclusiveCreateError(LedgerError):
     """The store can't create a file exclusively, so it can't arbitrate between two writers."""
+
+
+def or_error(ask: Callable[[], T]) -> T | KafkaOffsetsError:
+    """What a function returns, or the error of this package that it raises: for many windows, of which one that fails
+    doesn't hold up the others."""
+    try:
+        return ask()
+    except KafkaOffsetsError as error:
+        return error
 
 
 def shorten(items: Iterable[str]) -> str:

@@ -34,6 +34,7 @@ def get_provider_info() -> dict[str, Any]:
                 "operators.spark_submit",
                 "operators.prepare_load",
                 "operators.verify_window",
+                "operators.unpublished_windows",
                 "operators.commit_offsets",
                 "operators.reset_offsets",
                 "operators.retention_watch",

@@ -28,6 +28,7 @@ PUBLIC: dict[str, dict[str, str]] = {
         "KafkaResolveWindowOperator": "operators.resolve_window",
         "KafkaRetentionWatchOperator": "operators.retention_watch",
         "KafkaSparkSubmitOperator": "operators.spark_submit",
+        "KafkaUnpublishedWindowsOperator": "operators.unpublished_windows",
         "KafkaVerifyWindowOperator": "operators.verify_window",
         "LOAD_APPLICATION": "submission.driver_bundle",
         "SparkCluster": "operators.prepare_load",
@@ -97,7 +98,9 @@ PUBLIC: dict[str, dict[str, str]] = {
         "ValueFormat": "spark.values.formats",
         "decode_json": "spark.values.text",
         "decode_text": "spark.values.text",
+        "load_windows": "spark.windows",
         "pinned_window": "spark.pinned",
+        "pinned_windows": "spark.windows",
         "read_published": "spark.published",
     },
 }

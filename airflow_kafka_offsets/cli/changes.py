@@ -24,7 +24,7 @@ from airflow_kafka_offsets.ledger.state import Commit, State, Window, fold
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.pipelines.loads import outnumber, refuse_unloadable
+from airflow_kafka_offsets.pipelines.attempts import outnumber, unloadable
 from airflow_kafka_offsets.pipelines.restarts import restart_found
 from airflow_kafka_offsets.runs.clearing import told_runs
 
@@ -58,7 +58,8 @@ def reload_windows(args: Any) -> int:
     if args.take_back:
         kept = "Their published rows satisfy loads again. Clear their verify tasks to have that checked."
         return _change(ledger, args, partial(load_decisions.take_back, windows=windows), lambda *_: kept)
-    refuse_unloadable(ledger, lambda: kafka_client(args), windows, None, args.on_data_loss)
+    for gone in unloadable(ledger, lambda: kafka_client(args), windows, None, args.on_data_loss).values():
+        raise gone
     before = [ledger.window(name) for name in windows]  # with the attempts that count until now
     then = "Readers keep the old rows until the new ones are published."
     code = _change(ledger, args, lambda state: load_decisions.reload(state, windows), lambda *_: then)

@@ -22,8 +22,9 @@ from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
-from airflow_kafka_offsets.pipelines import loads
-from airflow_kafka_offsets.pipelines.loads import Begun, Counted
+from airflow_kafka_offsets.pipelines import attempts, loads
+from airflow_kafka_offsets.pipelines.attempts import Begun
+from airflow_kafka_offsets.pipelines.loads import Counted
 from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
 from airflow_kafka_offsets.runs.interval import RunInterval
 from airflow_kafka_offsets.runs.schedule import ticks
@@ -71,7 +72,7 @@ def begin_attempt(args: Any) -> int:
     settings = java_settings(args)
     who = {"by_hand": getpass.getuser()}
     manifest = ledger.window(name).manifest
-    begun = loads.begin(ledger, lambda: kafka_client(args), name, manifest, who, args.on_data_loss)
+    begun = attempts.begin(ledger, lambda: kafka_client(args), name, manifest, who, args.on_data_loss)
     published = begun.publication
     conf = {} if published is not None else _confs(ledger, begun, settings.plain)
     print_record(_begun_row(begun, published, conf), args, _BEGUN)
@@ -96,8 +97,8 @@ def _begun_row(begun: Begun, published: Publication | None, conf: dict[str, str]
 def _confs(ledger: Ledger, begun: Begun, reader: Any) -> dict[str, str]:
     assert begun.attempt is not None, "nothing is published"
     return {
-        driver_conf.MANIFEST: begun.pinned.uri,
-        driver_conf.SHA256: begun.pinned.sha256,
+        driver_conf.MANIFEST: ledger.manifest_uri(begun.window),
+        driver_conf.SHA256: begun.window.manifest,
         driver_conf.ATTEMPT: str(begun.attempt.number),
         driver_conf.COMMIT: str(ledger.state.number),
     } | {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}

@@ -10,6 +10,7 @@
     windows/<window>/<attempt>/             what the driver of an attempt says: note, result, failure
     windows/<window>/audits/<run>.json      what an audit of a table has found; an entry names its hash
     files/window=<window>/                  the list of a window's published files, for other engines; derived
+    batches/<sha256>.json                   the windows that one Spark application is to load
     drivers/                                what Spark's drivers run, when it is stored in the ledger
 """
 
@@ -22,6 +23,7 @@ LOG = "log"
 CHECKPOINTS = "checkpoints"
 SNAPSHOTS = "snapshots"
 WINDOWS = "windows"
+BATCHES = "batches"
 AUDITS = "audits"
 FOLDER_SIZE = 1_000
 """Commits in a folder of the log: as many as an object store lists in one answer."""
@@ -64,6 +66,10 @@ def snapshot_file(offsets: str) -> str:
 
 def manifest_file(window: str, manifest: str) -> str:
     return f"{WINDOWS}/{window}/{manifest}.json"
+
+
+def batch_file(sha256: str) -> str:
+    return f"{BATCHES}/{sha256}.json"
 
 
 def census_file(window: str, census: str) -> str:

@@ -137,8 +137,11 @@ class Ledger:
                 f"Window {window.name} was pinned in ledger {manifest.ledger_id}, but {self.uri} is ledger {self.id}. "
                 "Move or restore a ledger only as a whole folder."
             )
-        uri = uri_for_spark(self.folder / manifest_file(window.name, window.manifest))
-        return PinnedManifest(uri, window.manifest, manifest)
+        return PinnedManifest(self.manifest_uri(window), window.manifest, manifest)
+
+    def manifest_uri(self, window: Window) -> str:
+        """The URI of a window's manifest, in a form that Spark can use too."""
+        return uri_for_spark(self.folder / manifest_file(window.name, window.manifest))
 
     def offsets_at(self, at_ms: int) -> OffsetSnapshot:
         """The snapshot at a time that has one."""

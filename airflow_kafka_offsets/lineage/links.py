@@ -14,7 +14,6 @@ from airflow.sdk import BaseOperatorLink
 
 from airflow_kafka_offsets.hooks.ledger import ledger_of
 from airflow_kafka_offsets.ledger.files import WINDOWS
-from airflow_kafka_offsets.ledger.ledger import PinnedManifest
 from airflow_kafka_offsets.ledger.storage import uri_for_spark
 from airflow_kafka_offsets.lineage.page_address import window_address
 from airflow_kafka_offsets.lineage.task_window import TaskWindow
@@ -57,44 +56,44 @@ class WindowLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The address of the task's window; empty if the task failed before it knew its window, or no page shows it."""
-        seen = getattr(operator, "seen", None)
-        return "" if seen is None else window_page(seen.pinned)
+        seen = getattr(operator, "seen", ())
+        return window_page(seen[0]) if seen else ""
 
 
 class TellsLineage:
-    """Mixin for operators that set :attr:`seen`: the link leads to that window, and OpenLineage, if installed, receives
-    it. A failed task reports what it had seen until it failed."""
+    """Mixin for operators that set :attr:`seen`: the link leads to the first of those windows, and OpenLineage, if
+    installed, receives all. A failed task reports what it had seen until it failed."""
 
     operator_extra_links: Any = (WindowLink(),)
-    seen: TaskWindow
+    seen: tuple[TaskWindow, ...] = ()
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
         """The topics, the outputs and the proof. Only OpenLineage's listener calls this."""
         from airflow_kafka_offsets.lineage.openlineage_facets import lineage_of
 
-        return lineage_of(getattr(self, "seen", None))
+        return lineage_of(self.seen)
 
 
-def window_page(pinned: PinnedManifest) -> str:
+def window_page(seen: TaskWindow) -> str:
     """Address of the page that shows a window; empty when there is none."""
     airflow = str(conf.get("api", "base_url", fallback="") or "")
-    console = folder_page(pinned.uri.rpartition("/")[0])
+    console = folder_page(seen.uri.rpartition("/")[0])
     if not airflow.startswith(("http://", "https://")):
         if console:
             return console
-        if not pinned.uri.startswith("file:"):
+        if not seen.uri.startswith("file:"):
             return ""
         airflow = _WITHOUT_BASE_URL
-    if _is_on_page(pinned):
-        return window_address(airflow, pinned.manifest.pipeline, pinned.manifest.window)
+    if _is_on_page(seen):
+        return window_address(airflow, seen.pipeline, seen.window)
     return console
 
 
-def _is_on_page(pinned: PinnedManifest) -> bool:
+def _is_on_page(seen: TaskWindow) -> bool:
     """Whether the window's ledger is below the root in Airflow's settings: the page shows no others."""
     try:
-        ledger = ledger_of(None, pinned.manifest.pipeline)
-        return pinned.uri.startswith(f"{uri_for_spark(ledger.folder)}/{WINDOWS}/")
+        ledger = ledger_of(None, seen.pipeline)
+        return seen.uri.startswith(f"{uri_for_spark(ledger.folder)}/{WINDOWS}/")
     except Exception:  # a task with its own ledger_root must not fail because the setting is wrong
         return False
 

@@ -21,8 +21,9 @@ from openlineage.client.facet_v2 import (
 )
 
 from airflow_kafka_offsets.errors import shorten
-from airflow_kafka_offsets.ledger.ledger import PinnedManifest
+from airflow_kafka_offsets.ledger.entries import Output
 from airflow_kafka_offsets.lineage.task_window import TaskWindow
+from airflow_kafka_offsets.offsets.proof.audit import Verdict
 
 _SAME_SCHEME = {"": "file", "s3a": "s3", "s3n": "s3"}
 _WINDOW = re.compile(r"/window=[^/]+/attempt=[^/]+/?$")
@@ -31,58 +32,70 @@ _WITH_ROOT = ("dbfs", "file", "hdfs")
 """Schemes whose dataset names keep the leading slash; names on object stores don't."""
 
 
-def lineage_of(seen: TaskWindow | None) -> OperatorLineage[Any, Any]:
-    """The lineage for OpenLineage; empty when the task has no window yet, so that OpenLineage uses its inlets and
-    outlets."""
-    if seen is None:
+def lineage_of(seen: Sequence[TaskWindow]) -> OperatorLineage[Any, Any]:
+    """The lineage for OpenLineage: each table once, however many windows of it the task has. Empty when the task has no
+    window yet, so that OpenLineage uses its inlets and outlets."""
+    if not seen:
         return OperatorLineage()
-    outputs = [(each.output, each.rows) for each in seen.outputs if each.output is not None]
-    if seen.verdict is not None:
-        return OperatorLineage(inputs=[_checked(seen, output) for output, _ in outputs])
-    server = seen.bootstrap_servers[0]
-    topics = [InputDataset(namespace=f"kafka://{server}", name=each) for each in sorted(seen.pinned.manifest.topics)]
-    return OperatorLineage(inputs=topics, outputs=[_written(*output) for output in outputs])
+    if any(each.verdict is not None for each in seen):
+        return OperatorLineage(inputs=[_checked(*found) for found in _tables(seen).items()])
+    topics = sorted({(each.bootstrap_servers[0], topic) for each in seen for topic in each.topics})
+    inputs = [InputDataset(namespace=f"kafka://{server}", name=topic) for server, topic in topics]
+    return OperatorLineage(inputs=inputs, outputs=[_written(*found) for found in _tables(seen).items()])
 
 
-def _written(output: str, rows: int | None) -> OutputDataset:
-    namespace, name = dataset_name(output)
+def _tables(seen: Sequence[TaskWindow]) -> dict[tuple[str, str], list[tuple[TaskWindow, Output]]]:
+    """By namespace and name of each table, the windows that have rows there."""
+    tables: dict[tuple[str, str], list[tuple[TaskWindow, Output]]] = {}
+    for each in seen:
+        for output in each.outputs:
+            if output.output is not None:
+                tables.setdefault(dataset_name(output.output), []).append((each, output))
+    return tables
+
+
+def _folders(found: Sequence[tuple[TaskWindow, Output]]) -> base_subset_dataset.LocationSubsetCondition:
+    places = dict.fromkeys(str(output.output) for _, output in found)
+    return base_subset_dataset.LocationSubsetCondition(locations=list(places))
+
+
+def _written(table: tuple[str, str], found: Sequence[tuple[TaskWindow, Output]]) -> OutputDataset:
+    rows = sum(output.rows for _, output in found)
     statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=rows)
-    folder = base_subset_dataset.LocationSubsetCondition(locations=[output])
-    subset = base_subset_dataset.OutputSubsetOutputDatasetFacet(outputCondition=folder)
+    subset = base_subset_dataset.OutputSubsetOutputDatasetFacet(outputCondition=_folders(found))
     return OutputDataset(
-        namespace=namespace, name=name, outputFacets={"outputStatistics": statistics, "subset": subset}
+        namespace=table[0], name=table[1], outputFacets={"outputStatistics": statistics, "subset": subset}
     )
 
 
-def _checked(seen: TaskWindow, output: str) -> InputDataset:
-    """An output, with the claims that were checked on it."""
-    assert seen.verdict is not None
-    namespace, name = dataset_name(output)
-    folder = base_subset_dataset.LocationSubsetCondition(locations=[output])
-    found = {
-        "read_is_manifest": seen.verdict.read_problems,
-        "written_is_read": seen.verdict.written_problems,
-        "window_tiles": seen.holes,
-    }
-    assertions = [_assertion(seen.pinned, claim, problems) for claim, problems in found.items()]
+def _checked(table: tuple[str, str], found: Sequence[tuple[TaskWindow, Output]]) -> InputDataset:
+    """A table, with the claims that were checked on its windows."""
+    assertions = [each for seen, _ in found if seen.verdict is not None for each in _claims(seen, seen.verdict)]
     return InputDataset(
-        namespace=namespace,
-        name=name,
+        namespace=table[0],
+        name=table[1],
         inputFacets={
             "dataQualityAssertions": data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(assertions),
-            "subset": base_subset_dataset.InputSubsetInputDatasetFacet(inputCondition=folder),
+            "subset": base_subset_dataset.InputSubsetInputDatasetFacet(inputCondition=_folders(found)),
         },
     )
 
 
-def _assertion(
-    pinned: PinnedManifest, claim: str, problems: Sequence[str]
-) -> data_quality_assertions_dataset.Assertion:
+def _claims(seen: TaskWindow, verdict: Verdict) -> list[data_quality_assertions_dataset.Assertion]:
+    found = {
+        "read_is_manifest": verdict.read_problems,
+        "written_is_read": verdict.written_problems,
+        "window_tiles": seen.holes,
+    }
+    return [_assertion(seen, claim, problems) for claim, problems in found.items()]
+
+
+def _assertion(seen: TaskWindow, claim: str, problems: Sequence[str]) -> data_quality_assertions_dataset.Assertion:
     return data_quality_assertions_dataset.Assertion(
         assertion=claim,
         success=not problems,
         actual=shorten(problems) if problems else None,
-        params={"window": pinned.manifest.window, "manifest": pinned.uri, "sha256": pinned.sha256},
+        params={"window": seen.window, "manifest": seen.uri, "sha256": seen.sha256},
     )
 
 

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.offsets.audits.findings import is_only_late
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.windows.policies import IncompletePolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 from airflow_kafka_offsets.submission.audit_submission import AuditSubmission
 from airflow_kafka_offsets.submission.driver_bundle import AUDIT_APPLICATION
 from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submitter
@@ -109,7 +109,7 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
         ledger, kafka = ref.ledger(), ref.hook()
         window = ref.window_in(ledger)
         pinned = ledger.pinned(window)
-        self.seen = TaskWindow(pinned, kafka.settings().bootstrap_servers)
+        self.seen = (TaskWindow.of(pinned, bootstrap_servers=kafka.settings().bootstrap_servers),)
         given = self.writer_group, self.write_missing, self.allow_gaps
         submission = AuditSubmission(ledger, pinned, token_hex(4), self.table, *given)
         self.application_args = submission.words
@@ -144,7 +144,7 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
     def _told(self, context: Context, ref: WindowRef, report: AuditReport, place: str) -> dict[str, Any]:
         """Log the verdict, and return it; or fail by it."""
         summary = _summary(report) | {"report": place}
-        note_outlets(self, context, ref, summary)
+        note_outlets(self, context, WindowRefs((ref,), is_list=False), [summary])
         said = f"Window {ref.window}: {report}"
         if report.is_complete:
             self.log.info("%s", said)

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.log_changes import refuse_changed_topics
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 from airflow_kafka_offsets.runs.around import refusal
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class KafkaCommitOffsetsOperator(BaseOperator):
     By default, the group isn't moved past offsets that no published window has, because they would never be read. A
     group without commits starts at the first pinned window.
 
-    :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
+    :param window: what ``KafkaResolveWindowOperator`` returned; or a list of it, whose windows must all be published:
+        then the group is moved to the end of the last one of each pipeline. (templated)
     :param group: group id. (templated)
     :param on_hole: what to do about offsets between the group's commits and this window that no published window has,
         pinned or not: ``fail`` (default), so that a retry succeeds once they are loaded; or ``warn``.
@@ -86,18 +87,23 @@ class KafkaCommitOffsetsOperator(BaseOperator):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         as_name(self.group, "group")
-        ref = WindowRef.from_json(self.window)
-        ledger = ref.ledger()
-        window, _ = ref.published_in(ledger)
-        manifest = ledger.pinned(window).manifest
-        with ref.hook().get_conn() as client:
-            refuse_changed_topics(client, manifest)
-            commits = self._commits(client, manifest)
-            ahead = _behind(_ends(manifest), commits)
+        refs = WindowRefs.from_json(self.window)
+        last = self._last(refs) if refs.refs else {}
+        manifests = [ledger.pinned(window).manifest for ledger, window in last.items()]
+        if not manifests:
+            self.log.info("There is no window to commit")
+            return {"group": self.group, "committed": 0, "kept": 0}
+        ends = _ends(manifests)
+        with refs.hook().get_conn() as client:
+            for manifest in manifests:
+                refuse_changed_topics(client, manifest)
+            commits = self._commits(client, ends)
+            ahead = _behind(ends, commits)
             if len(ahead):
-                self._look_for_holes(context, ledger, window, commits)
-            committed = self._go_forward(client, client.own_epochs(ahead).raise_for_errors(), manifest)
-        kept = len(manifest.ranges) - len(committed)
+                for ledger, window in last.items():
+                    self._look_for_holes(context, ledger, window, commits)
+            committed = self._go_forward(client, client.own_epochs(ahead).raise_for_errors(), manifests)
+        kept = len(ends) - len(committed)
         self.log.info(
             "Group %s: committed %s; %s already there or further",
             self.group,
@@ -106,7 +112,22 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         )
         return {"group": self.group, "committed": len(committed), "kept": kept}
 
-    def _go_forward(self, client: OffsetsClient, ends: CommittedOffsets, manifest: Manifest) -> set[TopicPartition]:
+    def _last(self, refs: WindowRefs) -> dict[Ledger, Window]:
+        """The last window of each pipeline, by time: whatever lies before it is a hole, or is loaded.
+
+        :raises UnprovenError: when one of the windows isn't published.
+        """
+        last: dict[Ledger, Window] = {}
+        for ref, ledger in zip(refs.refs, refs.ledgers(), strict=True):
+            window, _ = ref.published_in(ledger)
+            before = last.get(ledger)
+            if before is None or before.end_ms < window.end_ms:
+                last[ledger] = window
+        return last
+
+    def _go_forward(
+        self, client: OffsetsClient, ends: CommittedOffsets, manifests: Sequence[Manifest]
+    ) -> set[TopicPartition]:
         """Commit the window's end where the group is behind it, and look again, until it stays.
 
         Reading the group's commits and writing them are two requests. A run of an earlier window may have read them
@@ -116,7 +137,12 @@ class KafkaCommitOffsetsOperator(BaseOperator):
         :returns: the partitions that were committed.
         """
         # Brokers that support topic ids check themselves that the topics are still the ones that were loaded.
-        topic_ids = {topic: facts.topic_id for topic, facts in manifest.topics.items() if facts.topic_id is not None}
+        topic_ids = {
+            topic: facts.topic_id
+            for manifest in manifests
+            for topic, facts in manifest.topics.items()
+            if facts.topic_id is not None
+        }
         done: set[TopicPartition] = set()
         for _ in range(_MOST_COMMITS if len(ends) else 0):
             started_s = time.monotonic()
@@ -134,9 +160,9 @@ class KafkaCommitOffsetsOperator(BaseOperator):
             self.log.warning("Group %s was put back %s times: something else moves it", self.group, _MOST_COMMITS - 1)
         return done
 
-    def _commits(self, client: OffsetsClient, manifest: Manifest) -> dict[TopicPartition, int]:
+    def _commits(self, client: OffsetsClient, ends: CommittedOffsets) -> dict[TopicPartition, int]:
         """The group's committed offsets; partitions without a commit are left out."""
-        partitions = [TopicPartition(records.topic, records.partition) for records in manifest.ranges]
+        partitions = ends.partitions()
         (found,) = client.committed_offsets({self.group: partitions}).raise_for_errors()
         # A commit made in a log that has been replaced says nothing about the group's position in this one.
         refuse_commits_past_end(found.offsets, client.log_extents(partitions).raise_for_errors(), self.group)
@@ -159,12 +185,15 @@ def _offsets(commits: CommittedOffsets) -> dict[TopicPartition, int]:
     return {TopicPartition.of(commit): commit.offset for commit in commits if commit.offset is not None}
 
 
-def _ends(manifest: Manifest) -> CommittedOffsets:
-    """The window's end as commits, with the leader epochs that the ledger has seen it under."""
-    return CommittedOffsets(
+def _ends(manifests: Sequence[Manifest]) -> CommittedOffsets:
+    """The ends of windows as commits, with the leader epochs that the ledger has seen them under. Where pipelines share
+    a partition, the furthest one."""
+    ends = (
         CommittedOffset(each.topic, each.partition, each.end_offset, each.end_leader_epoch, manifest.window)
+        for manifest in manifests
         for each in manifest.ranges
     )
+    return CommittedOffsets(sorted(ends, key=lambda end: end.offset or 0))  # of two for a partition, the last one stays
 
 
 def _behind(ends: CommittedOffsets, commits: dict[TopicPartition, int]) -> CommittedOffsets:

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.lineage.links import TellsLineage
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
 from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy
 from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -57,25 +57,31 @@ class KafkaPipelineOperator(OfPipeline, BaseOperator):
 
 
 class KafkaResolvingOperator(TellsLineage, KafkaPipelineOperator):
-    """Base of the operators that pin a window and return a reference to it. Its arguments are those of
+    """Base of the operators that pin windows and return references to them. Its arguments are those of
     :class:`KafkaPipelineOperator`."""
 
     @abstractmethod
-    def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow:
-        """Pin the run's window."""
+    def resolve(self, resolver: Resolver, context: Context) -> ResolvedWindow | list[ResolvedWindow]:
+        """Pin the run's window; or its windows."""
 
     @failing_fast()
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> Any:
         with self.pipeline.resolver(self.on_future_record) as resolver:
             resolved = self.resolve(resolver, context)
-        self._log(resolved.pinned)
-        for warning in resolved.warnings:
-            self.log.warning(warning)
-        commit = resolver.ledger.window(resolved.pinned.manifest.window).number
-        ref = WindowRef.of(self.pipeline, resolved.pinned, commit)
-        note_outlets(self, context, ref, {})
-        self.seen = TaskWindow(resolved.pinned, resolver.client.bootstrap_servers)
-        return ref.to_json()
+        windows = resolved if isinstance(resolved, list) else [resolved]
+        for each in windows:
+            self._log(each.pinned)
+            for warning in each.warnings:
+                self.log.warning(warning)
+        state, servers = resolver.ledger.state, resolver.client.bootstrap_servers
+        found = (
+            WindowRef.of(self.pipeline, each.pinned, state.windows[each.pinned.manifest.window].number)
+            for each in windows
+        )
+        refs = WindowRefs(tuple(found), is_list=isinstance(resolved, list))
+        note_outlets(self, context, refs, [{}] * len(windows))
+        self.seen = tuple(TaskWindow.of(each.pinned, bootstrap_servers=servers) for each in windows)
+        return refs.to_json()
 
     def _log(self, pinned: PinnedManifest) -> None:
         ranges = sorted(pinned.manifest.non_empty(), key=lambda records: -records.span)

@@ -12,26 +12,23 @@ from airflow.providers.common.compat.sdk import BaseOperator
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, number_of, shorten
+from airflow_kafka_offsets.ledger.state import Publication
 from airflow_kafka_offsets.offsets.windows.ledger_names import DRIVERS
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.pipelines.loads import Begun
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.pipelines.attempts import Wanted
+from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 from airflow_kafka_offsets.spark.session import conf as driver_conf
 from airflow_kafka_offsets.spark.session.release import SparkRelease, packages_in, usual_scala
+from airflow_kafka_offsets.submission.batch import Batch
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad, Program
-from airflow_kafka_offsets.submission.spark_arguments import (
-    PACKAGES,
-    PY_FILES,
-    default_confs,
-    token_endpoint_allowed,
-    window_confs,
-)
+from airflow_kafka_offsets.submission.spark_arguments import PACKAGES, PY_FILES
 from airflow_kafka_offsets.submission.table_load import TableLoad, as_application
 from airflow_kafka_offsets.submission.table_packages import table_confs, with_packages
-from airflow_kafka_offsets.submission.tries import LoadTry
+from airflow_kafka_offsets.submission.tries import LoadTry, Outcome
+from airflow_kafka_offsets.submission.window_confs import default_confs, token_endpoint_allowed, window_confs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -47,7 +44,7 @@ _OPEN = re.compile(
 ones among them that only say where it is."""
 _OWN = {
     *(driver_conf.MANIFEST, driver_conf.SHA256, driver_conf.ATTEMPT, driver_conf.COMMIT),
-    *(driver_conf.ALLOW_GAPS, driver_conf.NOTE_KEY),
+    *(driver_conf.ALLOW_GAPS, driver_conf.NOTE_KEY, driver_conf.BATCH, driver_conf.BATCH_SHA256),
 }
 _REFERENCE = re.compile(r"[{][{]secrets/|EMR[.]secret@")
 """How a value starts that refers to the cluster's secret store, on Databricks and on EMR."""
@@ -76,7 +73,7 @@ class SparkCluster:
 
 class KafkaPrepareLoadOperator(BaseOperator):
     """
-    Prepares the load of one pinned window for any operator that submits Spark. The next task submits it;
+    Prepares the load of pinned windows for any operator that submits Spark. The next task submits it;
     ``KafkaVerifyWindowOperator`` with ``load=`` then waits for the driver's counts and publishes the window.
 
     It checks that every record of the window is still there, begins an attempt in the ledger, stores the application
@@ -89,7 +86,8 @@ class KafkaPrepareLoadOperator(BaseOperator):
     A retry of this task begins another attempt. A retry of the submitting task may submit the same load again: its
     drivers make the same attempt, and only one of them is published.
 
-    :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
+    :param window: what ``KafkaResolveWindowOperator`` returned; or a list of it, of any pipelines with one Kafka
+        connection: one application loads them all. (templated)
     :param reload: load the window again, though it is published: once in a run of this task, however often it is
         retried. Readers keep the old rows until the new ones are published. (templated)
     :param application: the ready-made load, as a :class:`~airflow_kafka_offsets.submission.table_load.TableLoad`; or
@@ -106,7 +104,9 @@ class KafkaPrepareLoadOperator(BaseOperator):
     "conf_args", "options_text", "submit"}``. ``attempt`` is the attempt's number. ``conf`` includes the packages, as
     ``spark.jars.packages``. ``conf_args`` holds the confs as words (``--conf``, ``name=value``), ``submit`` everything
     after ``spark-submit``, and ``options_text`` what of that comes before the application, as one string. Each of them
-    is an XCom of its own too: ``prepare.output["conf"]``.
+    is an XCom of its own too: ``prepare.output["conf"]``. Of a list of windows, ``window``, ``ref`` and ``attempt`` are
+    lists; a window that can't be loaded, such as one whose records are gone, has no number in ``attempt``: the log says
+    why, and verify fails for it.
     """
 
     template_fields: Sequence[str] = ("window", "reload", "application", "application_args", "conf", "cluster", "table")
@@ -152,45 +152,63 @@ class KafkaPrepareLoadOperator(BaseOperator):
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         """Check the window, store the files, begin an attempt, and return what to submit."""
-        load = LoadTry.of(context, self.window, self.on_data_loss)
+        refs = WindowRefs.from_json(self.window)
+        if not refs.refs:
+            raise ConfigurationError("window= is an empty list: skip this task if there is nothing to load.")
+        load = LoadTry.of(context, refs, self.on_data_loss)
         if self.table is not None:
-            self.table.refuse_without_registry(load.ref.schema_registry_conn_id)
-        settings, given = load.ref.driver_options(), self._given()
+            self.table.refuse_without_registry(refs.schema_registry_conn_id)
+        settings, given = refs.driver_options(), self._given()
         if settings.secret and not self.cluster.gives_credentials:
             raise ConfigurationError(
-                f"Connection {load.ref.conn_ids} has credentials ({', '.join(sorted(settings.secret))}), which "
+                f"Connection {refs.conn_ids} has credentials ({', '.join(sorted(settings.secret))}), which "
                 "this task never stores or returns. Have the cluster's secret store give them to the driver as "
                 f"{driver_conf.SECRETS_VARIABLE}, then set cluster=SparkCluster(gives_credentials=True)."
             )
         program = self._program(load, given)
-        if as_flag(self.reload, "reload"):
-            load.reload()
-        begun = load.begin()
-        attempt, needs_driver = self._begun(begun)
+        refused = load.reload() if as_flag(self.reload, "reload") else {}
+        outcomes, batch = load.begin(besides=refused)
+        outcomes |= refused
+        attempts = self._attempts(load, outcomes, batch)
+        needed = batch.numbers or [(each, number) for each, number in attempts.items() if number is not None]
         confs = {
             **({} if self.table is None else table_confs(self.table)),
-            **default_confs(load.ledger, begun.pinned.manifest, settings.plain, given),
+            **default_confs(settings.plain, given),
             **given,
             **token_endpoint_allowed(settings.plain, given),
-            **window_confs(load.ledger, begun.pinned, attempt, allow_gaps=self.allow_gaps),
+            **window_confs(needed, given, allow_gaps=self.allow_gaps),
             **({PACKAGES: ",".join(program.packages)} if program.packages else {}),
         }
         confs.pop(PY_FILES, None)  # they are among the program's
-        return PreparedLoad(load.ref, attempt, needs_driver, confs, program).to_json()
+        numbers = [attempts[each] for each in load.windows]
+        return PreparedLoad(load.refs, numbers, bool(batch.attempts), confs, program).to_json()
 
-    def _begun(self, begun: Begun) -> tuple[int, bool]:
-        """The attempt's number, and whether a driver has to make it."""
-        window = begun.window.name
-        if begun.attempt is None:
-            assert begun.publication is not None
-            number = begun.publication.attempt
-            self.log.info("Window %s is published, as attempt %s: nothing needs to be submitted", window, number)
-            return number, False
-        self.log.info("Window %s is ready to be loaded, as attempt %s", window, begun.attempt.number)
-        return begun.attempt.number, True
+    def _attempts(self, load: LoadTry, outcomes: Mapping[Wanted, Outcome], batch: Batch) -> dict[Wanted, int | None]:
+        """The number of the attempt at each window: the one that a driver has to make, or that is published; None for a
+        window that can't be loaded.
+
+        :raises WindowsFailedError: when none can be; the reason itself if there is only one.
+        """
+        failed = [each for each, found in outcomes.items() if isinstance(found, Exception)]
+        if len(failed) == len(load.windows):
+            load.reports(outcomes, None)
+        for each in failed:
+            self.log.error("Window %s can't be loaded: %s", each.name, outcomes[each])
+        published = {each: found.attempt for each, found in outcomes.items() if isinstance(found, Publication)}
+        self.log.info(
+            "%s to be submitted: %s; published already: %s",
+            number_of(len(batch.attempts), "window"),
+            shorten(f"{each.name} (attempt {number})" for each, number in batch.numbers),
+            shorten(f"{each.name} (attempt {number})" for each, number in published.items()),
+        )
+        return dict.fromkeys(failed) | published | dict(batch.numbers)
 
     def _program(self, load: LoadTry, given: Mapping[str, str]) -> Program:
-        folder = load.ledger.folder / DRIVERS if self.cluster.files is None else ObjectStoragePath(self.cluster.files)
+        folder = (
+            load.windows[0].ledger.folder / DRIVERS
+            if self.cluster.files is None
+            else ObjectStoragePath(self.cluster.files)
+        )
         files, packages = ClusterFiles(folder), packages_in(given.get(PACKAGES))
         if self.cluster.spark_version is not None:
             release = SparkRelease(self.cluster.spark_version, usual_scala(self.cluster.spark_version))

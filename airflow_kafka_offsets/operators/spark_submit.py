@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -16,32 +15,38 @@ from airflow.sdk.log import mask_secret
 from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
 from airflow_kafka_offsets.compat.airflow_versions import task_state
 from airflow_kafka_offsets.compat.spark_provider import kept_output
-from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, SparkFailedError
-from airflow_kafka_offsets.ledger.load_decisions import attempt_of
+from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, SparkFailedError, or_error
+from airflow_kafka_offsets.ledger.ledger import PinnedManifest
 from airflow_kafka_offsets.ledger.state import Attempt, Publication
+from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.lineage.links import SparkUILink, TellsLineage, WindowLink, window_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.pipelines.attempts import Wanted
+from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
+from airflow_kafka_offsets.submission.batch import Batch
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.driver_status import DriverStatus, require_deferrable
 from airflow_kafka_offsets.submission.found_application import found_application
 from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submission, Submitter
-from airflow_kafka_offsets.submission.spark_failure import noted_failure, spark_failure
+from airflow_kafka_offsets.submission.spark_failure import spark_failure
 from airflow_kafka_offsets.submission.table_load import TableLoad, as_application, refuse_without_output
-from airflow_kafka_offsets.submission.tries import LoadTry, load_report, report_line
+from airflow_kafka_offsets.submission.tries import LoadTry, Outcome, own_number, report_line
 from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
+_TOLD = 20
+"""Of so many windows at most, each has a line in the log."""
+
 
 class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     """
-    A ``SparkSubmitOperator`` whose application loads one pinned window, and that publishes the window once.
+    A ``SparkSubmitOperator`` whose application loads pinned windows, and that publishes each window once.
 
     A window that is published already is reported without Spark, and without asking Kafka. If somebody's driver has
     loaded and counted it, and died before it was published, it is published without Spark. So is a window without
@@ -51,10 +56,14 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     ``SparkSubmitOperator`` work as usual. When Spark has ended, the driver's counts are compared with the manifest,
     Kafka is asked once more whether the topics are unchanged, and the window is published.
 
+    Of several windows, one that fails doesn't hold up the others: what is proved of them is published. In the end the
+    task names those that failed, and why, in one table; a retry loads only those.
+
     Retries and parallel attempts read the same range, and only one of them is published. If a worker dies while its
     driver runs on a cluster, the retry goes on with that driver, as the Spark provider does.
 
-    :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
+    :param window: what ``KafkaResolveWindowOperator`` returned; or a list of it, such as the output of a mapped or a
+        splitting one, of any pipelines with one Kafka connection: one Spark application loads them all. (templated)
     :param reload: load the window again, though it is published: once in a run of this task, however often it is
         retried. Readers keep the old rows until the new ones are published. A Dag lets its runs ask for it with
         ``"{{ dag_run.conf.get('reload', '') }}"``. (templated)
@@ -77,7 +86,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     XCom: ``{"window", "attempt", "rows", "output", "outputs", "offsets", "lost", "read", "written", "gaps", "seconds",
     "records_a_second", "application_id"}``, of the published attempt. ``seconds`` is the time from the start of the
     read to the count of the written rows, and None, like ``records_a_second``, if this task has run nothing; ``gaps``
-    counts offsets without a record.
+    counts offsets without a record. Of a list of windows, a list of that, in the order given; each window once.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "reload", "table")
@@ -87,7 +96,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     _arguments: SparkArguments | None = None
     _output: Callable[[], list[str]] | None = None
     _on_cluster: bool = False
-    _running: tuple[LoadTry, Attempt] | None = None
+    _running: tuple[LoadTry, Batch] | None = None
 
     def __init__(
         self,
@@ -127,27 +136,38 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             self.application_args = self.table.arguments()
 
     @failing_fast()
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
-        """Report what is published, or load the window and publish it."""
-        load, submitter = self._load(context), Submitter.of(self)
+    def execute(self, context: Context) -> Any:  # the parent returns nothing
+        """Report what is published, or load the windows and publish them."""
+        refs = WindowRefs.from_json(self.window)
+        if not refs.refs:
+            self.log.info("There are no windows to load")
+            return []
+        load, submitter = self._load(context, refs), Submitter.of(self)
         self._check_deferrable(submitter)
-        if as_flag(self.reload, "reload"):
-            load.reload()
+        refused = load.reload() if as_flag(self.reload, "reload") else {}
         self._on_cluster = submitter.place.on_cluster
         before = self._begun_before(load) if self._on_cluster else None
         if before is not None:
             return self._run(load, submitter, before)
-        begun = load.begin()
-        if begun.publication is not None:
-            return self._report(load, begun.publication)
-        assert begun.attempt is not None
-        return self._run(load, submitter, begun.attempt)
+        outcomes, batch = load.begin(besides=refused)
+        outcomes |= refused
+        if not batch.attempts:
+            return self._report(load, outcomes)
+        for each, why in outcomes.items():
+            if isinstance(why, Exception):
+                self.log.error("Window %s of %s can't be loaded: %s", each.name, each.ledger.pipeline, why)
+        return self._run(load, submitter, batch)
 
-    def _load(self, context: Context) -> LoadTry:
-        load = LoadTry.of(context, self.window, self.on_data_loss)
+    def _load(self, context: Context, refs: WindowRefs) -> LoadTry:
+        load = LoadTry.of(context, refs, self.on_data_loss)
         if self.table is not None:
-            self.table.refuse_without_registry(load.ref.schema_registry_conn_id)
-        self.seen = TaskWindow(load.pinned, load.kafka.settings().bootstrap_servers)
+            self.table.refuse_without_registry(refs.schema_registry_conn_id)
+        servers = load.kafka.settings().bootstrap_servers
+        there = [each for each in load.windows if each.found is not None]
+        pinned = in_parallel(lambda each: or_error(lambda: each.ledger.pinned(each.window)), there)
+        self.seen = tuple(
+            TaskWindow.of(each, bootstrap_servers=servers) for each in pinned if isinstance(each, PinnedManifest)
+        )
         return load
 
     def _check_deferrable(self, submitter: Submitter) -> None:
@@ -161,55 +181,62 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             "busy. Set deploy_mode='cluster' to free it."
         )
 
-    def _begun_before(self, load: LoadTry) -> Attempt | None:
-        """The attempt of an earlier try that the provider goes on with, as its driver runs or has succeeded."""
-        attempt, store = load.begun_before(), task_state(load.context)
-        if attempt is None or store is None:
+    def _begun_before(self, load: LoadTry) -> Batch | None:
+        """The batch of an earlier try that the provider goes on with, as its driver runs or has succeeded."""
+        batch, store = load.begun_before(), task_state(load.context)
+        if batch is None or store is None:
             return None
-        self._keep_drivers_of(attempt)
+        self._keep_drivers_of(batch)
         job_id = store.get(self.external_id_key)
         if job_id is None:
             return None
         status = DriverStatus.of(self, job_id, load.context)
         if status.active or status.succeeded:
             self.log.info("Continuing with driver %s (%s) of an earlier try", job_id, status.state)
-            return attempt
+            return batch
         self.log.warning("Driver %s of an earlier try is %s: not continuing with it", job_id, status.state)
         failure = status.failure(job_id)
         if failure is not None:
-            load.record(attempt, failure)
+            load.leave(batch, failure)
         return None
 
-    def _keep_drivers_of(self, attempt: Attempt) -> None:
-        """Have the provider keep the id of a driver, for the task's next try, with the number of its attempt: the next
-        try may make another one."""
-        self.external_id_key = f"kafka_offsets_driver_{attempt.number}"
-        self._K8S_DRIVER_STATUS_KEY = f"kafka_offsets_driver_status_{attempt.number}"
+    def _keep_drivers_of(self, batch: Batch) -> None:
+        """Have the provider keep the id of a driver, for the task's next try, with that of its batch: the next try may
+        make another one."""
+        self.external_id_key = f"kafka_offsets_driver_{batch.id}"
+        self._K8S_DRIVER_STATUS_KEY = f"kafka_offsets_driver_status_{batch.id}"
 
-    def _run(self, load: LoadTry, submitter: Submitter, attempt: Attempt) -> dict[str, Any]:
-        """Run a driver that makes an attempt, or go on with one that the provider reconnects to; then publish."""
-        self._running, note_key = (load, attempt), token_hex(16)
-        self._keep_drivers_of(attempt)
+    def _run(self, load: LoadTry, submitter: Submitter, batch: Batch) -> Any:
+        """Run a driver that makes a batch, or go on with one that the provider reconnects to; then publish."""
+        self._running, note_key = (load, batch), token_hex(16)
+        self._keep_drivers_of(batch)
         mask_secret(note_key)
-        folder = load.pinned.uri.rpartition("/")[0]
-        self.log.info("Window %s is in %s; this is attempt %s", load.ref.window, folder, attempt.number)
+        self._tell(batch)
         connector = self.connector or (None if self.table is None else "auto")
-        submission = Submission(load, submitter, attempt, note_key, self.allow_gaps, connector, self.table)
+        submission = Submission(load, submitter, batch, note_key, self.allow_gaps, connector, self.table)
         show_links = partial(self._show_links, load.context)
+        failure = None
         try:
             with (
-                found_application(load.files(attempt), note_key, self.log, show_links),
+                found_application(batch.files(), note_key, self.log, show_links),
                 submission.arguments(self) as self._arguments,
             ):
                 self._hook = None  # the hook that was used until now doesn't have these arguments
                 self._submit(load.context, submitter)
         except Exception as error:
-            failure = spark_failure(load.files(attempt), self._printed(), error)
             # The provider's own error repeats a long command, and output that the log has already.
-            return self._failed(load, attempt, failure)
+            failure = spark_failure(self._printed(), error)
         finally:
             self._arguments = self._running = None
-        return self._ended(load, attempt)
+        return self._ended(load, batch, failure)
+
+    def _tell(self, batch: Batch) -> None:
+        for each, attempt in batch.attempts.items():
+            if len(batch.attempts) <= _TOLD:
+                folder = each.ledger.manifest_uri(each.window).rpartition("/")[0]
+                self.log.info("Window %s is in %s; this is attempt %s", each.name, folder, attempt.number)
+        if len(batch.attempts) > 1:
+            self.log.info("One Spark application loads %s windows with %s offsets", len(batch.attempts), batch.span)
 
     def _submit(self, context: Context, submitter: Submitter) -> None:
         try:
@@ -226,90 +253,77 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         if not self.deferrable or self._running is None:
             super().poll_until_complete(external_id, context)
             return
-        attempt, job_id = self._running[1].number, str(external_id)
+        (load, batch), job_id = self._running, str(external_id)
         self._show_links(context)
         self.log.info("Waiting for driver %s on the triggerer", job_id)
         self.defer(
             trigger=KafkaDriverEndedTrigger(
-                window=self.window,
-                attempt=attempt,
+                window=load.refs_of(batch),
+                attempts=[attempt.number for attempt in batch.attempts.values()],
                 conn_id=self._conn_id,
                 deploy_mode=self._deploy_mode,
                 job_id=job_id,
                 poll_interval_s=self._status_poll_interval,
             ),
             method_name="driver_ended",
-            kwargs={"attempt": attempt, "job_id": job_id},
+            kwargs={"batch": batch.id, "job_id": job_id},
             timeout=self.execution_timeout,
         )
 
     @failing_fast()
-    def driver_ended(self, context: Context, event: Mapping[str, Any], *, attempt: int, job_id: str) -> dict[str, Any]:
+    def driver_ended(self, context: Context, event: Mapping[str, Any], *, batch: str, job_id: str) -> Any:
         """Publish and report, once the triggerer has seen that the driver has ended.
 
         :param event: the event of :class:`.driver_ended.KafkaDriverEndedTrigger`.
         """
-        load, self._on_cluster = self._load(context), True
+        load, self._on_cluster = self._load(context, WindowRefs.from_json(self.window)), True
         self._get_hook()._run_post_submit_commands()
-        published = load.superseded(attempt)
-        if published is not None:
-            return self._report(load, published)
-        made = attempt_of(load.window, attempt)
-        note = noted_failure(load.files(made))
-        error: Exception | None = None if note is None else note.as_error()
-        if error is None and event["status"] == "ended":
-            error = DriverStatus(event["state"], event["active"], event["succeeded"]).failure(job_id)
-        return self._ended(load, made) if error is None else self._failed(load, made, error)
+        failure = None
+        if event["status"] == "ended":
+            failure = DriverStatus(event["state"], event["active"], event["succeeded"]).failure(job_id)
+        return self._ended(load, load.batch(batch), failure)
 
-    def _ended(self, load: LoadTry, attempt: Attempt) -> dict[str, Any]:
-        """Publish what the driver has counted, now that it has ended well as far as is known."""
-        published = load.superseded(attempt.number)
-        if published is not None:
-            return self._report(load, published, attempt)
-        counted = load.counted(attempt)
-        if counted is None:
-            return self._failed(load, attempt, self._uncounted(load, attempt))
-        return self._report(load, load.publish(counted), attempt)
+    def _ended(self, load: LoadTry, batch: Batch, failure: Exception | None) -> Any:
+        """Publish what a driver has counted, now that it has ended."""
+        outcomes = load.end(batch, failure, self._uncounted)
+        for each, attempt in batch.attempts.items():
+            found = outcomes[each]
+            if failure is not None and not isinstance(found, Exception) and found.attempt != attempt.number:
+                self.log.warning("Attempt %s at window %s has failed: %s", attempt.number, each.name, failure)
+        return self._report(load, outcomes, batch)
 
-    def _failed(self, load: LoadTry, attempt: Attempt, failure: Exception) -> dict[str, Any]:
-        """Record that an attempt has failed, and raise why, with what Kafka says about the window. If another attempt
-        has loaded the window meanwhile, report that."""
-        load.record(attempt, failure)
-        published = None
-        with suppress(Exception):
-            published = load.overtaken(attempt)
-        if published is None:
-            raise load.explain(attempt, failure) from None
-        self.log.warning("Attempt %s has failed: %s", attempt.number, failure)
-        return self._report(load, published, attempt)
-
-    def _uncounted(self, load: LoadTry, attempt: Attempt) -> KafkaOffsetsError:
-        """Why there is nothing to publish. The Spark provider treats a driver pod that vanished as a success."""
-        note, window = noted_failure(load.files(attempt)), load.ref.window
-        if note is not None:  # the application caught the error and continued
-            return note.as_error()
+    def _uncounted(self, wanted: Wanted, attempt: Attempt) -> KafkaOffsetsError:
+        """Why there is nothing to publish, if no driver says so. The Spark provider treats a driver pod that vanished
+        as a success."""
         if self._on_cluster:
             return DriverGoneError(
-                f"The driver of attempt {attempt.number} is gone, and has counted nothing of window {window}: it was "
-                "deleted or evicted before it could, or its application doesn't call write(). A retry runs "
+                f"The driver of attempt {attempt.number} is gone, and has counted nothing of window {wanted.name}: it "
+                "was deleted or evicted before it could, or its application doesn't call write(). A retry runs "
                 "the load again."
             )
         return LedgerError(
-            f"Spark succeeded, but nothing of window {window} was counted. Does {self.application} call write()?"
+            f"Spark succeeded, but nothing of window {wanted.name} was counted. Does {self.application} call write()?"
         )
 
-    def _report(self, load: LoadTry, published: Publication, attempt: Attempt | None = None) -> dict[str, Any]:
-        own = None if attempt is None else attempt.number
-        report = load_report(load.ledger, load.window, published, own)
-        self.seen = replace(self.seen, outputs=published.outputs)
-        self.application_id = report["application_id"]
-        self.log.info(report_line(report, own))
-        note_outlets(self, load.context, load.ref, report)
-        return report
+    def _report(self, load: LoadTry, outcomes: dict[Wanted, Outcome], batch: Batch | None = None) -> Any:
+        outcomes |= load.not_begun(outcomes)
+        published = {each: found for each, found in outcomes.items() if isinstance(found, Publication)}
+        outputs = {each.manifest: found.outputs for each, found in published.items()}
+        self.seen = tuple(replace(each, outputs=outputs.get(each.sha256, ())) for each in self.seen)
+        reports = load.reports(outcomes, batch)
+        self.application_id = next(filter(None, (each["application_id"] for each in reports)), None)
+        for each, report in zip(load.windows, reports[:_TOLD], strict=False):
+            self.log.info(report_line(report, own_number(each, batch)))
+        if len(reports) > 1:
+            self.log.info(
+                "All %s windows are published, with %s rows", len(reports), sum(each["rows"] for each in reports)
+            )
+        note_outlets(self, load.context, load.refs, reports)
+        return load.refs.of(reports)
 
     def _show_links(self, context: Context, application: SparkApplication | None = None) -> None:
         """Show the links while Spark runs: Airflow by itself asks for them only when the task has ended."""
-        pages: dict[str, str | None] = {WindowLink().xcom_key: window_page(self.seen.pinned)}
+        pages: dict[str, str | None] = {WindowLink().xcom_key: window_page(self.seen[0])}
         if application is not None:
             self.application_id = application.id
             pages[SparkUILink().xcom_key] = application.ui
@@ -331,5 +345,5 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         and wait for it."""
         super().on_kill()
         if self._running is not None:
-            load, attempt = self._running
-            load.record(attempt, SparkFailedError("The task was ended."))
+            _, batch = self._running
+            batch.record(SparkFailedError("The task was ended."))

@@ -1,43 +1,49 @@
-"""Prove a window: read = written = log."""
+"""Prove windows: read = written = log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
 
 from airflow_kafka_offsets.arguments import as_milliseconds, check_choice
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.compat.airflow_versions import TaskDeferralTimeout
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, UnprovenError
-from airflow_kafka_offsets.hooks.metrics import tell
-from airflow_kafka_offsets.ledger import file_lists, load_decisions
-from airflow_kafka_offsets.ledger.entries import Verified
+from airflow_kafka_offsets.errors import (
+    CommitConflictError,
+    ConfigurationError,
+    FailedWindow,
+    KafkaOffsetsError,
+    UnprovenError,
+    WindowsFailedError,
+    or_error,
+)
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Publication
+from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.lineage.links import TellsLineage
-from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
-from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
+from airflow_kafka_offsets.lineage.task_window import note_outlets
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
-from airflow_kafka_offsets.offsets.measures import Measure
-from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, ranges_with_gaps
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
-from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.operators.verified_windows import VerifiedWindow, Verifier
+from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.pipelines.loads import (
     Counted,
     handed_over,
+    in_turn,
     left_to_publish,
-    publish,
-    published_counts,
+    publish_each,
     take_over,
 )
-from airflow_kafka_offsets.pipelines.log_changes import changed_since
-from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.runs.around import Around, is_backfill, refusal
+from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 from airflow_kafka_offsets.submission.prepared_load import PreparedLoad
 from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger, is_loaded
 
@@ -66,9 +72,10 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     explains them: it reads the log again, with all its bytes, where rows are missing. The number of written rows must
     equal the number of records there; all other offsets must be markers, aborted or compacted records.
 
-    :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
+    :param window: what ``KafkaResolveWindowOperator`` returned; or a list of it, of one Kafka connection. Each window
+        is verified, whatever becomes of the others. (templated)
     :param result: what ``PinnedWindow.write(...)`` returned, as JSON (``.to_json()``), if the driver can't reach the
-        ledger, such as a Spark Connect client; by default the result in the ledger. (templated)
+        ledger, such as a Spark Connect client, or a list of it; by default the result in the ledger. (templated)
     :param load: what ``KafkaPrepareLoadOperator`` returned, if it prepared the load. A failure that a driver recorded
         then fails the try, once all drivers that started have ended, or fails the task if a retry can't help.
         (templated)
@@ -84,7 +91,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
     XCom: ``{"window", "attempt", "output", "outputs", "rows", "offsets", "lost", "read", "written", "gaps",
     "explained", "verdict", "source", "tiling"}``; ``source`` is ``"unchanged"``, or how the topics have changed since
     they were loaded; ``explained`` is ``{"markers", "aborted", "compacted", "removed_since"}``, or ``None`` without
-    ``explain_gaps``.
+    ``explain_gaps``. Of a list of windows, a list of that, in the order given.
     """
 
     template_fields: Sequence[str] = ("window", "result", "load")
@@ -118,46 +125,79 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         as_milliseconds(timeout, "timeout")
 
     @failing_fast()
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Verify the window, after waiting for it if necessary; fail unless it is proved."""
-        return self._verify_loaded(context, None)
+    def execute(self, context: Context) -> Any:
+        """Verify the windows, after waiting for them if necessary; fail unless they are proved."""
+        refs = WindowRefs.from_json(self.window)
+        if not refs.refs:
+            self.log.info("There are no windows to verify")
+            return []
+        return self._verify_loaded(context, refs, None)
 
-    def _verify_loaded(self, context: Context, until_ms: int | None) -> dict[str, Any]:
-        """Verify the window if it is loaded, or wait for it. Wait too if verifying fails because another attempt has
+    def _verify_loaded(self, context: Context, refs: WindowRefs, until_ms: int | None) -> Any:
+        """Verify the windows that are loaded, or wait for them. Wait too if verifying fails because another attempt has
         begun meanwhile, whose rows replace the ones to publish.
 
         :param until_ms: when a wait that has already begun ends, Unix milliseconds; None when none has, or it has no
             end.
         """
-        ref = WindowRef.from_json(self.window)
-        attempt, ledger = self._attempt(ref), ref.ledger()
-        self._wait_unless_loaded(ref, ledger, attempt, until_ms)
-        try:
-            return self._verify(ref, ledger, context)
-        except (UnprovenError, CommitConflictError):
-            ledger.read()
-            self._wait_unless_loaded(ref, ledger, attempt, until_ms)
-            raise
+        hook = refs.hook()
+        windows = {
+            Wanted(ledger, ref.window, ref.sha256): ref for ref, ledger in zip(refs.refs, refs.ledgers(), strict=True)
+        }
+        attempts = self._attempts(refs)
+        failed = self._wait_unless_loaded(refs, windows, attempts, until_ms)
+        outcomes = self._verify(hook, windows, failed, context)
+        again = {
+            each: ref
+            for each, ref in windows.items()
+            if each not in failed and isinstance(outcomes[each], UnprovenError | CommitConflictError)
+        }
+        if again:
+            in_parallel(Ledger.read, dict.fromkeys(each.ledger for each in again))
+            outcomes |= self._wait_unless_loaded(refs, again, attempts, until_ms)
+        return self._report(context, refs, [outcomes[each] for each in windows])
 
-    def _attempt(self, ref: WindowRef) -> int | None:
-        """The attempt of the prepared load; None when there is none."""
+    def _attempts(self, refs: WindowRefs) -> dict[WindowRef, int | None] | None:
+        """The attempt of the prepared load at each window; None when there is no such load."""
         if self.load is None:
             return None
         prepared = PreparedLoad.from_json(self.load)
-        if not prepared.ref.is_same_window(ref):
+        numbers = {ref.identity: number for ref, number in zip(prepared.refs.refs, prepared.attempts, strict=True)}
+        other = next((ref for ref in refs.refs if ref.identity not in numbers), None)
+        if other is not None:
+            first = prepared.refs.refs[0]
             raise ConfigurationError(
-                f"load= is for window {prepared.ref.window} of {prepared.ref.pipeline}, but window= is {ref.window} of "
-                f"{ref.pipeline}: give both from the same run."
+                f"load= is for window {first.window} of {first.pipeline}, but window= is {other.window} of "
+                f"{other.pipeline}: give both from the same run."
             )
-        return prepared.attempt
+        return {ref: numbers[ref.identity] for ref in refs.refs}
 
-    def _wait_unless_loaded(self, ref: WindowRef, ledger: Ledger, attempt: int | None, until_ms: int | None) -> None:
-        """Wait if nothing is published, and nothing can be."""
-        asks = self.result is None and (self.deferrable or attempt is not None)
-        if asks and not is_loaded(ref, ledger, attempt) and self.deferrable:
-            self._wait(ref, attempt, until_ms)
+    def _wait_unless_loaded(
+        self,
+        refs: WindowRefs,
+        windows: Mapping[Wanted, WindowRef],
+        attempts: Mapping[WindowRef, int | None] | None,
+        until_ms: int | None,
+    ) -> dict[Wanted, KafkaOffsetsError]:
+        """Wait if nothing of a window is published, and nothing can be.
 
-    def _wait(self, ref: WindowRef, attempt: int | None, until_ms: int | None) -> NoReturn:
+        :returns: why waiting for a window can't help.
+        :raises: the same, if it is the only one.
+        """
+        if self.result is not None or not (self.deferrable or attempts is not None):
+            return {}
+        looked = in_parallel(lambda each: or_error(lambda: _is_loaded(each, windows[each], attempts)), windows)
+        late = [ref for ref, found in zip(windows.values(), looked, strict=True) if found is False]
+        if late and self.deferrable:
+            self._wait(replace(refs, refs=tuple(late)), attempts, until_ms)
+        failed = {each: found for each, found in zip(windows, looked, strict=True) if isinstance(found, Exception)}
+        if failed and not refs.is_list:
+            raise next(iter(failed.values()))
+        return failed
+
+    def _wait(
+        self, late: WindowRefs, attempts: Mapping[WindowRef, int | None] | None, until_ms: int | None
+    ) -> NoReturn:
         longest = self._longest_wait()
         if until_ms is not None:
             longest = timedelta(milliseconds=until_ms - now_ms())
@@ -165,9 +205,12 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
                 raise AirflowFailException(self._took_too_long())
         elif longest is not None:
             until_ms = now_ms() + longest // timedelta(milliseconds=1)
-        poll_interval_s = (as_milliseconds(self.poke_interval, "poke_interval") or 0) / 1000
         self.defer(
-            trigger=KafkaWindowLoadedTrigger(window=ref.to_json(), poll_interval_s=poll_interval_s, attempt=attempt),
+            trigger=KafkaWindowLoadedTrigger(
+                window=late.to_json(),
+                poll_interval_s=(as_milliseconds(self.poke_interval, "poke_interval") or 0) / 1000,
+                attempts=None if attempts is None else [attempts[ref] for ref in late.refs],
+            ),
             method_name="execute_complete",
             kwargs={"until_ms": until_ms},
             timeout=longest,
@@ -178,19 +221,18 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         return None if timeout_ms is None else timedelta(milliseconds=timeout_ms)
 
     @failing_fast()
-    def execute_complete(
-        self, context: Context, event: Mapping[str, Any], until_ms: int | None = None
-    ) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: Mapping[str, Any], until_ms: int | None = None) -> Any:
         """Check again, because a driver may have started since the trigger's check. A retriable failure that the
-        trigger reported fails the try only if it still holds.
+        trigger reported fails the try only if it still holds; of a list of windows, the others are verified first.
 
         :param until_ms: when the wait ends, Unix milliseconds; None when it has no end.
         """
-        if event.get("status") != "done" and not event.get("retriable"):
+        refs = WindowRefs.from_json(self.window)
+        if event.get("status") != "done" and not event.get("retriable") and not (refs.is_list and "message" in event):
             raise AirflowFailException(
                 event.get("message") or f"The trigger sent an unexpected event, {event!r}: clear the task."
             )
-        return self._verify_loaded(context, until_ms)
+        return self._verify_loaded(context, refs, until_ms)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Name the window that the task waited for when the wait times out."""
@@ -200,126 +242,92 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             raise AirflowFailException(self._took_too_long()) from error
 
     def _took_too_long(self) -> str:
-        window, longest = WindowRef.from_json(self.window).window, self._longest_wait()
+        refs, longest = WindowRefs.from_json(self.window).refs, self._longest_wait()
+        window = refs[0].window if len(refs) == 1 else f"{refs[0].window} or another one of {len(refs)}"
         within = "its time" if longest is None else duration_text(longest.total_seconds())
         return (
             f"Window {window} was not loaded within {within}: find out what happened to its load, then clear this task."
         )
 
-    def _verify(self, ref: WindowRef, ledger: Ledger, context: Context) -> dict[str, Any]:
-        published = self._published(ref, ledger)
-        loaded = published_counts(ledger, ref.window_in(ledger), published)
-        verdict = self._explained(ref, loaded)
-        around = Around.of(ledger, loaded.window)
-        self.seen = TaskWindow(loaded.pinned, outputs=published.outputs, verdict=verdict, holes=around.holes)
-        if not verdict.proved:
-            raise UnprovenError(
-                f"Window {ref.window} isn't proved: {verdict}. It stays published until it is loaded again: run "
-                f"kafka-offsets ledger reload {ref.pipeline} {ref.window}, which names the command that clears its run."
-            )
-        source = self._source_now(ref, loaded.pinned.manifest)
-        for line in around.told():
-            self.log.warning("Window %s: %s", ref.window, line)
-        if around.skipped and self.on_hole == "fail" and not is_backfill(context):
-            raise refusal(context, loaded.attempt.who, ref.window, around.skipped)
-        # Whoever published may have died before it wrote the list.
-        if published.verdict is None and not file_lists.correct(ledger, ref.window, loaded.result):
-            file_lists.refresh(ledger, {ref.window: loaded.result})
-        wish = Verified(ref.window, loaded.attempt.number, _stored(verdict))
-        ledger.change(lambda state: load_decisions.record_verdict(state, wish))
-        report = _report(loaded, published, verdict) | {"source": source or "unchanged", "tiling": str(around)}
-        rows = "" if loaded.result.derived else f", {published.rows} rows"  # for a job, the verdict has them
-        self.log.info("Window %s: %s%s; %s", ref.window, verdict, rows, around)
-        tell(_measures(loaded))
-        note_outlets(self, context, ref, report)
-        return report
+    def _verify(
+        self,
+        hook: KafkaOffsetsHook,
+        windows: Mapping[Wanted, WindowRef],
+        failed: Mapping[Wanted, KafkaOffsetsError],
+        context: Context,
+    ) -> dict[Wanted, VerifiedWindow | KafkaOffsetsError]:
+        """Publish what isn't published yet, and verify all that is."""
+        verifier = Verifier(context, self.explain_gaps, self.on_hole)
+        outcomes: dict[Wanted, VerifiedWindow | KafkaOffsetsError] = dict(failed)
+        results = None if self.result is None else self._handed_over()
+        with hook.get_conn() as client:
+            for some in in_turn([each for each in windows if each not in failed]):
+                found = {each: or_error(partial(_left, client, each, windows[each], results)) for each in some}
+                left = {each: counted for each, counted in found.items() if isinstance(counted, Counted)}
+                new = publish_each(lambda: nullcontext(client), [(each.ledger, left[each]) for each in left])
+                for each, outcome in zip(left, new, strict=True):
+                    found[each] = outcome
+                    if isinstance(outcome, Publication):
+                        rows, number = outcome.rows, outcome.attempt
+                        self.log.info("Window %s is published: %s rows of attempt %s", each.name, rows, number)
+                published = {each: outcome for each, outcome in found.items() if isinstance(outcome, Publication)}
+                outcomes |= {each: why for each, why in found.items() if isinstance(why, KafkaOffsetsError)}
+                outcomes |= verifier.verify(client, published)
+        return outcomes
 
-    def _published(self, ref: WindowRef, ledger: Ledger) -> Publication:
-        """The publication. If a driver's counts aren't published yet, they are published first.
+    def _handed_over(self) -> dict[str, RunResult]:
+        """What drivers have handed over, by the hash of its manifest."""
+        given = [self.result] if isinstance(self.result, Mapping) else self.result
+        results = [handed_over(each, "result=") for each in given]
+        return {each.manifest_sha256: each for each in results}
 
-        :raises UnprovenError: when nothing is published, and nothing can be.
-        """
-        window = ref.window_in(ledger)
-        if window.loaded is not None:
-            return window.loaded
-        result = None if self.result is None else handed_over(self.result, "result=")
-        counted = left_to_publish(ledger, window) if result is None else None
-        if result is None and counted is None:
-            raise ref.unpublished(window)
-        with ref.hook().get_conn() as client:
-            if result is not None:
-                counted = take_over(client, ledger, window, result.attempt, result)
-            assert counted is not None, "one of the two was found"
-            published = publish(client, ledger, counted)
-        self.log.info("Window %s is published: %s rows of attempt %s", ref.window, published.rows, published.attempt)
-        return published
-
-    def _source_now(self, ref: WindowRef, manifest: Manifest) -> str | None:
-        """How the window's topics have changed since it was loaded; None if they haven't. This doesn't affect the
-        verdict: Kafka told the driver after the read that the window came from the resolved topics."""
-        if not manifest.span:
-            return None
-        with ref.hook().get_conn() as client:
-            changed = changed_since(client, manifest)
-        if changed:
-            self.log.warning(
-                "Window %s was read from the topics that were resolved, as Kafka confirmed to the driver. They have "
-                "changed since: %s",
-                manifest.window,
-                changed,
-            )
-        return changed
-
-    def _explained(self, ref: WindowRef, loaded: Counted) -> Verdict:
-        """The verdict, with its gaps explained from the logs if ``explain_gaps`` is set and the window is proved."""
-        verdict = loaded.verdict
-        if not self.explain_gaps or not verdict.proved:
-            return verdict
-        manifest = loaded.pinned.manifest
-        ranges = ranges_with_gaps(manifest, loaded.result, loaded.attempt.lost)
-        if not ranges:
-            return replace(verdict, explained=GapCauses())
-        span = sum(gaps.end_offset - gaps.start_offset for gaps in ranges)
-        self.log.info("Explaining %s gaps: reading %s offsets in %s partitions", verdict.gaps, span, len(ranges))
-        with ref.hook().get_conn() as client:
-            topics = client.topic_facts(sorted(manifest.topics))
-            check_topics(manifest, client.cluster_id(), topics)
-            contents = client.log_contents(ranges, isolation_level=manifest.isolation_level)
-        LogContents(content for content in contents if not content.is_gone).raise_for_errors()
-        facts = (*manifest.topics.values(), *topics.values())
-        causes, problems = explain(loaded.result, contents, {topic.topic for topic in facts if topic.compacted})
-        return replace(verdict, explained=causes, read_problems=problems)
+    def _report(
+        self, context: Context, refs: WindowRefs, outcomes: Sequence[VerifiedWindow | KafkaOffsetsError]
+    ) -> Any:
+        """The XCom of all windows, if none has failed."""
+        verified = [each for each in outcomes if isinstance(each, VerifiedWindow)]
+        self.seen = tuple(each.seen for each in verified)
+        why = [each.failure if isinstance(each, VerifiedWindow) else each for each in outcomes]
+        failed = [
+            FailedWindow(ref.window, ref.pipeline, error)
+            for ref, error in zip(refs.refs, why, strict=True)
+            if error is not None
+        ]
+        if failed and not refs.is_list:
+            raise failed[0].error
+        if failed:
+            raise WindowsFailedError(failed, len(refs.refs))
+        reports = [each.report for each in verified]
+        note_outlets(self, context, refs, reports)
+        return refs.of(reports)
 
 
-def _stored(verdict: Verdict) -> dict[str, Any]:
-    """The verdict, as the ledger keeps it: short, as a checkpoint has those of all windows."""
-    explained = {} if verdict.explained is None else {"explained": asdict(verdict.explained)}
-    return {"verdict": str(verdict)} | explained
+def _is_loaded(wanted: Wanted, ref: WindowRef, attempts: Mapping[WindowRef, int | None] | None) -> bool:
+    """Whether a window is published, or can be; raises if waiting can't help."""
+    attempt = None if attempts is None else attempts[ref]
+    found = is_loaded(ref, wanted.ledger, attempt)
+    if attempts is not None and attempt is None and not found:
+        raise UnprovenError(
+            f"Window {ref.window} couldn't be loaded: the log of the task that prepared the load says why. Clear that "
+            "task."
+        )
+    return found
 
 
-def _report(loaded: Counted, published: Publication, verdict: Verdict) -> dict[str, Any]:
-    result = loaded.result
-    return {
-        "window": loaded.window.name,
-        "attempt": published.attempt,
-        "output": published.output,
-        "outputs": [each._asdict() for each in published.outputs],
-        "rows": published.rows,
-        "offsets": loaded.window.offsets,
-        "lost": verdict.lost,
-        "read": result.read.count,
-        "written": result.rows_written,
-        "gaps": verdict.gaps,
-        "explained": None if verdict.explained is None else asdict(verdict.explained),
-        "verdict": str(verdict),
-    }
+def _left(
+    client: OffsetsClient, wanted: Wanted, ref: WindowRef, results: Mapping[str, RunResult] | None
+) -> Publication | Counted:
+    """The publication; or what is to be published first, as a driver's counts aren't yet.
 
-
-def _measures(loaded: Counted) -> Iterator[Measure]:
-    """How large the window is, how long its load took, and how long ago it ended."""
-    manifest, result = loaded.pinned.manifest, loaded.result
-    tags = {"pipeline": manifest.pipeline}
-    yield Measure("window_records", result.records, tags)
-    yield Measure("window_seconds", result.seconds, tags)
-    if manifest.timed:
-        yield Measure("window_age", (now_ms() - manifest.end_ms) / 1000, tags)
+    :raises UnprovenError: when nothing is published, and nothing can be.
+    """
+    window = wanted.window
+    if window.loaded is not None:
+        return window.loaded
+    result = None if results is None else results.get(ref.sha256)
+    if result is not None:
+        return take_over(client, wanted.ledger, window, result.attempt, result)
+    counted = left_to_publish(wanted.ledger, window) if results is None else None
+    if counted is None:
+        raise ref.unpublished(window)
+    return counted

@@ -8,39 +8,40 @@ begin`` and ``publish``. All they need is in the ledger and in Kafka, so any of 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
     ConfigurationError,
     CountedTwiceError,
+    KafkaOffsetsError,
     LedgerConflictError,
     LedgerCorruptError,
     UnprovenError,
     WindowError,
+    or_error,
     shorten,
 )
 from airflow_kafka_offsets.ledger import file_lists, load_decisions, window_status
-from airflow_kafka_offsets.ledger.attempt_files import note_file
-from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published
+from airflow_kafka_offsets.ledger.entries import Output, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, OutputRows, RunResult, Tally
 from airflow_kafka_offsets.offsets.windows.manifest import digest
-from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
-from airflow_kafka_offsets.pipelines.log_changes import refuse_changed, refuse_changed_topics
-from airflow_kafka_offsets.pipelines.preflight import lost_of
+from airflow_kafka_offsets.pipelines.log_changes import changes, refuse_changed_topics
 
-_MOST_ABOVE = 100_000
-"""How far a ledger is behind its copy at most, in commits."""
+_TOGETHER = 64
+"""How many windows are looked at together: as many manifests as a ledger keeps in memory."""
 
+T = TypeVar("T")
 ClientFactory: TypeAlias = Callable[[], AbstractContextManager[OffsetsClient]]
 
 
@@ -65,117 +66,6 @@ class Counted:
     def verdict(self) -> Verdict:
         """Whether the result is proved: read = written = the manifest without what was lost."""
         return judge(self.pinned.manifest, self.result, self.attempt.lost)
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """What a load has to do.
-
-    :param window: the window, as the log has it now.
-    :param pinned: its manifest.
-    :param attempt: the attempt that began, for a driver to make; None when there is nothing to load.
-    :param publication: the publication that satisfies the load; None when an attempt began.
-    """
-
-    window: Window
-    pinned: PinnedManifest
-    attempt: Attempt | None
-    publication: Publication | None
-
-
-def begin(
-    ledger: Ledger,
-    client_factory: ClientFactory,
-    name: str,
-    manifest_sha256: str,
-    who: Mapping[str, Any],
-    on_data_loss: DataLossPolicy = "fail",
-) -> Begun:
-    """Begin to load a window, unless there is nothing to do: it is published; or an attempt of before is proved, or it
-    has no offsets (S6), and it is published here.
-
-    :param client_factory: gives the client, for when Kafka has to be asked.
-    :param name: the window's name.
-    :param manifest_sha256: hash of the manifest that the caller has.
-    :param who: the Airflow task and its try, or whoever else loads it, as plain JSON.
-    :param on_data_loss: what to do if Kafka no longer has all records: ``load_rest`` loads the others.
-    :raises LedgerConflictError: when the window isn't there, or is another one of that name.
-    :raises: as :func:`.preflight.lost_of` and :func:`publish`.
-    """
-    window = load_decisions.window_read_from(ledger.state, name, manifest_sha256)
-    pinned = ledger.pinned(window)
-    if window.loaded is not None:
-        return Begun(window, pinned, None, window.loaded)
-    left = left_to_publish(ledger, window)
-    if left is not None:
-        with client_factory() as client:
-            publication = publish(client, ledger, left)
-        return Begun(ledger.window(name), pinned, None, publication)
-    lost: tuple[LogRange, ...] = ()
-    if pinned.manifest.span:
-        with client_factory() as client:
-            lost = lost_of(client, pinned.manifest, on_data_loss)
-    wish = Attempted(name, who, lost, now_ms())
-    number = ledger.change(lambda state: load_decisions.begin(state, wish, manifest_sha256))
-    now = ledger.window(name)
-    attempt = now.attempt(number)
-    if attempt is None or ledger.state.needs_driver(now):
-        return Begun(now, pinned, attempt, now.loaded)
-    publication = publish_asked(ledger, _count_nothing(ledger, now, pinned, attempt))
-    return Begun(ledger.window(name), pinned, None, publication)
-
-
-def reload(ledger: Ledger, names: Collection[str], by: str | None = None) -> int:
-    """Say that windows are to be loaded again, though nothing about them has changed.
-
-    :param by: the run of a task that asks for it, whose retries don't ask again; None for a command.
-    :returns: the commit's number; 0 if they were never loaded, or the run has asked before.
-    :raises LedgerConflictError: when one isn't there.
-    """
-    return ledger.change(lambda state: load_decisions.reload(state, names, by))
-
-
-def refuse_unloadable(
-    ledger: Ledger,
-    client_factory: ClientFactory,
-    names: Collection[str],
-    by: str | None = None,
-    on_data_loss: DataLossPolicy = "fail",
-) -> None:
-    """Refuse to :func:`reload` windows that Kafka no longer has: their rows wouldn't satisfy a load any more, and no
-    load could replace them. Asks Kafka only about windows for which that would change something.
-
-    :param on_data_loss: ``load_rest`` accepts that only the remaining records can be loaded.
-    :raises: as :func:`.preflight.lost_of`, and :func:`.load_decisions.reload`.
-    """
-    again = [ledger.window(entry.window) for entry in load_decisions.reload(ledger.state, names, by)]
-    manifests = [ledger.pinned(window).manifest for window in again if window.offsets]
-    if manifests:
-        with client_factory() as client:
-            for manifest in manifests:
-                lost_of(client, manifest, on_data_loss)
-
-
-def outnumber(ledger: Ledger, name: str, number: int, run: str) -> None:
-    """Have the ledger know an attempt that another copy of it has begun, and begin later ones with higher numbers: so
-    they may replace its rows in a table. For a ledger that was restored from before that attempt.
-
-    :param name: the window's name.
-    :param number: the attempt's number.
-    :param run: the driver whose rows the table has.
-    :raises LedgerConflictError: when the window isn't there.
-    :raises ConfigurationError: when the number is too high to be one of this ledger's copies.
-    """
-    window, above = ledger.window(name), number - ledger.state.number
-    if above > _MOST_ABOVE:
-        raise ConfigurationError(
-            f"Attempt {number} is {above} numbers above this ledger's log: that is no copy of it. Check the number in "
-            "the error's message."
-        )
-    files = ledger.attempt(window.name, number)
-    ledger.files.create(f"{files.folder}/{note_file(run)}", b"{}")
-    while ledger.change(lambda state: load_decisions.outnumber(state, name, number)):
-        pass
 
 
 def counted(ledger: Ledger, window: Window, number: int) -> list[Counted]:
@@ -216,24 +106,61 @@ def publish(client: OffsetsClient, ledger: Ledger, counted: Counted) -> Publicat
     :raises WindowError: when the topics or their logs have changed.
     :raises KafkaOffsetsError: when Kafka can't be asked; nothing is published then, and a retry continues here.
     """
-    _refuse_unproved(counted)
-    window = load_decisions.window_read_from(ledger.state, counted.window.name, counted.pinned.sha256)
-    if window.loaded is None:
-        _ask_again(client, counted)
-    return publish_asked(ledger, counted)
+    (published,) = publish_each(lambda: nullcontext(client), [(ledger, counted)])
+    return returned(published)
+
+
+def publish_each(
+    client_factory: ClientFactory, counted: Sequence[tuple[Ledger, Counted]]
+) -> list[Publication | KafkaOffsetsError]:
+    """Publish several results, as :func:`publish` does, with their ledgers: all of a ledger by one commit. One that
+    can't be published doesn't hold up the others: its error is in its place.
+
+    :raises ClusterError: when no broker can be asked.
+    """
+    refused = [or_error(partial(_must_ask, *each)) for each in counted]
+    asks = [each for (_, each), outcome in zip(counted, refused, strict=True) if outcome is True]
+    answers = iter(_asked_again(client_factory, asks))
+    errors = [next(answers) if outcome is True else outcome or None for outcome in refused]
+    published = iter(publish_each_asked([each for each, error in zip(counted, errors, strict=True) if error is None]))
+    return [next(published) if error is None else error for error in errors]
 
 
 def publish_asked(ledger: Ledger, counted: Counted) -> Publication:
     """The second half of :func:`publish`, after Kafka was asked. Returns and raises as that."""
-    name, wish = counted.window.name, _publication(counted)
-    ledger.change(lambda state: load_decisions.publish(state, wish, counted.pinned.sha256))
-    window = ledger.window(name)
-    stands = window.loaded
-    if stands is None:
-        raise CommitConflictError(f"Window {name} is to be loaded again since it was published. Run the task again.")
-    if (stands.attempt, stands.run) == (wish.attempt, wish.run):
-        file_lists.refresh(ledger, {name: counted.result})
-    return stands
+    (published,) = publish_each_asked([(ledger, counted)])
+    return returned(published)
+
+
+def publish_each_asked(counted: Sequence[tuple[Ledger, Counted]]) -> list[Publication | KafkaOffsetsError]:
+    """The second half of :func:`publish_each`."""
+    wishes = [(ledger, _publication(each), each) for ledger, each in counted]
+    by_ledger = by_ledger_of((ledger, (wish, each)) for ledger, wish, each in wishes)
+
+    def commit(ledger: Ledger) -> None:
+        pairs = by_ledger[ledger]
+        decisions = [partial(load_decisions.publish, wish=wish, manifest=each.pinned.sha256) for wish, each in pairs]
+        ledger.change(lambda state: load_decisions.allowed(state, decisions))
+        ours = {wish.window: each.result for wish, each in pairs if _stands(ledger, wish)}
+        file_lists.refresh(ledger, ours)
+
+    in_parallel(commit, by_ledger)
+    return [or_error(partial(_standing, *each)) for each in wishes]
+
+
+def _standing(ledger: Ledger, wish: Published, counted: Counted) -> Publication:
+    """The publication that counts after it was tried to publish a result; or why there is none."""
+    window = load_decisions.window_read_from(ledger.state, wish.window, counted.pinned.sha256)
+    if window.loaded is not None:
+        return window.loaded
+    load_decisions.publish(ledger.state, wish, counted.pinned.sha256)
+    raise CommitConflictError(f"Window {wish.window} is to be loaded again since it was published. Run the task again.")
+
+
+def _stands(ledger: Ledger, wish: Published) -> bool:
+    window = ledger.state.windows.get(wish.window)
+    stands = None if window is None else window.loaded
+    return stands is not None and (stands.attempt, stands.run) == (wish.attempt, wish.run)
 
 
 def take_over(client: OffsetsClient, ledger: Ledger, window: Window, number: int, result: RunResult) -> Counted:
@@ -266,7 +193,7 @@ def take_over(client: OffsetsClient, ledger: Ledger, window: Window, number: int
     return Counted(window, pinned, attempt, *stored)
 
 
-def _count_nothing(ledger: Ledger, window: Window, pinned: PinnedManifest, attempt: Attempt) -> Counted:
+def count_nothing(ledger: Ledger, window: Window, pinned: PinnedManifest, attempt: Attempt) -> Counted:
     """Store the counts of an attempt that has nothing to read or write, so that no job is needed."""
     result = RunResult(
         attempt=attempt.number,
@@ -319,14 +246,48 @@ def _refuse_unproved(counted: Counted) -> None:
         )
 
 
-def _ask_again(client: OffsetsClient, counted: Counted) -> None:
+def _must_ask(ledger: Ledger, counted: Counted) -> bool:
+    """Whether Kafka has to be asked before a result is published. Raises as :func:`publish`."""
+    _refuse_unproved(counted)
+    window = load_decisions.window_read_from(ledger.state, counted.window.name, counted.pinned.sha256)
+    return window.loaded is None and bool(counted.pinned.manifest.span)
+
+
+def _asked_again(client_factory: ClientFactory, counted: Sequence[Counted]) -> list[KafkaOffsetsError | None]:
     """Check with Airflow's own Kafka connection that nothing has changed."""
-    if not counted.pinned.manifest.span:
-        return
-    try:
-        refuse_changed(client, counted.pinned.manifest)
-    except WindowError as error:
-        raise type(error)(
-            f"{error} Therefore window {counted.window.name}, which attempt {counted.attempt.number} has loaded, is "
-            "not published."
-        ) from error
+    if not counted:
+        return []
+    with client_factory() as client:
+        errors = changes(client, [each.pinned.manifest for each in counted])
+    return [_unpublished(each, error) for each, error in zip(counted, errors, strict=True)]
+
+
+def _unpublished(counted: Counted, error: KafkaOffsetsError | None) -> KafkaOffsetsError | None:
+    if not isinstance(error, WindowError):
+        return error
+    found = type(error)(
+        f"{error} Therefore window {counted.window.name}, which attempt {counted.attempt.number} has loaded, is "
+        "not published."
+    )
+    found.__cause__ = error
+    return found
+
+
+def in_turn(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Many windows, some at a time: what is read of all of them may be more than memory holds."""
+    for first in range(0, len(items), _TOGETHER):
+        yield items[first : first + _TOGETHER]
+
+
+def by_ledger_of(pairs: Iterable[tuple[Ledger, T]]) -> dict[Ledger, list[T]]:
+    found: dict[Ledger, list[T]] = {}
+    for ledger, each in pairs:
+        found.setdefault(ledger, []).append(each)
+    return found
+
+
+def returned(outcome: T | KafkaOffsetsError) -> T:
+    """What was returned; raises an error that stands in its place."""
+    if isinstance(outcome, KafkaOffsetsError):
+        raise outcome
+    return outcome

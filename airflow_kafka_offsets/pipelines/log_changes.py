@@ -8,9 +8,20 @@ published.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
+from typing import TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, shorten
+from airflow_kafka_offsets.errors import (
+    KafkaOffsetsError,
+    LogTruncatedError,
+    OffsetsError,
+    TopicChangedError,
+    or_error,
+    shorten,
+)
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
@@ -30,18 +41,41 @@ from airflow_kafka_offsets.offsets.windows.truncation import (
 
 log = logging.getLogger(__name__)
 
+R = TypeVar("R")
 
-def changed_since(client: OffsetsClient, manifest: Manifest) -> str | None:
-    """How a window's topics have changed since it was resolved, in words; None if they haven't. A change doesn't
-    invalidate what was read before it.
 
-    :raises KafkaOffsetsError: when Kafka can't be asked.
+def changed_since_each(client: OffsetsClient, manifests: Sequence[Manifest]) -> list[str | KafkaOffsetsError | None]:
+    """For each of several windows, how its topics have changed since it was resolved, in words; None if they haven't;
+    or why Kafka can't be asked about it. A change doesn't invalidate what was read before it.
+
+    :raises ClusterError: when no broker can be asked.
+    """
+    found = of_same_topics(client, manifests, lambda manifest: None)
+    return [str(each) if isinstance(each, TopicChangedError) else each for each in found]
+
+
+def of_same_topics(
+    client: OffsetsClient, manifests: Sequence[Manifest], judge: Callable[[Manifest], R]
+) -> list[R | KafkaOffsetsError]:
+    """What is found of each of several windows, if it is on the cluster and topics that it was resolved on; otherwise
+    the error that says what they are now. The topics of all windows are asked about together; but one that can't be
+    asked about doesn't hold up the others.
+
+    :param judge: finds it. An error of this package that it raises stands in its place.
+    :raises ClusterError: when no broker can be asked.
     """
     try:
-        refuse_changed_topics(client, manifest)
-    except TopicChangedError as error:
-        return str(error)
-    return None
+        cluster_id, facts = client.cluster_id(), client.topic_facts(sorted(set(chain(*(m.topics for m in manifests)))))
+    except OffsetsError as error:
+        if len(manifests) == 1:
+            return [error]
+        return list(chain(*(of_same_topics(client, [each], judge) for each in manifests)))
+
+    def judged(manifest: Manifest) -> R:
+        check_topics(manifest, cluster_id, facts)
+        return judge(manifest)
+
+    return [or_error(partial(judged, each)) for each in manifests]
 
 
 def refuse_changed_topics(client: OffsetsClient, manifest: Manifest) -> Source:
@@ -63,11 +97,31 @@ def refuse_changed(client: OffsetsClient, manifest: Manifest) -> None:
     :raises LogTruncatedError: when a log was truncated below the window's start or end, even if it has grown again.
     :raises KafkaOffsetsError: when Kafka can't be asked.
     """
-    refuse_changed_topics(client, manifest)
-    # Both are checked: if the log was truncated after the start was resolved but before the end was, only the start
-    # shows it.
-    for seen in (ends_seen(manifest), starts_seen(manifest)):
-        _refuse_truncated(client, seen, manifest.title)
+    (error,) = changes(client, [manifest])
+    if error is not None:
+        raise error
+
+
+def changes(client: OffsetsClient, manifests: Sequence[Manifest]) -> list[KafkaOffsetsError | None]:
+    """For each of several windows, the error that :func:`refuse_changed` raises; None if nothing has changed. All are
+    asked about in the same few requests.
+
+    :raises ClusterError: when no broker can be asked.
+    """
+    epochs = set(chain(*(_epochs(seen) for manifest in manifests for seen in _both(manifest))))
+    ends = client.epoch_ends(epochs) if epochs else {}
+
+    def check(manifest: Manifest) -> None:
+        for seen in _both(manifest):
+            _refuse_truncated(client, seen, EpochEnds(ends[epoch] for epoch in _epochs(seen)), manifest.title)
+
+    return of_same_topics(client, manifests, check)
+
+
+def _both(manifest: Manifest) -> tuple[list[SeenOffset], list[SeenOffset]]:
+    """Where a window's ranges end and start. Both are checked: if the log was truncated after the start was resolved,
+    but before the end was, only the start shows it."""
+    return ends_seen(manifest), starts_seen(manifest)
 
 
 def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
@@ -82,17 +136,21 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
     :raises OffsetsError: naming partitions that couldn't be asked for another reason, or whose log hasn't reached the
         snapshot's epoch; it is unknown whether they were truncated.
     """
-    _refuse_truncated(client, seen_in(snapshot), snapshot.title)
+    seen = seen_in(snapshot)
+    _refuse_truncated(client, seen, epoch_ends(client, seen), snapshot.title)
 
 
 def epoch_ends(client: OffsetsClient, seen: list[SeenOffset]) -> EpochEnds:
     """Where the leader epochs that offsets were seen under end, as far as they are known."""
-    epochs = [LogEpoch(each.topic, each.partition, each.leader_epoch) for each in seen if each.leader_epoch is not None]
+    epochs = _epochs(seen)
     return EpochEnds(client.epoch_ends(epochs).values() if epochs else ())
 
 
-def _refuse_truncated(client: OffsetsClient, seen: list[SeenOffset], what: str) -> None:
-    ends = epoch_ends(client, seen)
+def _epochs(seen: list[SeenOffset]) -> list[LogEpoch]:
+    return [LogEpoch(each.topic, each.partition, each.leader_epoch) for each in seen if each.leader_epoch is not None]
+
+
+def _refuse_truncated(client: OffsetsClient, seen: list[SeenOffset], ends: EpochEnds, what: str) -> None:
     truncated = truncated_below(seen, ends)
     if truncated:
         raise LogTruncatedError(

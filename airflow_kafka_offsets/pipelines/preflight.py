@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
+
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import DataLossError, LogTruncatedError, shorten
+from airflow_kafka_offsets.errors import (
+    DataLossError,
+    KafkaOffsetsError,
+    LogTruncatedError,
+    shorten,
+)
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
-from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.offsets.windows.truncation import refuse_later_epochs
+from airflow_kafka_offsets.pipelines.log_changes import of_same_topics
 
 
 def lost_of(client: OffsetsClient, manifest: Manifest, on_data_loss: DataLossPolicy = "fail") -> tuple[LogRange, ...]:
@@ -22,10 +30,28 @@ def lost_of(client: OffsetsClient, manifest: Manifest, on_data_loss: DataLossPol
     :raises LogTruncatedError: when the window ends past the end of a log.
     :raises OffsetsError: when a partition can't be asked.
     """
-    check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
-    return lost_in(
-        manifest, client.log_extents([TopicPartition.of(each) for each in manifest.non_empty()]), on_data_loss
+    (lost,) = lost_of_each(client, [manifest], on_data_loss)
+    if isinstance(lost, KafkaOffsetsError):
+        raise lost
+    return lost
+
+
+def lost_of_each(
+    client: OffsetsClient, manifests: Sequence[Manifest], on_data_loss: DataLossPolicy = "fail"
+) -> list[tuple[LogRange, ...] | KafkaOffsetsError]:
+    """What Kafka no longer has of each of several windows, or why one can't be loaded, as :func:`lost_of` says it. All
+    are asked about in the same few requests.
+
+    :raises ClusterError: when no broker can be asked.
+    """
+    extents = client.log_extents(dict.fromkeys(chain(*map(_partitions, manifests))))
+    return of_same_topics(
+        client, manifests, lambda each: lost_in(each, extents.of_keys(_partitions(each)), on_data_loss)
     )
+
+
+def _partitions(manifest: Manifest) -> list[TopicPartition]:
+    return [TopicPartition.of(each) for each in manifest.non_empty()]
 
 
 def lost_in(manifest: Manifest, extents: LogExtents, on_data_loss: DataLossPolicy = "fail") -> tuple[LogRange, ...]:

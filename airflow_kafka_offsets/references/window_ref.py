@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self, TypeVar
 
 from airflow_kafka_offsets.arguments import is_template
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
@@ -16,8 +16,13 @@ from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.load_decisions import window_read_from
 from airflow_kafka_offsets.ledger.state import Publication, Window
+from airflow_kafka_offsets.ledger.storage import in_parallel
 
 VERSION = 1
+_SEVERAL = "windows"
+"""Key of an asset event's ``extra`` that stands for several windows."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,11 @@ class WindowRef:
             f"{argument}= takes what KafkaResolveWindowOperator returned (its .output), not {fields!r}."
         ) from None
 
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What two references to the same offsets of the same pipeline have in common."""
+        return self.ledger_root, self.pipeline, self.window, self.sha256
+
     @staticmethod
     def check(window: Any) -> None:
         """Refuse what is known not to be one when a Dag is parsed.
@@ -99,9 +109,7 @@ class WindowRef:
 
     def is_same_window(self, other: WindowRef) -> bool:
         """Whether both name the same offsets of the same pipeline."""
-        return (self.ledger_root, self.pipeline, self.window, self.sha256) == (
-            *(other.ledger_root, other.pipeline, other.window, other.sha256),
-        )
+        return self.identity == other.identity
 
     def ledger(self) -> Ledger:
         """The ledger that the window is in."""
@@ -152,3 +160,84 @@ class WindowRef:
         back = f", or take that back: kafka-offsets ledger reload {self.pipeline} {self.window} --take-back"
         way = "run its load first" + ("" if window.publication is None else back)
         return UnprovenError(f"Window {self.window} {state}: {way}.")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRefs:
+    """The windows that a task is about, in the order given, each once.
+
+    :param is_list: whether the task was given a list, and so returns one, however many there are.
+    """
+
+    refs: tuple[WindowRef, ...]
+    is_list: bool
+
+    @classmethod
+    def from_json(cls, given: Any) -> Self:
+        """Read what a task was given: what resolve returned; or a list of it, such as a mapped resolve returns, with
+        lists in it if each of those has split an interval; or the event of an asset that stands for several windows.
+
+        :raises ConfigurationError: when it is something else.
+        """
+        if isinstance(given, Mapping) and _SEVERAL in given:
+            given = given[_SEVERAL]
+        is_list = isinstance(given, Iterable) and not isinstance(given, Mapping | str)
+        found = {ref.identity: ref for ref in map(WindowRef.from_json, _flat(given) if is_list else [given])}
+        return cls(tuple(found.values()), is_list)
+
+    def to_json(self) -> list[dict[str, Any]] | dict[str, Any]:
+        """The XCom."""
+        return self.of([ref.to_json() for ref in self.refs])
+
+    def of(self, each: Sequence[T]) -> list[T] | T:
+        """What a task returns of its windows: a list if it was given one, else what there is of the only one."""
+        return list(each) if self.is_list else each[0]
+
+    def ledgers(self) -> list[Ledger]:
+        """The ledger that each window is in; windows of a pipeline share it."""
+        newest: dict[tuple[str, str], int] = {}
+        for ref in self.refs:
+            place = ref.ledger_root, ref.pipeline
+            newest[place] = max(ref.commit, newest.get(place, 0))
+        opened = in_parallel(lambda place: existing_ledger(*place, at_least=newest[place]), newest)
+        by_place = dict(zip(newest, opened, strict=True))
+        return [by_place[ref.ledger_root, ref.pipeline] for ref in self.refs]
+
+    @property
+    def schema_registry_conn_id(self) -> str | None:
+        """The connection of their schema registry; None if they have none. Raises as :meth:`hook`."""
+        return self._one("schema registries", [ref.schema_registry_conn_id for ref in self.refs])
+
+    @property
+    def conn_ids(self) -> str:
+        """Their connections, for messages."""
+        return self.refs[0].conn_ids
+
+    def hook(self) -> KafkaOffsetsHook:
+        """The connection to the windows' cluster.
+
+        :raises ConfigurationError: when they have several: one Spark application reads from one.
+        """
+        return KafkaOffsetsHook(self._one("Kafka connections", [ref.kafka_conn_id for ref in self.refs]))
+
+    def driver_options(self) -> JavaSettings:
+        """What a driver is told of the windows' cluster, and of their schema registry. Raises as :meth:`hook`, and as
+        :meth:`WindowRef.driver_options`."""
+        return replace(self.refs[0], schema_registry_conn_id=self.schema_registry_conn_id).driver_options()
+
+    def _one(self, what: str, given: Sequence[T]) -> T:
+        found = list(dict.fromkeys(given))
+        if len(found) > 1:
+            raise ConfigurationError(
+                f"The windows in window= are of pipelines with several {what} ({', '.join(sorted(map(str, found)))}), "
+                "and a task has one. Give the windows of each to a task of its own."
+            )
+        return found[0]
+
+
+def _flat(given: Iterable[Any]) -> Iterator[Any]:
+    for each in given:
+        if isinstance(each, Iterable) and not isinstance(each, Mapping | str):
+            yield from _flat(each)
+        else:
+            yield each

@@ -28,5 +28,9 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.values.formats import ValueFormat as ValueFormat
     from airflow_kafka_offsets.spark.values.text import decode_json as decode_json, decode_text as decode_text
     from airflow_kafka_offsets.spark.window.derived import Derived as Derived
+    from airflow_kafka_offsets.spark.windows import (
+        load_windows as load_windows,
+        pinned_windows as pinned_windows,
+    )
 
 __getattr__, __all__ = offered("airflow_kafka_offsets.spark")

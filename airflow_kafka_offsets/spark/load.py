@@ -1,10 +1,11 @@
-"""The ready-made load: a window of Kafka records into a table. Run it with spark-submit.
+"""The ready-made load: windows of Kafka records into a table. Run it with spark-submit.
 
 The table has Kafka's own columns: ``key``, ``value``, ``topic``, ``partition``, ``offset``, ``timestamp``,
 ``timestampType``. Key and value stay binary by default: the exact bytes in Kafka. Decoded, they have the columns beside
 them that :mod:`airflow_kafka_offsets.spark.values.columns` describes.
 
-The last line on stdout is the outcome as JSON. An error of this package prints one line and exits with status 1.
+For each window, a line on stdout has the outcome as JSON. An error of this package prints one line, one for each
+window that has failed, and exits with status 1.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
+from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sinks.kinds import SINKS
 from airflow_kafka_offsets.spark.sinks.places import is_by_topic
 from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Sink
@@ -45,6 +46,7 @@ from airflow_kafka_offsets.spark.values.formats import (
 )
 from airflow_kafka_offsets.spark.values.framing import HEADERS
 from airflow_kafka_offsets.spark.window.derived import Derived
+from airflow_kafka_offsets.spark.windows import load_windows
 
 _GLUES = {
     *("--JOB_ID", "--JOB_RUN_ID", "--JOB_NAME", "--TempDir", "--RedshiftTempDir", "--SECURITY_CONFIGURATION"),
@@ -148,9 +150,8 @@ class Shaping:
         return rows if self.flatten is None else flattened(rows, self.flatten, OWN_COLUMNS)
 
 
-def load(spark: SparkSession, arguments: argparse.Namespace) -> RunResult:
-    """Load the window that the job's confs name."""
-    window = pinned_window(spark)
+def load(window: PinnedWindow, arguments: argparse.Namespace) -> RunResult:
+    """Load a window."""
     with window.failures_noted():
         formats = formats_of(arguments)
         needs_headers = arguments.headers or any(form.registered for form in formats.values())
@@ -204,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parse_arguments(argv)
     spark = SparkSession.builder.appName("kafka-offsets-load").getOrCreate()
     try:
-        print(json.dumps(outcome(load(spark, arguments))), flush=True)
+        load_windows(spark, lambda window: print(json.dumps(outcome(load(window, arguments))), flush=True))
     except KafkaOffsetsError as error:
         sys.exit(exit_line(error))
     finally:

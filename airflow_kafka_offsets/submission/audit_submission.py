@@ -21,7 +21,6 @@ from airflow_kafka_offsets.submission.spark_arguments import (
     ConnectorChoice,
     SparkArguments,
     Submitter,
-    default_confs,
     delivered,
     packages_of,
     place_confs,
@@ -29,6 +28,7 @@ from airflow_kafka_offsets.submission.spark_arguments import (
 )
 from airflow_kafka_offsets.submission.spark_failure import last_words, printed_failure
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
+from airflow_kafka_offsets.submission.window_confs import default_confs, record_size_conf
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,8 @@ class AuditSubmission:
             driver_conf.SHA256: self.pinned.sha256,
             driver_conf.ALLOW_GAPS: str(self.allow_gaps).lower(),
         }
-        return default_confs(self.ledger, self.pinned.manifest, reader, given), own
+        size = record_size_conf(self.ledger, self.ledger.window(self.pinned.manifest.window), given)
+        return default_confs(reader, given) | size, own
 
     @contextmanager
     def arguments(

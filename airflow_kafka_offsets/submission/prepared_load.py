@@ -1,4 +1,4 @@
-"""A prepared load: what any submitter of Spark needs for one window, as small JSON without secrets."""
+"""A prepared load: what any submitter of Spark needs for one window or several, as small JSON without secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, uri_for_spark
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references.window_ref import WindowRefs
 from airflow_kafka_offsets.submission.driver_bundle import BUNDLE_NAME, bundle
 
 VERSION = 1
@@ -33,14 +33,15 @@ class Program:
 class PreparedLoad:
     """What a submitter passes on.
 
-    :param ref: the window to load.
-    :param attempt: number of the attempt that its drivers make; that of the published one if nothing is to be loaded.
+    :param refs: the windows to load.
+    :param attempts: number of the attempt that drivers make at each; that of the published one if it isn't to be
+        loaded, and None if it can't be.
     :param needs_driver: whether something is to be loaded.
     :param conf: Spark's confs, including the packages.
     """
 
-    ref: WindowRef
-    attempt: int
+    refs: WindowRefs
+    attempts: Sequence[int | None]
     needs_driver: bool
     conf: Mapping[str, str]
     program: Program
@@ -54,7 +55,9 @@ class PreparedLoad:
             "options_text": shlex.join(options),
             "submit": [*options, self.program.application, *self.program.arguments],
         }
-        own = {"version": VERSION, "window": self.ref.window, "ref": self.ref.to_json(), "attempt": self.attempt}
+        refs, windows = self.refs, [ref.window for ref in self.refs.refs]
+        own: dict[str, Any] = {"version": VERSION, "window": refs.of(windows), "ref": refs.to_json()}
+        own |= {"attempt": refs.of(self.attempts)}
         of_driver = {"needs_driver": self.needs_driver, "conf": dict(self.conf)}
         return own | of_driver | asdict(self.program) | forms
 
@@ -63,9 +66,10 @@ class PreparedLoad:
         """Read the XCom; refuse anything else."""
         try:
             if fields["version"] == VERSION:
-                ref, program = WindowRef.from_json(fields["ref"]), {name: fields[name] for name in Program.__slots__}
-                needs_driver = bool(fields["needs_driver"])
-                return cls(ref, int(fields["attempt"]), needs_driver, fields["conf"], Program(**program))
+                refs, program = WindowRefs.from_json(fields["ref"]), {name: fields[name] for name in Program.__slots__}
+                attempts = fields["attempt"] if refs.is_list else [int(fields["attempt"])]
+                if len(attempts) == len(refs.refs):
+                    return cls(refs, attempts, bool(fields["needs_driver"]), fields["conf"], Program(**program))
         except (KeyError, TypeError, ValueError, ConfigurationError):
             pass
         raise ConfigurationError(

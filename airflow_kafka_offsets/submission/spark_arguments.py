@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import islice, starmap
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -16,15 +14,11 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.sdk import conf
 
-from airflow_kafka_offsets.client.connection.java_settings import ALLOWED_URLS, TOKEN_ENDPOINT, JavaSettings
+from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.state import Attempt
-from airflow_kafka_offsets.offsets.proof.left import left_of, span_of
-from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.session import conf as driver_conf
 from airflow_kafka_offsets.spark.session.release import names_connector, packages_in
+from airflow_kafka_offsets.submission.batch import Batch
 from airflow_kafka_offsets.submission.driver_bundle import driver_bundle
 from airflow_kafka_offsets.submission.driver_place import DriverPlace, secrets_on_their_way
 from airflow_kafka_offsets.submission.given_confs import GivenConfs, not_given
@@ -34,8 +28,7 @@ from airflow_kafka_offsets.submission.spark_program import SparkProgram
 from airflow_kafka_offsets.submission.table_load import TableLoad
 from airflow_kafka_offsets.submission.table_packages import table_confs, with_packages
 from airflow_kafka_offsets.submission.tries import LoadTry
-
-log = logging.getLogger(__name__)
+from airflow_kafka_offsets.submission.window_confs import default_confs, token_endpoint_allowed, window_confs
 
 ConnectorChoice = Literal["auto", "given"]
 """``auto``: the task adds Spark's Kafka connector, and what a table needs, itself. ``given``: it adds nothing."""
@@ -44,9 +37,6 @@ _LOG_LEVEL = "spark.log.level"
 pods, which the provider looks for, comes from a process without a session."""
 _PROGRESS = {"spark.ui.showConsoleProgress": "true", "spark.ui.consoleProgress.update.interval": "10s"}
 """Where the driver's output is the task's log, Spark itself says there how far its stages are."""
-_EARLIER_WINDOWS = 3
-"""How many published windows are searched for the size of a record: a compacted or transactional one may have had no
-records."""
 PACKAGES = "spark.jars.packages"
 _JARS = "spark.jars"
 PY_FILES = "spark.submit.pyFiles"
@@ -103,7 +93,7 @@ class Submitter:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One attempt, before it is submitted.
+    """A batch of attempts, before it is submitted.
 
     :param note_key: the key with which its driver signs its note.
     :param allow_gaps: the topics may have offsets without a record.
@@ -113,7 +103,7 @@ class Submission:
 
     load: LoadTry
     submitter: Submitter
-    attempt: Attempt
+    batch: Batch
     note_key: str = field(repr=False)
     allow_gaps: bool
     connector: ConnectorChoice | None
@@ -122,14 +112,13 @@ class Submission:
     @contextmanager
     def arguments(self, task: SparkSubmitOperator) -> Iterator[SparkArguments]:
         """A task's arguments plus everything that the driver needs, which exists until the block ends."""
-        load, by, told = self.load, self.submitter, self.load.ref.driver_options()
-        defaults = self._defaults(told.plain)
-        span, confs = span_of(left_of(load.pinned.manifest, self.attempt.lost)), defaults | by.given.confs
-        is_quick = starts_quickly(by.place, by.program, task.application, span, confs)
+        by, told = self.submitter, self.load.refs.driver_options()
+        given, defaults = by.given.confs, self._defaults(told.plain)
+        windows = window_confs(self.batch.numbers, given, allow_gaps=self.allow_gaps)
+        is_quick = starts_quickly(by.place, by.program, task.application, self.batch.span, windows | given)
         own = SparkArguments(
             defaults,
-            window_confs(load.ledger, load.pinned, self.attempt.number, allow_gaps=self.allow_gaps)
-            | {driver_conf.NOTE_KEY: self.note_key},
+            windows | {driver_conf.NOTE_KEY: self.note_key},
             *(task.properties_file, task.py_files, packages_of(task, by, self.connector, self.table), task.jars),
         )
         own = with_jars(own, task, by)
@@ -140,10 +129,9 @@ class Submission:
             yield arguments
 
     def _defaults(self, reader: Mapping[str, str]) -> dict[str, str]:
-        load, given = self.load, self.submitter.given.confs
+        given = self.submitter.given.confs
         of_table = table_confs(self.table) if self.table is not None and self.connector == "auto" else {}
-        confs = default_confs(load.ledger, load.pinned.manifest, reader, given)
-        return not_given(of_table, given) | place_confs(self.submitter) | confs
+        return not_given(of_table, given) | place_confs(self.submitter) | default_confs(reader, given)
 
 
 @contextmanager
@@ -231,57 +219,3 @@ def jars_folder() -> Path:
     """The folder with the jars of packages: the setting, else in the user's cache. It may begin with ``~``."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(conf.get("kafka_offsets", "jars_folder") or f"{cache}/airflow-kafka-offsets/jars")
-
-
-def window_confs(ledger: Ledger, pinned: PinnedManifest, attempt: int, *, allow_gaps: bool) -> dict[str, str]:
-    """The confs that say what a driver reads, and which attempt it makes."""
-    return {
-        driver_conf.MANIFEST: pinned.uri,
-        driver_conf.SHA256: pinned.sha256,
-        driver_conf.ATTEMPT: str(attempt),
-        driver_conf.COMMIT: str(ledger.state.number),
-        driver_conf.ALLOW_GAPS: str(allow_gaps).lower(),
-    }
-
-
-def default_confs(
-    ledger: Ledger, manifest: Manifest, reader: Mapping[str, str], given: Mapping[str, str]
-) -> dict[str, str]:
-    """The confs of every load that the user's confs override, without those that he gives himself.
-
-    :param reader: options of the Kafka reader and the registry that aren't secret.
-    :param given: the user's confs.
-    """
-    size = {} if driver_conf.BYTES_PER_RECORD in given else record_size_conf(ledger, manifest)
-    read_by = {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}
-    return not_given({**driver_conf.GIVEN_BACK, **size, **read_by}, given)
-
-
-def record_size_conf(ledger: Ledger, manifest: Manifest) -> dict[str, str]:
-    """The conf with the average size of key and value in the last windows up to this one, for the split plan, which
-    only decides how many tasks read it; empty if none of them has it. A backfill's windows resemble their neighbours,
-    not the newest windows."""
-    start_ms, _ = window_extent(manifest.window)
-    before = (
-        (window.name, window.publication)
-        for window in reversed(ledger.state.windows.values())
-        if window.start_ms <= start_ms and window.offsets and window.publication is not None
-    )
-    try:
-        results = starmap(ledger.published_result, islice(before, _EARLIER_WINDOWS))
-        size_bytes = next(filter(None, (result.read.bytes_per_record for result in results)), None)
-    except Exception as error:  # of any kind: a load must not fail for lack of a plan
-        log.info("The size of a record is unknown, so the split plan uses its default: %r", error)
-        return {}
-    return {} if size_bytes is None else {driver_conf.BYTES_PER_RECORD: f"{size_bytes:.1f}"}
-
-
-def token_endpoint_allowed(reader: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Confs that allow Kafka's Java client, on driver and executors, to get tokens from the connection's endpoint;
-    appended to the ``given`` Java options."""
-    endpoint = reader.get(TOKEN_ENDPOINT)
-    if endpoint is None:
-        return {}
-    options = {name: given.get(name, "") for name in (DRIVER_JAVA, "spark.executor.extraJavaOptions")}
-    allows = f"-D{ALLOWED_URLS}={endpoint}"
-    return {name: f"{text} {allows}".strip() for name, text in options.items() if ALLOWED_URLS not in text}

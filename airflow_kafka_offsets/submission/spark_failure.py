@@ -27,23 +27,18 @@ _JVM = re.compile(r'Exception in thread "[^"]*" (.+)|Error: (.+)')
 _STATUS = re.compile(r"Error code is: (-?\d+)")
 
 
-def spark_failure(attempt: AttemptFiles, output: Sequence[str], error: Exception) -> Exception:
-    """The exception for the task, which decides whether the task is retried.
+def spark_failure(output: Sequence[str], error: Exception) -> Exception:
+    """The exception for the task if no driver has noted why it failed. It decides whether the task is retried.
 
-    :param attempt: the files of the attempt that failed.
     :param output: the last output of ``spark-submit``, including the driver's if that ran here.
     :param error: the provider's exception, returned if nothing says more.
     """
-    if isinstance(error, KafkaOffsetsError):
-        return error
-    note = noted_failure(attempt)
     exited = isinstance(error, AirflowException) and str(error).startswith(_EXIT)
-    if note is None and exited:
-        note = printed_failure(output)
-    if note is not None:
-        return note.as_error()
-    if not exited:
+    if isinstance(error, KafkaOffsetsError) or not exited:
         return error
+    printed = printed_failure(output)
+    if printed is not None:
+        return printed.as_error()
     status = _STATUS.search(str(error))
     how = "failed" if status is None else f"ended with status {status[1]}"
     said = last_words(output)

@@ -1,32 +1,40 @@
-"""One try of a load task: who it is, what it asks of the ledger before and after Spark, and what it returns."""
+"""One try of a load task: who it is, what it asks of the ledger before and after Spark, and what it returns.
+
+A task loads a list of windows; one window is a list of one. A window that fails doesn't hold up the others.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from airflow_kafka_offsets.errors import (
     DataLossError,
+    FailedWindow,
     KafkaOffsetsError,
     SparkFailedError,
     WindowError,
+    WindowsFailedError,
+    or_error,
     shorten,
 )
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
-from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
-from airflow_kafka_offsets.offsets.instants import now_ms, rate_text
-from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
+from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.offsets.instants import rate_text
+from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.left import span_of
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
-from airflow_kafka_offsets.pipelines import loads
-from airflow_kafka_offsets.pipelines.loads import Begun, Counted
-from airflow_kafka_offsets.pipelines.preflight import lost_of
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.pipelines.attempts import Wanted, begin_each, reload, unloadable
+from airflow_kafka_offsets.pipelines.loads import Counted, by_ledger_of, counted, in_turn, publish_each
+from airflow_kafka_offsets.pipelines.preflight import lost_of_each
+from airflow_kafka_offsets.references.window_ref import WindowRefs
+from airflow_kafka_offsets.submission.batch import BATCH, Batch, files_of, in_order, noted, record
 from airflow_kafka_offsets.submission.spark_failure import noted_failure
 
 if TYPE_CHECKING:
@@ -34,7 +42,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TASKS_LOG = "the load's own task says why, in the log of that try"
+Outcome: TypeAlias = Publication | Exception
+"""What has become of a window: its publication, or why there is none."""
 
 
 def instance_of(context: Context) -> dict[str, Any]:
@@ -60,115 +69,247 @@ def run_of(context: Context) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoadTry:
-    """One try at loading a window.
+    """One try at loading windows.
 
-    :param ref: the resolved window.
-    :param pinned: its manifest.
+    :param refs: the resolved windows.
+    :param windows: the same, in their ledgers, in the same order.
     """
 
     context: Context
-    ref: WindowRef
-    ledger: Ledger
-    pinned: PinnedManifest
+    refs: WindowRefs
+    windows: tuple[Wanted, ...]
     kafka: KafkaOffsetsHook
     on_data_loss: DataLossPolicy
 
     @classmethod
-    def of(cls, context: Context, window: Any, on_data_loss: DataLossPolicy) -> Self:
+    def of(cls, context: Context, refs: WindowRefs, on_data_loss: DataLossPolicy) -> Self:
         """The running task's try.
 
-        :param window: what resolve returned.
-        :raises LedgerConflictError: when the window was voided, or has other offsets than those that were resolved.
+        :param refs: the windows; at least one.
+        :raises ConfigurationError: when they are of several Kafka connections.
         """
-        ref = WindowRef.from_json(window)
-        ledger = ref.ledger()
-        return cls(context, ref, ledger, ledger.pinned(ref.window_in(ledger)), ref.hook(), on_data_loss)
-
-    @property
-    def window(self) -> Window:
-        """The window, as the ledger was last read. Raises as :meth:`of`."""
-        return self.ref.window_in(self.ledger)
-
-    def files(self, attempt: Attempt) -> AttemptFiles:
-        """What drivers have said of an attempt."""
-        return self.ledger.attempt(self.ref.window, attempt.number)
-
-    def reload(self) -> None:
-        """Have the window loaded again, once in a run of the task: a retry goes on with what that began."""
-        names, by = [self.ref.window], run_of(self.context)
-        loads.refuse_unloadable(self.ledger, self.kafka.get_conn, names, by, self.on_data_loss)
-        if loads.reload(self.ledger, names, by):
-            log.info("Window %s is to be loaded again", self.ref.window)
-
-    def begun_before(self) -> Attempt | None:
-        """The attempt that an earlier try of this task has begun, and that hasn't failed as far as is known; None when
-        there is none, another one began since, or the window is loaded."""
-        newest, own = self.window.newest_attempt, instance_of(self.context)
-        if newest is None or self.window.loaded is not None or not own.items() <= newest.who.items():
-            return None
-        return newest if noted_failure(self.files(newest)) is None else None
-
-    def begin(self) -> Begun:
-        """What there is to do: see :func:`.loads.begin`."""
-        begun = loads.begin(
-            self.ledger, self.kafka.get_conn, self.ref.window, self.ref.sha256, who_of(self.context), self.on_data_loss
+        hook = refs.hook()
+        windows = (
+            Wanted(ledger, ref.window, ref.sha256) for ref, ledger in zip(refs.refs, refs.ledgers(), strict=True)
         )
-        if begun.attempt is not None and begun.attempt.lost:
-            offsets, lost = span_of(begun.attempt.lost), shorten(map(str, begun.attempt.lost))
-            log.warning(
-                "Window %s is loaded without %s offsets that Kafka no longer has: %s", self.ref.window, offsets, lost
-            )
-        return begun
+        return cls(context, refs, tuple(windows), hook, on_data_loss)
 
-    def record(self, attempt: Attempt, failure: Exception) -> None:
-        """Record that an attempt has failed: then what its driver may have counted isn't published, and the next try
-        begins another attempt."""
-        with suppress(Exception):  # stores raise errors of their own; the failure itself must be raised
-            self.files(attempt).record_failure(FailureNote(type(failure).__name__, _TASKS_LOG, now_ms()))
+    def reload(self) -> dict[Wanted, Outcome]:
+        """Have the windows loaded again, once in a run of the task: a retry goes on with what that began.
 
-    def counted(self, attempt: Attempt) -> Counted | None:
-        """What the attempt's driver has counted, the proved one if several drivers have; None when there is nothing."""
-        self.ledger.read()
-        found = loads.counted(self.ledger, self.window, attempt.number)
-        return max(found, key=lambda each: each.verdict.proved, default=None)
+        :returns: why, of those that can't be loaded any more.
+        """
+        refused: dict[Wanted, Outcome] = {}
+        by = run_of(self.context)
+        for ledger, all_of_it in by_ledger_of((each.ledger, each) for each in self.windows).items():
+            there = [each for each in all_of_it if each.found is not None]
+            names = [each.name for each in there]
+            gone = unloadable(ledger, self.kafka.get_conn, names, by, self.on_data_loss)
+            refused |= {each: gone[each.name] for each in there if each.name in gone}
+            if reload(ledger, [name for name in names if name not in gone], by):
+                log.info("To be loaded again in %s: %s", ledger.pipeline, shorten(names))
+        return refused
 
-    def publish(self, counted: Counted) -> Publication:
-        """Publish what was counted. Returns the publication that then counts."""
-        with self.kafka.get_conn() as client:
-            return loads.publish(client, self.ledger, counted)
+    def begun_before(self) -> Batch | None:
+        """What an earlier try of this task has begun, and of which one attempt hasn't failed as far as is known; None
+        when there is none, or another one began since."""
+        own = instance_of(self.context)
+        newest = [
+            attempt
+            for each in self.windows
+            if (window := each.found) is not None
+            and window.loaded is None
+            and (attempt := window.newest_attempt) is not None
+            and own.items() <= attempt.who.items()
+        ]
+        if not newest:
+            return None
+        last = max(newest, key=lambda attempt: (attempt.who["try_number"], attempt.begun_ms or 0))
+        batch = self.batch(last.who[BATCH])
+        failures = in_parallel(noted_failure, batch.files())
+        return batch if None in failures else None
 
-    def overtaken(self, attempt: Attempt) -> Publication | None:
-        """The publication of another attempt that satisfies this load meanwhile; None when there is none."""
-        self.ledger.read()
-        found = self.window.loaded
-        return found if found is not None and found.attempt != attempt.number else None
+    def batch(self, name: str) -> Batch:
+        """What began together, without what counts already."""
+        attempts = {}
+        for each in self.windows:
+            window = each.found
+            attempt = window.newest_attempt if window is not None and window.loaded is None else None
+            if attempt is not None and attempt.who.get(BATCH) == name:
+                attempts[each] = attempt
+        return Batch(name, in_order(attempts))
 
-    def superseded(self, number: int) -> Publication | None:
-        """The publication of a later attempt, after which this one can't be published any more; None when there is
-        none."""
-        self.ledger.read()
-        found = self.window.loaded
-        return found if found is not None and found.attempt > number else None
+    def leave(self, batch: Batch, failure: Exception) -> None:
+        """Record that a batch has failed whose driver nobody goes on with; what it has proved of several windows
+        counts all the same."""
+        with suppress(KafkaOffsetsError):
+            self.end(batch, failure, lambda *_: failure)
 
-    def explain(self, attempt: Attempt, failure: Exception) -> Exception:
-        """The error to raise for a failed attempt: Spark fails too if records vanish while it reads them (S13).
+    def refs_of(self, batch: Batch) -> list[dict[str, Any]]:
+        """The references to a batch's windows, in their order, as plain JSON."""
+        refs = dict(zip(self.windows, self.refs.refs, strict=True))
+        return [refs[each].to_json() for each in batch.attempts]
 
+    def begin(self, besides: Collection[Wanted] = ()) -> tuple[dict[Wanted, Outcome], Batch]:
+        """What there is to do: see :func:`.attempts.begin_each`.
+
+        :param besides: windows that aren't begun.
+        :returns: the windows with nothing to do, and those that can't be loaded; and what began.
+        """
+        name, wanted = token_hex(4), [each for each in self.windows if each not in besides]
+        who = who_of(self.context) | {BATCH: name}
+        begun = begin_each(wanted, self.kafka.get_conn, who, self.on_data_loss)
+        outcomes: dict[Wanted, Outcome] = {}
+        attempts: dict[Wanted, Attempt] = {}
+        for each, found in zip(wanted, begun, strict=True):
+            if isinstance(found, KafkaOffsetsError):
+                outcomes[each] = found
+            elif found.attempt is None:
+                assert found.publication is not None
+                outcomes[each] = found.publication
+            else:
+                attempts[each] = found.attempt
+        self._warn_of_losses(attempts)
+        return outcomes, Batch(name, in_order(attempts))
+
+    def _warn_of_losses(self, attempts: Mapping[Wanted, Attempt]) -> None:
+        for each, attempt in attempts.items():
+            if attempt.lost:
+                offsets, lost = span_of(attempt.lost), shorten(map(str, attempt.lost))
+                log.warning(
+                    "Window %s is loaded without %s offsets that Kafka no longer has: %s", each.name, offsets, lost
+                )
+
+    def end(
+        self, batch: Batch, failure: Exception | None, uncounted: Callable[[Wanted, Attempt], Exception]
+    ) -> dict[Wanted, Outcome]:
+        """Publish what an application has counted, now that it has ended, and say what has become of each window.
+
+        What is counted of a window counts, if all went well as far as is known. If the application failed after that,
+        it may not have done all that it was to do with the window. But if it had several, another one is the reason,
+        unless its driver says otherwise.
+
+        :param failure: why the application has failed; None if it hasn't.
+        :param uncounted: makes the error for a window of which nothing was counted although nothing failed.
+        """
+        in_parallel(Ledger.read, dict.fromkeys(each.ledger for each in self.windows))
+        outcomes: dict[Wanted, Outcome] = {}
+        failures: dict[Wanted, tuple[Attempt, Exception]] = {}
+        for some in in_turn(list(batch.attempts.items())):
+            looked = in_parallel(lambda each: or_error(lambda: _counted(*each, batch, failure)), some)
+            counted = {each: found for (each, _), found in zip(some, looked, strict=True) if isinstance(found, Counted)}
+            published = publish_each(self.kafka.get_conn, [(each.ledger, found) for each, found in counted.items()])
+            outcomes |= dict(zip(counted, published, strict=True))
+            for (each, attempt), found in zip(some, looked, strict=True):
+                if found is None:
+                    failures[each] = attempt, noted(files_of(each, attempt)) or failure or uncounted(each, attempt)
+                elif not isinstance(found, Counted):
+                    outcomes[each] = found
+        record(failures)
+        return outcomes | self.explained(failures)
+
+    def explained(
+        self, failures: Mapping[Wanted, tuple[Attempt | None, Exception]] | Mapping[Wanted, tuple[Attempt, Exception]]
+    ) -> dict[Wanted, Outcome]:
+        """The error to raise for each window that wasn't loaded: Spark fails too if records vanish while it reads them
+        (S13).
+
+        :param failures: with the attempt that has failed; None if none began.
         :returns: a DataLossError with partitions and exact counts, if that is what happened; or the error for another
             change to the window's topics, such as a re-created topic; otherwise the failure itself. If the next try is
             to load what is left, it is an error that is retried.
         """
-        try:
-            with self.kafka.get_conn() as client:
-                lost = lost_of(client, self.pinned.manifest, self.on_data_loss)
-        except WindowError as changed:
-            return changed
-        except KafkaOffsetsError:
-            log.warning("Kafka can't be asked whether records vanished while Spark read them.")
-            return failure
-        if set(lost) == set(attempt.lost):
-            return failure
-        log.warning("Kafka has lost more of the window since this attempt began. The next try loads what is left.")
-        return SparkFailedError(str(failure)) if isinstance(failure, DataLossError) else failure
+        found: dict[Wanted, Outcome] = {each: error for each, (_, error) in failures.items()}
+        there = [each for each in failures if each.found is not None]
+        for some in in_turn(there):
+            try:
+                manifests = in_parallel(lambda each: each.ledger.pinned(each.window).manifest, some)
+                with self.kafka.get_conn() as client:
+                    lost = lost_of_each(client, manifests, self.on_data_loss)
+            except KafkaOffsetsError:
+                log.warning("Kafka can't be asked whether records vanished while Spark read them.")
+                return found
+            found |= {each: _explained(each, *failures[each], gone) for each, gone in zip(some, lost, strict=True)}
+        return found
+
+    def not_begun(self, outcomes: Collection[Wanted]) -> dict[Wanted, Outcome]:
+        """What has become of the windows that a driver wasn't given by the try that began its batch.
+
+        :param outcomes: all others.
+        """
+        found: dict[Wanted, Outcome] = {}
+        left: dict[Wanted, tuple[Attempt | None, Exception]] = {}
+        for each in self.windows:
+            if each in outcomes:
+                continue
+            window = or_error(lambda each=each: each.window)  # type: ignore[misc]
+            if isinstance(window, KafkaOffsetsError):
+                found[each] = window
+            elif window.loaded is not None:
+                found[each] = window.loaded
+            else:
+                left[each] = (None, SparkFailedError("It wasn't begun with the others. The next try loads it."))
+        return found | self.explained(left)
+
+    def reports(self, outcomes: Mapping[Wanted, Outcome], batch: Batch | None) -> list[dict[str, Any]]:
+        """What is published of each window, for XCom; in the order given.
+
+        :param batch: what this task has run.
+        :raises WindowsFailedError: when one isn't loaded; if the task has a single window, the reason itself.
+        """
+        failed = [
+            FailedWindow(each.name, each.ledger.pipeline, found)
+            for each in self.windows
+            if isinstance(found := outcomes[each], Exception)
+        ]
+        if failed and not self.refs.is_list:
+            raise failed[0].error
+        if failed:
+            raise WindowsFailedError(failed, len(self.windows))
+
+        def report(each: Wanted) -> dict[str, Any]:
+            published = outcomes[each]
+            assert not isinstance(published, Exception)
+            return load_report(each.ledger, each.window, published, own_number(each, batch))
+
+        return in_parallel(report, self.windows)
+
+
+def own_number(wanted: Wanted, batch: Batch | None) -> int | None:
+    """Number of the attempt at a window that a task has run; None when there was nothing to do."""
+    attempt = None if batch is None else batch.attempts.get(wanted)
+    return None if attempt is None else attempt.number
+
+
+def _counted(wanted: Wanted, attempt: Attempt, batch: Batch, failure: Exception | None) -> Publication | Counted | None:
+    """What is to be published of a window, or is already; None when there is nothing. Of several drivers' counts, the
+    proved ones."""
+    window = wanted.window
+    if window.loaded is not None:
+        return window.loaded
+    if failure is not None and len(batch.attempts) == 1:
+        return None
+    found = counted(wanted.ledger, window, attempt.number)
+    if failure is not None:
+        runs = files_of(wanted, attempt).runs()
+        found = [each for each in found if "failure" not in runs[each.result.run]]
+    return max(found, key=lambda each: each.verdict.proved, default=None)
+
+
+def _explained(
+    wanted: Wanted,
+    attempt: Attempt | None,
+    failure: Exception,
+    lost: tuple[LogRange, ...] | KafkaOffsetsError,
+) -> Exception:
+    if isinstance(lost, WindowError):
+        return lost
+    if isinstance(lost, KafkaOffsetsError) or attempt is None or set(lost) == set(attempt.lost):
+        return failure
+    log.warning(
+        "Kafka has lost more of window %s since this attempt began. The next try loads what is left.", wanted.name
+    )
+    return SparkFailedError(str(failure)) if isinstance(failure, DataLossError) else failure
 
 
 def load_report(ledger: Ledger, window: Window, published: Publication, own: int | None) -> dict[str, Any]:

@@ -40,6 +40,7 @@ def kafka_window_load(
     group_id: str = "window_load",
     start: str | datetime | None = None,
     end: str | datetime | None = None,
+    split: timedelta | None = None,
     wait: bool = True,
     allowed_lateness: timedelta | float | None = None,
     idle: IdlePolicy | None = None,
@@ -70,6 +71,8 @@ def kafka_window_load(
     :param start: explicit start, inclusive, ISO-8601 with a zone; use with ``end``, instead of the run's own interval.
         (templated)
     :param end: explicit end, exclusive. (templated)
+    :param split: see :class:`~airflow_kafka_offsets.operators.resolve_window.KafkaResolveWindowOperator`: the interval
+        is split into windows of this length, which one Spark run loads. By default it is one window.
     :param wait: wait, deferred, until the window's end has passed on every partition.
     :param allowed_lateness: see :class:`~airflow_kafka_offsets.sensors.window_complete.KafkaWindowCompleteSensor`, also
         for ``idle`` and ``idle_after``. By default the sensor waits for idle partitions.
@@ -89,7 +92,7 @@ def kafka_window_load(
     refuse_without_registry(load, loaded)
     window = {"pipeline": loaded} | given(start=start, end=end)
     waiting = given(allowed_lateness=allowed_lateness, idle=idle, idle_after=idle_after)
-    resolving = given(on_future_record=on_future_record)
+    resolving = given(on_future_record=on_future_record, split=split)
     proving = given(explain_gaps=explain_gaps, on_hole=on_hole, outlets=outlets)
     of_all: Any = dict(default_args or {})
     group = KafkaWindowLoad(group_id=group_id, default_args=of_all)

@@ -19,11 +19,12 @@ class KafkaDriverEndedTrigger(KafkaLookTrigger):
     """
     Asks the cluster for a driver's state, and the ledger for its result, until either says that it is over.
 
-    The event is ``{"status": "noted"}`` once the ledger has a result or failure of the attempt, or ``{"status":
+    The event is ``{"status": "noted"}`` once the ledger has a result or failure of each attempt, or ``{"status":
     "ended", "state": "FAILED", "active": False, "succeeded": False}`` with the state that the cluster reports. The wait
     ends with the driver as long as one of the two answers.
 
-    :param attempt: number of the attempt that the driver makes.
+    :param window: the references to the windows that the driver loads, in that order.
+    :param attempts: number of the attempt that it makes at each.
     :param conn_id: id of the Spark connection.
     :param deploy_mode: the operator's deploy mode; None for the connection's.
     :param job_id: YARN application id, or namespace and pod on Kubernetes.
@@ -35,29 +36,32 @@ class KafkaDriverEndedTrigger(KafkaLookTrigger):
     def __init__(
         self,
         *,
-        window: dict[str, Any],
-        attempt: int,
+        window: list[dict[str, Any]],
+        attempts: list[int],
         conn_id: str,
         deploy_mode: str | None,
         job_id: str,
         poll_interval_s: float,
     ) -> None:
         super().__init__(window=window, poll_interval_s=poll_interval_s)
-        self._attempt = attempt
+        self._attempts = attempts
         self._driver = (conn_id, deploy_mode, job_id)
 
     def what(self) -> dict[str, Any]:
         conn_id, deploy_mode, job_id = self._driver
-        return {"attempt": self._attempt, "conn_id": conn_id, "deploy_mode": deploy_mode, "job_id": job_id}
+        return {"attempts": self._attempts, "conn_id": conn_id, "deploy_mode": deploy_mode, "job_id": job_id}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        driver, noted = self._driver, (self.ref, self._attempt)
-        conn_id, _, job_id = driver
-        clusters, stores = looks_at(f"spark-connection://{conn_id}"), looks_at(self.ref.ledger_root)
+        driver, conn_id, job_id = self._driver, self._driver[0], self._driver[2]
+        clusters = looks_at(f"spark-connection://{conn_id}")
+        # The last one first: as long as it hasn't ended, the others needn't be looked at.
+        left = list(zip(self.refs, self._attempts, strict=True))
         while True:
             status = await self.look(f"The cluster of driver {job_id}", clusters, driver, lambda: status_of(*driver))
             # After the cluster: if the driver had ended, what it noted is there now.
-            if await self.look(f"The ledger at {self.ref.ledger_root}", stores, noted, lambda: has_noted(*noted)):
+            while left and await self._has_noted(*left[-1]):
+                left.pop()
+            if not left:
                 yield TriggerEvent({"status": "noted"})
                 return
             if status is not None:
@@ -66,6 +70,10 @@ class KafkaDriverEndedTrigger(KafkaLookTrigger):
                     yield TriggerEvent({"status": "ended", **asdict(status)})
                     return
             await asyncio.sleep(self.poll_interval_s)
+
+    async def _has_noted(self, ref: WindowRef, attempt: int) -> bool:
+        ledger, stores = f"The ledger at {ref.ledger_root}", looks_at(ref.ledger_root)
+        return bool(await self.look(ledger, stores, (ref, attempt), lambda: has_noted(ref, attempt)))
 
 
 def has_noted(ref: WindowRef, attempt: int) -> bool:

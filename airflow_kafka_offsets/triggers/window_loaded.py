@@ -1,15 +1,22 @@
-"""Fires once when a window has been loaded, wherever its load runs."""
+"""Fires once when windows have been loaded, wherever their load runs."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError
+from airflow_kafka_offsets.errors import (
+    FailedWindow,
+    KafkaOffsetsError,
+    LedgerConflictError,
+    WindowsFailedError,
+    or_error,
+)
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -21,42 +28,60 @@ from airflow_kafka_offsets.triggers.store_looks import KafkaLookTrigger, looks_a
 class KafkaWindowLoadedTrigger(KafkaLookTrigger):
     """
     Looks into the ledger until the window is loaded: published; or counted by a driver and proved, so that it can be
-    published.
+    published. Of a list, until each is, or waiting for it can't help.
 
     The event is ``{"status": "done"}``, or ``{"status": "failed", "message": "...", "retriable": False}`` when waiting
     can't help, for example because the window was voided; ``retriable`` says whether a retry of the task may help.
 
-    :param attempt: number of the attempt that a prepared load began. If it can't be published any more, or all its
-        drivers have ended and one has noted a failure, waiting can't help.
+    :param attempts: number of the attempt that a prepared load began at each window, None where it began none; or None
+        without a prepared load. If it can't be published any more, or all its drivers have ended and one has noted a
+        failure, waiting can't help.
     """
 
-    def __init__(self, *, window: dict[str, Any], poll_interval_s: float, attempt: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        window: dict[str, Any] | list[dict[str, Any]],
+        poll_interval_s: float,
+        attempts: list[int | None] | None = None,
+    ) -> None:
         super().__init__(window=window, poll_interval_s=poll_interval_s)
-        self._attempt = attempt
+        self._attempts = attempts
 
     def what(self) -> dict[str, Any]:
-        return {"attempt": self._attempt}
+        return {"attempts": self._attempts}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        ref, attempt = self.ref, self._attempt
-        ledger = f"The ledger at {ref.ledger_root}"
-        while True:
+        left = list(zip(self.refs, self._attempts or [None] * len(self.refs), strict=True))
+        failed: list[tuple[WindowRef, KafkaOffsetsError]] = []
+        while left:
+            ref, attempt = left[-1]
             # In a thread from the start, because looking up the connection in the ledger's root blocks too.
-            event = await self.look(ledger, looks_at(ref.ledger_root), (ref, attempt), lambda: _event(ref, attempt))
-            if event:
-                yield TriggerEvent(event)
-                return
-            if event is not None:
+            ledger, stores = f"The ledger at {ref.ledger_root}", looks_at(ref.ledger_root)
+            found = await self.look(ledger, stores, (ref, attempt), partial(_is_loaded, ref, attempt))
+            if isinstance(found, KafkaOffsetsError):
+                failed.append((ref, found))
+            if found:
+                left.pop()
+                continue
+            if found is not None:
                 self.say(ledger, f"Window {ref.window} isn't loaded yet.")
             await asyncio.sleep(self.poll_interval_s)
+        yield TriggerEvent(self._event(failed))
 
-
-def _event(ref: WindowRef, attempt: int | None) -> dict[str, Any]:
-    """The event that a look leads to; empty when the wait goes on."""
-    try:
-        return {"status": "done"} if is_loaded(ref, ref.ledger(), attempt) else {}
-    except KafkaOffsetsError as error:
+    def _event(self, failed: list[tuple[WindowRef, KafkaOffsetsError]]) -> dict[str, Any]:
+        if not failed:
+            return {"status": "done"}
+        error = failed[0][1]
+        if self.windows.is_list:
+            named = [FailedWindow(ref.window, ref.pipeline, why) for ref, why in reversed(failed)]
+            error = WindowsFailedError(named, len(self.refs))
         return {"status": "failed", "message": str(error), "retriable": error.retriable}
+
+
+def _is_loaded(ref: WindowRef, attempt: int | None) -> bool | KafkaOffsetsError:
+    """Whether a window is loaded; the error if waiting can't help."""
+    return or_error(lambda: is_loaded(ref, ref.ledger(), attempt))
 
 
 def is_loaded(ref: WindowRef, ledger: Ledger, attempt: int | None = None) -> bool:

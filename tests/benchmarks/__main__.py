@@ -18,6 +18,7 @@ from tests.benchmarks.backfill import backfill
 from tests.benchmarks.clusters import Clusters, Sizes
 from tests.benchmarks.lag import far_poll, many_partitions, poll
 from tests.benchmarks.ledger import ledger
+from tests.benchmarks.many_windows import many_windows
 from tests.benchmarks.memory import memory
 from tests.benchmarks.outage import outage
 from tests.benchmarks.report import Row, as_json, as_table, machine
@@ -49,6 +50,7 @@ WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
     "typed-values": typed_values,
     "audit": spark_audit,
     "small-window": small_window,
+    "many-windows": many_windows,
     "spark-memory": spark_memory,
     "airflow-overhead": airflow_overhead,
     "spark-scale": spark_scale,

@@ -15,20 +15,17 @@ import shutil
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyspark
-
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from dev.java import java_home
 from dev.spark_packages import CONNECTOR, DELTA, jars_of
 from tests.benchmarks import bare_load
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters
+from tests.benchmarks.processes import run, worker_environment
 from tests.benchmarks.report import Row
 from tests.benchmarks.spark_session import CORES, written
 from tests.benchmarks.timing import Taken, medians
@@ -96,24 +93,13 @@ class _Sides:
     def _run(
         self, command: Sequence[str], name: str, environment: Mapping[str, str] = {}
     ) -> tuple[list[str], float, float]:
-        """Run a process. Returns its output, its seconds, and the CPU seconds of all that it started."""
-        output = self.folder / f"{name}.log"
-        with output.open("wb") as file:
-            redirected = [(os.POSIX_SPAWN_DUP2, file.fileno(), 1), (os.POSIX_SPAWN_DUP2, file.fileno(), 2)]
-            started = time.perf_counter()
-            child = os.posix_spawnp(command[0], command, os.environ | environment, file_actions=redirected)
-            _, status, used = os.wait4(child, 0)
-            seconds = time.perf_counter() - started
-        lines = output.read_text(errors="replace").splitlines()
-        if status:
-            raise AssertionError(f"{name} failed: {lines[-20:]}")
-        return lines, seconds, used.ru_utime + used.ru_stime
+        return run(command, self.folder / f"{name}.log", environment)
 
 
 def small_window(clusters: Clusters) -> Iterator[Row]:
     """Parquet with packages, with jars at hand, and Delta; each side in turn, into a new folder and a new ledger."""
     written(clusters, _TOPIC, dict.fromkeys(range(_PARTITIONS), _RECORDS // _PARTITIONS))
-    _environment(clusters)
+    os.environ |= worker_environment(clusters.records.bootstrap_servers)
     connector, tables = jars_of("connector"), jars_of("tables")
     delta = [word for name, value in _DELTA_CONFS.items() for word in ("--conf", f"{name}={value}")]
     with tempfile.TemporaryDirectory() as folder:
@@ -158,17 +144,3 @@ def _row(work: str, peer: str, ours: str, taken: Mapping[str, Taken], cpu: Mappi
     }
     remark = f"CPU {cpu[ours]:.1f} s, and {cpu[peer]:.1f} s"
     return Row.compared(work, taken[ours], named[peer], taken[peer], limit=_LIMITS[peer], requests=remark)
-
-
-def _environment(clusters: Clusters) -> None:
-    """What a worker's environment has."""
-    servers = {"bootstrap.servers": clusters.records.bootstrap_servers}
-    home = Path(pyspark.__file__).parent
-    os.environ |= {
-        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": servers}),
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": f"local[{CORES}]"}),
-        "JAVA_HOME": str(java_home()),
-        "SPARK_HOME": str(home),
-        "PYSPARK_PYTHON": sys.executable,
-        "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
-    }

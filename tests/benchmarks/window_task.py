@@ -1,8 +1,9 @@
 """One task of a window, in a process of its own: ``python -m tests.benchmarks.window_task <JSON>``.
 
 The JSON says which: ``{"task": "resolve" or "load", ...}`` with the operator's arguments; a pipeline by its name and
-topics. Prints the task's XCom as the last line, and before that how long Python took to import Airflow and the
-operators, and how long the task itself ran.
+topics. With ``{"each": [...]}``, there is a task for each of these, with their own arguments. Prints the task's XCom,
+or a list of them, as the last line, and before that how long Python took to import Airflow and the operators, and how
+long the task itself ran.
 """
 
 from __future__ import annotations
@@ -24,12 +25,17 @@ def main() -> None:
     imported = time.perf_counter()
     given = json.loads(sys.argv[1])
     kind = {"resolve": KafkaResolveWindowOperator, "load": KafkaSparkSubmitOperator}[given.pop("task")]
-    if "pipeline" in given:
-        given["pipeline"] = KafkaPipeline(*given["pipeline"])
     ti = SimpleNamespace(dag_id="bench", run_id="r", task_id="t", try_number=1, max_tries=0, task=None)
     ti.xcom_push = lambda key, value: None
     context: Any = {"ti": ti}
-    answer = kind(task_id="t", **given).execute(context)
+
+    def run(**arguments: Any) -> Any:
+        if "pipeline" in arguments:
+            arguments["pipeline"] = KafkaPipeline(*arguments["pipeline"])
+        return kind(task_id="t", **arguments).execute(context)
+
+    each = given.pop("each", None)
+    answer = run(**given) if each is None else [run(**given, **own) for own in each]
     steps = {"imports": imported - started, "task": time.perf_counter() - imported}
     print(json.dumps({"steps": steps, "xcom": answer}))
 

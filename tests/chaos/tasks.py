@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.pipelines import loads
+from airflow_kafka_offsets.pipelines import attempts, loads
 from airflow_kafka_offsets.pipelines.resolver import Resolver
 from airflow_kafka_offsets.pipelines.restarts import restart_found
 from tests.chaos import remade
@@ -99,7 +99,7 @@ class Tasks:
 
     def _reload(self) -> Said:
         window = self._window()
-        loads.reload(self._ledger, [window.name], f"run{self._task.number}")
+        attempts.reload(self._ledger, [window.name], f"run{self._task.number}")
         return self._loaded(self._ledger.window(window.name), "again")
 
     def _loaded(self, window: Window, words: str = "") -> Said:
@@ -121,17 +121,17 @@ class Tasks:
             return "second"
         return self._published(counted, words or ("the rest" if begun.attempt.lost else ""))
 
-    def _begun(self, window: Window) -> loads.Begun:
+    def _begun(self, window: Window) -> attempts.Begun:
         who = {"task": self._task.number}
-        return loads.begin(
+        return attempts.begin(
             self._ledger, lambda: nullcontext(self._client), window.name, window.manifest, who, "load_rest"
         )
 
-    def _counted(self, begun: loads.Begun) -> loads.Counted | None:
+    def _counted(self, begun: attempts.Begun) -> loads.Counted | None:
         """Have an attempt loaded. None if a later one was published meanwhile."""
         assert begun.attempt is not None
         try:
-            self._run(begun.pinned, begun.attempt, partial(self._remake, Moment.READING))
+            self._run(self._ledger.pinned(begun.window), begun.attempt, partial(self._remake, Moment.READING))
         except LedgerConflictError:
             if self._overtaken(begun.window.name, begun.attempt) is None:
                 raise

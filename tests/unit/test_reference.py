@@ -26,7 +26,7 @@ from airflow_kafka_offsets.client.connection.settings import USED_KEYS
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.get_provider_info import get_provider_info
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators import verify_window
+from airflow_kafka_offsets.operators import verified_windows
 from airflow_kafka_offsets.operators.prepare_load import SparkCluster
 from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
 from airflow_kafka_offsets.references.window_ref import WindowRef
@@ -280,7 +280,7 @@ def returned(function: Any) -> set[str]:
     [
         ("KafkaResolveWindowOperator", {"version"} | {each.name for each in fields(WindowRef)}),
         ("KafkaSparkSubmitOperator", returned(load_report)),
-        ("KafkaVerifyWindowOperator", returned(verify_window._report) | {"source", "tiling"}),
+        ("KafkaVerifyWindowOperator", returned(verified_windows._report) | {"source", "tiling"}),
         ("KafkaOffsetSnapshotOperator", {"version"} | {each.name for each in fields(SnapshotRef)}),
         ("KafkaPrepareLoadOperator", returned(PreparedLoad.to_json) - {"version"} | PROGRAM),
     ],

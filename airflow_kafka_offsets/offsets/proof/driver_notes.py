@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, SparkFailedError
+from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, SparkFailedError, WindowsFailedError
 from airflow_kafka_offsets.offsets.instants import now_ms
 
 MOST_BYTES = 16_384
@@ -82,8 +82,17 @@ def note_of(error: Exception) -> FailureNote:
 
 
 def exit_line(error: Exception) -> str:
-    """The last line that the ready-made load prints when it fails. Its mark sets it apart from an application's log."""
-    return f"{EXIT_MARK}{type(error).__name__}: {one_line(str(error))}"
+    """The last line that the ready-made load prints when it fails. Its mark sets it apart from an application's log. If
+    some of several windows have failed, a line for each comes before."""
+    lines, text = [], str(error)
+    if isinstance(error, WindowsFailedError):
+        lines = [f"{each.window} of {each.pipeline}: {_named(each.error, str(each.error))}" for each in error.failed]
+        text = text.partition("\n")[0]
+    return "\n".join(f"{EXIT_MARK}{line}" for line in [*lines, _named(error, text)])
+
+
+def _named(error: Exception, text: str) -> str:
+    return f"{type(error).__name__}: {one_line(text)}"
 
 
 def one_line(text: str) -> str:

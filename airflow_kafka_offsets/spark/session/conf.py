@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.proof.split_plan import MAX_RECORDS, MIN_PARTITIONS
+from airflow_kafka_offsets.spark.session.batch import BatchWindow
 
 PREFIX = "spark.kafkaOffsets."
 MANIFEST = PREFIX + "manifest"
@@ -26,6 +27,10 @@ ATTEMPT = PREFIX + "attempt"
 write it."""
 COMMIT = PREFIX + "commit"
 """Number of a commit that the ledger's log has: it saves a listing. Default 0."""
+BATCH = PREFIX + "batch"
+"""URI of the file that names the windows, if there are several; the four confs above aren't set then."""
+BATCH_SHA256 = PREFIX + "batchSha256"
+"""Hex digest that this file's bytes must have."""
 NOTE_KEY = PREFIX + "noteSecret"
 """Key with which the driver signs its note in the ledger. It is made for one attempt, so that others who can write to
 the ledger don't know it, and gives no other access. Spark redacts confs whose names contain ``secret``."""
@@ -88,8 +93,14 @@ class RunConf:
     def read(cls, confs: Mapping[str, str], environ: Mapping[str, str]) -> Self:
         """Read Spark's confs and the driver's environment.
 
-        :raises ConfigurationError: naming what is missing or malformed; never a secret's value.
+        :raises ConfigurationError: naming what is missing or malformed, or if the run has several windows; never a
+            secret's value.
         """
+        if BATCH in confs and MANIFEST not in confs:
+            raise ConfigurationError(
+                "This application was submitted for several windows, and pinned_window(spark) opens one. Load them all "
+                "with load_windows(spark, load_one), or in a loop over pinned_windows(spark)."
+            )
         told = {
             name.removeprefix(PREFIX): value for name, value in confs.items() if name.startswith((*_READER, REGISTRY))
         } | _secrets(environ.get(SECRETS_VARIABLE) or confs.get(SECRETS))
@@ -105,6 +116,19 @@ class RunConf:
             bytes_per_record=_positive(BYTES_PER_RECORD, confs.get(BYTES_PER_RECORD)),
             note_key=confs.get(NOTE_KEY),
         )
+
+    @classmethod
+    def of_batch(
+        cls, confs: Mapping[str, str], environ: Mapping[str, str], windows: Sequence[BatchWindow]
+    ) -> list[Self]:
+        """What a run was told of each of several windows. Raises as :meth:`read`.
+
+        :param windows: the windows that the confs' file names.
+        """
+        named = {MANIFEST: windows[0].manifest_uri, SHA256: windows[0].sha256}
+        shared = cls.read({**confs, **named}, environ)
+        own = ({name: value for name, value in each._asdict().items() if value is not None} for each in windows)
+        return [replace(shared, **each) for each in own]
 
 
 def _required(confs: Mapping[str, str], name: str) -> str:

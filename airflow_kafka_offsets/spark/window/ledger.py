@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from threading import Lock
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -18,7 +19,7 @@ from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, failure_fil
 from airflow_kafka_offsets.ledger.decisions import created_of, window_of
 from airflow_kafka_offsets.ledger.files import attempt_folder
 from airflow_kafka_offsets.ledger.log import Log
-from airflow_kafka_offsets.ledger.state import Attempt, Window
+from airflow_kafka_offsets.ledger.state import Attempt, State, Window
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication, note_of
@@ -51,6 +52,19 @@ class PipelineFiles:
         self.create(name, content)
 
 
+class SharedLog:
+    """A log that several windows of a driver read, one thread at a time."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._lock = Lock()
+
+    def read(self) -> State:
+        """The state now."""
+        with self._lock:
+            return self._log.read()
+
+
 def log_of(spark: SparkSession, pipeline_uri: str, at_least: int = 0) -> Log:
     """A pipeline's log, to read it.
 
@@ -67,14 +81,23 @@ class RunLedger:
     :param manifest_uri: where the window's manifest is: ``<pipeline's folder>/windows/<window>/<sha256>.json``.
     :param number: the attempt's number.
     :param at_least: as in :func:`log_of`.
+    :param logs: the logs that the driver reads already, by the URI of their pipeline; this one's is added.
     """
 
-    def __init__(self, spark: SparkSession, manifest_uri: str, number: int, at_least: int = 0) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        manifest_uri: str,
+        number: int,
+        at_least: int = 0,
+        logs: dict[str, SharedLog] | None = None,
+    ) -> None:
         self.pipeline_uri, _, self.window, _ = hadoop_uri(manifest_uri).rsplit("/", 3)
         self.number = number
         self.run = uuid4().hex[:8]
         self._files = PipelineFiles(files_of(spark), self.pipeline_uri)
-        self._log = Log(self._files, self.pipeline_uri, at_least)
+        log = SharedLog(Log(self._files, self.pipeline_uri, at_least))
+        self._log = log if logs is None else logs.setdefault(self.pipeline_uri, log)
         self._own = AttemptFiles(self._files, self.window, number)
 
     def attempt(self, manifest: Manifest) -> tuple[Window, Attempt]:
@@ -177,9 +200,13 @@ class RunLedger:
         try:
             yield
         except KafkaOffsetsError as error:
-            with suppress(Exception):  # the error itself is what counts
-                self._files.create(f"{self._own.folder}/{failure_file(self.run)}", note_of(error).to_bytes())
+            self.note_failure(error)
             raise
+
+    def note_failure(self, error: Exception) -> None:
+        """Note why this driver couldn't load the window."""
+        with suppress(Exception):  # the error itself is what counts
+            self._files.create(f"{self._own.folder}/{failure_file(self.run)}", note_of(error).to_bytes())
 
 
 def _counting(window: Window, number: int, pipeline: str) -> Attempt:

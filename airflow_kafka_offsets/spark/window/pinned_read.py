@@ -45,8 +45,9 @@ from airflow_kafka_offsets.spark.kafka.unreadable import first_unreadable, is_ov
 from airflow_kafka_offsets.spark.session.conf import ATTEMPT, RunConf
 from airflow_kafka_offsets.spark.session.connect import cores, files_of, hide_options, is_connect
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS
-from airflow_kafka_offsets.spark.window.ledger import RunLedger
+from airflow_kafka_offsets.spark.window.ledger import RunLedger, SharedLog
 from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe
+from airflow_kafka_offsets.spark.window.turns import Turn
 
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
@@ -80,17 +81,23 @@ class PinnedRead:
         self.is_by_topic = False
         """Whether what :meth:`read` returned last is read topic by topic."""
         self._is_written = False
+        self.rows_written = 0
+        """How many rows this driver has written and proved, in all outputs."""
+        self.turn: Turn | None = None
+        """When it may replace rows in a table, if several windows are loaded at once."""
         self.used_schemas: dict[str, UsedSchemas] = {}
         """The registered schemas that decode keys and values, by column."""
 
     @classmethod
-    def open(cls, spark: SparkSession, conf: RunConf) -> Self:
+    def open(cls, spark: SparkSession, conf: RunConf, logs: dict[str, SharedLog] | None = None) -> Self:
         """Read the manifest, and what the ledger's log says of the attempt.
+
+        :param logs: as for :class:`.RunLedger`.
 
         :raises LedgerCorruptError: there is no manifest, or it isn't the one that was pinned.
         :raises LedgerConflictError: the attempt can't be published any more; see :meth:`.RunLedger.attempt`.
         """
-        ledger = None if conf.attempt is None else RunLedger(spark, conf.manifest_uri, conf.attempt, conf.commit)
+        ledger = None if conf.attempt is None else RunLedger(spark, conf.manifest_uri, conf.attempt, conf.commit, logs)
         with nullcontext() if ledger is None else ledger.failures_noted():
             content = files_of(spark).read(conf.manifest_uri)
             if content is None:

@@ -80,6 +80,8 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt
     if not all(sink.keeps_attempts_apart for sink in sinks.values()):
         ledger.refuse_overtaken(now)
     with ExitStack() as settings:
+        if window.turn is not None:
+            settings.enter_context(window.turn.taken(_shared(sinks.values())))
         for sink in sinks.values():
             settings.enter_context(sink.session_settings(window.spark))
         attempt = _begin(window, ledger)
@@ -95,10 +97,16 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt
             for name, each in reversed(for_outputs(window, attempt, sinks).items()):
                 sinks[name].release(window.spark, each)
         ledger.record(result)
+        window.rows_written = sum(each.rows for each in result.outputs)
     if not verdict.proved:
         seen = {each.name: str(each.output) for each in result.outputs}
         raise _unproved(ledger, window, result, verdict, [(seen | hidden)[name] for name in sinks])
     return result
+
+
+def _shared(sinks: Iterable[Sink]) -> set[str]:
+    """The tables that other windows may be written to at the same time."""
+    return {sink.place or sink.kind for sink in sinks if not sink.keeps_attempts_apart}
 
 
 def _begin(window: PinnedRead, ledger: RunLedger) -> Attempt:

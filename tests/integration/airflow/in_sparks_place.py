@@ -12,6 +12,7 @@ from upath import UPath
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, failure_file, note_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
+from airflow_kafka_offsets.spark.session.batch import batch_from_bytes
 from tests.integration.ledger.loads import RUN, result_of
 
 PREFIX = "spark.kafkaOffsets."
@@ -45,13 +46,41 @@ def count(**fields: Any) -> None:
 
     :param fields: what differs in the result.
     """
-    found, told = attempt(), confs()
-    pipeline = Path(told["manifest"].removeprefix("file://")).parents[2]
+    told = confs()
+    _count(told["manifest"], int(told["attempt"]), **fields)
+
+
+def _count(manifest: str, number: int, **fields: Any) -> None:
+    pipeline = Path(manifest.removeprefix("file://")).parents[2]
     ledger = Ledger(UPath(pipeline.parent), pipeline.name)
-    window = ledger.window(found.window)
-    made = window.attempt(found.number)
+    window = ledger.window(manifest.split("/")[-2])
+    made = window.attempt(number)
     assert made is not None
-    found.record_result(result_of(ledger, window, made, **fields))
+    ledger.attempt(window.name, number).record_result(result_of(ledger, window, made, **fields))
+
+
+def batch() -> list[tuple[str, int]]:
+    """The manifests that this driver is to load, each with the number of its attempt."""
+    told = confs()
+    content = Path(told["batch"].removeprefix("file://")).read_bytes()
+    return [(each.manifest_uri, each.attempt) for each in batch_from_bytes(content, told["batchSha256"], told["batch"])]
+
+
+def count_batch(*poisoned: str, **fields: Any) -> None:
+    """Do the same for each window; but those of these topics fail, and so does the application in the end."""
+    failed = False
+    for manifest, number in batch():
+        pipeline, _, window, _ = manifest.rsplit("/", 3)
+        place = Path(pipeline.removeprefix("file://"))
+        ledger = Ledger(UPath(place.parent), place.name)
+        if set(poisoned) & set(ledger.pinned(ledger.window(window)).manifest.topics):
+            files, failed = ledger.attempt(window, number), True
+            note = FailureNote("ExtremeTimestampError", "a record of the year 300,000").to_bytes()
+            files.files.replace(f"{files.folder}/{failure_file(RUN)}", note)
+        else:
+            _count(manifest, number, **fields)
+    if failed:
+        raise SystemExit(1)
 
 
 def fail(error: str, message: str, run: str = RUN) -> None:

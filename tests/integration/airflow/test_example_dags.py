@@ -116,6 +116,22 @@ class TestFlightsDaily:
         assert [path for path in home.rglob("*.json") if USERS["admin"] in path.read_text()] == []
 
 
+class TestHoursOfADay:
+    def test_one_spark_run_loads_the_hours_of_the_day_on_which_clocks_go_forward(self, home: Path) -> None:
+        ran = run_dag("hours_of_a_day", datetime(2013, 3, 11, 4, tzinfo=UTC))
+        assert {task: state for task, (state, _) in ran.items()} == dict.fromkeys(ran, "success")
+        loads, verified = ran["hours.load"][1], ran["hours.verify"][1]
+        assert len(loads) == len(verified) == 23
+        assert {each["verdict"] for each in verified} == {"read = written = log"}
+        with_rows = [each for each in loads if each["rows"]]
+        assert len({each["application_id"] for each in with_rows}) == 1, "one run of Spark"
+        start, end = datetime(2013, 3, 10, 5, tzinfo=UTC), datetime(2013, 3, 11, 4, tzinfo=UTC)
+        stamps = [flight(number)[0] for number in range(3 * RECORDS_A_DAY + 1)]
+        inside = [each for each in stamps if start.timestamp() * 1000 <= each < end.timestamp() * 1000]
+        assert sum(each["rows"] for each in loads) == 2 * len(inside) > 0
+        assert ran["commit"][1]["committed"] == 2
+
+
 @pytest.mark.nightly("a driver of its own; spark/test_derived.py counts such rows")
 class TestFlightsPerHour:
     def test_a_day_is_counted_by_hour_and_carrier_and_what_is_no_flight_is_published_beside_it(

@@ -68,8 +68,8 @@ print(json.dumps({{ti.task_id.partition(".")[2] or ti.task_id: str(ti.state) for
 """
 WORKER_DIES = """
 import os
-from airflow_kafka_offsets.pipelines import loads
-loads.publish = lambda *_: os._exit(9)
+from airflow_kafka_offsets.submission import tries
+tries.publish_each = lambda *_: os._exit(9)
 """
 
 

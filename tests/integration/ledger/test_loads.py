@@ -21,7 +21,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, Tally
-from airflow_kafka_offsets.pipelines import loads
+from airflow_kafka_offsets.pipelines import attempts, loads
 from tests.integration.ledger.loads import AT_T0, at_hour, begin, pin, publish, resolve, result_of, store_result
 from tests.unit.offsets.builders import HOUR_MS, T0
 
@@ -34,8 +34,8 @@ def no_kafka() -> AbstractContextManager[OffsetsClient]:
     pytest.fail("Kafka was asked")
 
 
-def started(ledger: Ledger, window: Window) -> loads.Begun:
-    return loads.begin(ledger, no_kafka, window.name, window.manifest, {"run": "r-1"})
+def started(ledger: Ledger, window: Window) -> attempts.Begun:
+    return attempts.begin(ledger, no_kafka, window.name, window.manifest, {"run": "r-1"})
 
 
 class TestBegin:
@@ -48,9 +48,9 @@ class TestBegin:
     def test_of_another_window_of_that_name_is_refused(self, local: Ledger) -> None:
         window = resolve(local, 0)
         with pytest.raises(LedgerConflictError, match="was resolved anew"):
-            loads.begin(local, no_kafka, window.name, "0" * 64, {})
+            attempts.begin(local, no_kafka, window.name, "0" * 64, {})
         with pytest.raises(LedgerConflictError, match="has no window"):
-            loads.begin(local, no_kafka, window.name.replace("2026", "2027"), window.manifest, {})
+            attempts.begin(local, no_kafka, window.name.replace("2026", "2027"), window.manifest, {})
 
     def test_of_a_window_without_offsets_needs_no_job(self, local: Ledger) -> None:
         """S6."""

@@ -128,7 +128,7 @@ class TestOutputs:
         ledger, number = ledger_of(window), driver_of(window).number
         pinned = ledger.window(empty_manifest.window)
         attempt = attempt_of(pinned, number)
-        loads.publish_asked(ledger, loads._count_nothing(ledger, pinned, ledger.pinned(pinned), attempt))
+        loads.publish_asked(ledger, loads.count_nothing(ledger, pinned, ledger.pinned(pinned), attempt))
 
         ranges = [(flights, 0, 10, 10), (flights, 1, 0, 0), (flights, 2, 0, 125)]
         neighbour = open_window(manifest_of(ranges, start_ms=SIX_MS, end_ms=SEVEN_MS))

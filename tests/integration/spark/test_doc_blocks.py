@@ -33,8 +33,9 @@ from tests.unit.spark.manifests import manifest_of
 BLOCKS = {block.key: block for block in guide_blocks() if block.is_of_spark}
 TYPED = ("docs/guides/decoding.md", 2)
 JOB, PLAN = ("docs/guides/spark.md", 2), ("docs/reference/spark.md", 1)
+SEVERAL = ("docs/guides/spark.md", 4)
 DERIVED = ("docs/guides/jobs.md", 1)
-READ_PUBLISHED = [("docs/guides/assets.md", 3), ("docs/guides/quickstart.md", 3), ("docs/guides/spark.md", 4)]
+READ_PUBLISHED = [("docs/guides/assets.md", 3), ("docs/guides/quickstart.md", 3), ("docs/guides/spark.md", 5)]
 DEFINITIONS = {
     ("docs/guides/decoding.md", 3): "with_json",
     ("docs/guides/decoding.md", 5): "with_avro",
@@ -104,6 +105,13 @@ class TestJobs:
         written = spark.read.parquet(output)
         assert written.count() == ROWS
         assert {"offset", "carrier", "dest", "dep_delay"} <= set(written.columns)
+
+    def test_an_application_of_several_windows_loads_one_too(
+        self, spark: SparkSession, run: Run, table: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "argv", ["hours.py", table])
+        run(SEVERAL)
+        assert spark.read.parquet(table).count() == ROWS
 
     def test_values_are_decoded_by_a_registry(
         self, spark: SparkSession, run: Run, table: str, registry: SchemaRegistry, registry_client: SchemaRegistryClient
@@ -183,4 +191,4 @@ class TestSql:
 
 
 def test_every_block_is_run() -> None:
-    assert set(BLOCKS) == {JOB, TYPED, PLAN, DERIVED, SINKS, *READ_PUBLISHED, *DEFINITIONS}
+    assert set(BLOCKS) == {JOB, SEVERAL, TYPED, PLAN, DERIVED, SINKS, *READ_PUBLISHED, *DEFINITIONS}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.get_provider_info import get_provider_info
-from airflow_kafka_offsets.ledger.ledger import PinnedManifest
 from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, folder_page, history_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
@@ -46,7 +45,6 @@ class TestOfATask:
     """Airflow asks for them when the task has ended."""
 
     KEY: Any = None
-    ANY: Any = None
     """Not asked for."""
 
     def test_before_a_task_has_seen_its_window_there_are_none(self) -> None:
@@ -61,7 +59,7 @@ class TestOfATask:
             conf={"spark.yarn.historyServer.address": "history:18080"},
         )
         task.application_id = "app-1"
-        task.seen = TaskWindow(PinnedManifest("s3://lake/k/p/windows/w/0a0a.json", "00", self.ANY))
+        task.seen = (TaskWindow("s3://lake/k/p/windows/w/0a0a.json", "00", "p", "w", ("t",)),)
         assert SparkUILink().get_link(task, ti_key=self.KEY) == "http://history:18080/history/app-1/"
         assert WindowLink().get_link(task, ti_key=self.KEY) == (
             "https://console.aws.amazon.com/s3/buckets/lake?prefix=k/p/windows/w/"

@@ -49,7 +49,7 @@ def note(attempt: AttemptFiles) -> Callable[..., None]:
 def loading(attempt: AttemptFiles, found: list[SparkApplication] | None = None) -> Iterator[None]:
     """A load of half a second at most, with a thread that is not to outlive it by much."""
     started = time.monotonic()
-    with found_application(attempt, KEY, LOG, (found if found is not None else []).append):
+    with found_application([attempt], KEY, LOG, (found if found is not None else []).append):
         yield
     assert time.monotonic() - started < GRACE_S
 

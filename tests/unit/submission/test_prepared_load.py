@@ -13,12 +13,16 @@ from upath import UPath
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.storage import LedgerPath
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad, Program
 
 REF = WindowRef("file:///k", "p", "w", "file:///k/p/windows/w/00.json", "00", 10, 1, 3, "kafka_default")
 LOAD = PreparedLoad(
-    REF, 7, True, {"spark.a": "it's one"}, Program("s3://app.py", ["s3://b.zip"], [], ["--output", "x"])
+    WindowRefs((REF,), is_list=False),
+    [7],
+    True,
+    {"spark.a": "it's one"},
+    Program("s3://app.py", ["s3://b.zip"], [], ["--output", "x"]),
 )
 
 

@@ -8,7 +8,8 @@ from typing import ClassVar
 import pytest
 
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.submission.spark_arguments import SparkArguments, token_endpoint_allowed
+from airflow_kafka_offsets.submission.spark_arguments import SparkArguments
+from airflow_kafka_offsets.submission.window_confs import token_endpoint_allowed
 
 
 class TestHook:

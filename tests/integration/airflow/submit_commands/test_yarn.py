@@ -167,7 +167,7 @@ class TestYarn:
         theirs = begin(ledger, ledger.window(window["window"]))
         abandoned.states = ["FINISHED"]
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("airflow_kafka_offsets.pipelines.loads.left_to_publish", lambda *_: None)
+            patched.setattr("airflow_kafka_offsets.pipelines.attempts.left_to_publish", lambda *_: None)
             result = load(window, yarn_track_via_rm_api=True).execute(context)
         assert result["attempt"] > theirs.number
 

@@ -115,7 +115,7 @@ def waiting(window: XCom) -> Waiting:
 
 def event_of(prepared: XCom) -> dict[str, Any]:
     """What the trigger fires for a load at once."""
-    trigger = KafkaWindowLoadedTrigger(window=prepared["ref"], poll_interval_s=60, attempt=prepared["attempt"])
+    trigger = KafkaWindowLoadedTrigger(window=prepared["ref"], poll_interval_s=60, attempts=[prepared["attempt"]])
 
     async def first() -> dict[str, Any]:
         async for event in trigger.run():
@@ -315,7 +315,7 @@ class TestDriversThatHaveEnded:
 def prepare_again(prepare: Prepare) -> XCom:
     """Begin another attempt though the first one's counts could be published: they are, if nobody began later."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("airflow_kafka_offsets.pipelines.loads.left_to_publish", lambda *_: None)
+        patched.setattr("airflow_kafka_offsets.pipelines.attempts.left_to_publish", lambda *_: None)
         return prepare()
 
 

@@ -18,7 +18,8 @@ from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.pipelines.loads import publish_asked, reload
+from airflow_kafka_offsets.pipelines.attempts import reload
+from airflow_kafka_offsets.pipelines.loads import publish_asked
 from tests.integration.airflow.conftest import Context, Run
 from tests.integration.airflow.windows.conftest import XCom
 from tests.integration.airflow.windows.counted import Count, count, pinned, published, window

@@ -34,7 +34,7 @@ from tests.unit.offsets.proof.results import run_result, tallies
 
 __all__ = ["count", "pinned", "window"]
 TABLE: dict[str, Any] = {"sink": "delta", "apart": False, "output": "lake.flights"}
-KAFKA_IS_ASKED = "airflow_kafka_offsets.pipelines.loads.refuse_changed"
+KAFKA_IS_ASKED = "airflow_kafka_offsets.pipelines.loads.changes"
 COMMIT_IS_CREATED = "airflow_kafka_offsets.ledger.storage.create_exclusive"
 SOURCE_IS_ASKED = "airflow_kafka_offsets.pipelines.loads.refuse_changed_topics"
 Meanwhile = Callable[[str, Callable[[], object]], None]

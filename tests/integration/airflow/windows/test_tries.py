@@ -47,7 +47,7 @@ def died(window: XCom, context: Context, in_sparks_place: InSparksPlace, ledger:
     """A window whose load died once its driver had counted, before it came to publish. Spark must not be started."""
     in_sparks_place(COUNT)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("airflow_kafka_offsets.submission.tries.loads.publish", died_here)
+        patched.setattr("airflow_kafka_offsets.submission.tries.publish_each", died_here)
         with pytest.raises(KeyboardInterrupt):
             load(window).execute(context)
     assert ledger.window(window["window"]).publication is None
@@ -132,7 +132,7 @@ class TestReload:
         """Also where there was nothing to load again at first."""
         in_sparks_place(COUNT)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("airflow_kafka_offsets.submission.tries.loads.publish", died_here)
+            patched.setattr("airflow_kafka_offsets.submission.tries.publish_each", died_here)
             with pytest.raises(KeyboardInterrupt):
                 load(window, reload=True).execute(context)
         in_sparks_place(NEVER)

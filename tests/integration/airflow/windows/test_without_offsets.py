@@ -77,7 +77,7 @@ class TestAWindowThatNeverHadOffsets:
         self, empty: XCom, context: Context, ledger: Ledger
     ) -> None:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("airflow_kafka_offsets.pipelines.loads.publish_asked", died_here)
+            patched.setattr("airflow_kafka_offsets.pipelines.attempts.publish_each_asked", died_here)
             with pytest.raises(KeyboardInterrupt):
                 load(empty).execute(context)
         assert ledger.window(empty["window"]).publication is None

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.pipelines.loads import outnumber
+from airflow_kafka_offsets.pipelines.attempts import outnumber
 from airflow_kafka_offsets.spark import Attempt, Sink, read_published
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink

@@ -66,8 +66,8 @@ def both(driver: None, pause: Pause, sockets: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("AIRFLOW_CONN_PAUSING", json.dumps({"conn_type": "spark", "host": PAUSING}))
     for step, owner, name, how in (
         (ATTEMPT, Ledger, "change", pause.before),
-        (PUBLISH, airflows_side, "publish_asked", pause.before),
-        (PUBLISHED, airflows_side, "publish_asked", pause.after),
+        (PUBLISH, airflows_side, "publish_each_asked", pause.before),
+        (PUBLISHED, airflows_side, "publish_each_asked", pause.after),
     ):
         monkeypatch.setattr(owner, name, here_alone(pause, step, getattr(owner, name), how))
     wait_for(sockets / PAUSING)

@@ -1,0 +1,78 @@
+"""The batch: attempts that began together, for one Spark application to make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
+from airflow_kafka_offsets.ledger.state import Attempt
+from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
+from airflow_kafka_offsets.offsets.proof.left import span_of
+from airflow_kafka_offsets.pipelines.attempts import Wanted
+from airflow_kafka_offsets.submission.spark_failure import noted_failure
+
+BATCH = "batch"
+"""Key of a batch's id, in what the ledger notes of who has begun an attempt."""
+_TASKS_LOG = "the load's own task says why, in the log of that try"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Attempts that began together, for one Spark application to make.
+
+    :param id: noted with each of them, as the application's own id isn't known then.
+    :param attempts: by window, in order of time.
+    """
+
+    id: str
+    attempts: Mapping[Wanted, Attempt]
+
+    @property
+    def numbers(self) -> list[tuple[Wanted, int]]:
+        """The windows, each with the number of its attempt."""
+        return [(each, attempt.number) for each, attempt in self.attempts.items()]
+
+    @property
+    def span(self) -> int:
+        """How many offsets the application reads."""
+        return sum(each.window.offsets - span_of(attempt.lost) for each, attempt in self.attempts.items())
+
+    def files(self) -> list[AttemptFiles]:
+        """What drivers have said of each attempt."""
+        return [files_of(*each) for each in self.attempts.items()]
+
+    def record(self, failure: Exception) -> None:
+        """Record that all attempts have failed: see :func:`record`."""
+        record({each: (attempt, failure) for each, attempt in self.attempts.items()})
+
+
+def files_of(wanted: Wanted, attempt: Attempt) -> AttemptFiles:
+    """What drivers have said of an attempt."""
+    return wanted.ledger.attempt(wanted.name, attempt.number)
+
+
+def record(failures: Mapping[Wanted, tuple[Attempt, Exception]]) -> None:
+    """Record that attempts have failed: then what their drivers may have counted isn't published, and the next try
+    begins others."""
+
+    def write(each: Wanted) -> None:
+        attempt, failure = failures[each]
+        with suppress(Exception):  # stores raise errors of their own; the failure itself must be raised
+            files_of(each, attempt).record_failure(FailureNote(type(failure).__name__, _TASKS_LOG, now_ms()))
+
+    in_parallel(write, failures)
+
+
+def in_order(attempts: Mapping[Wanted, Attempt]) -> dict[Wanted, Attempt]:
+    """Attempts in order of their windows' time: so they are loaded."""
+    return dict(sorted(attempts.items(), key=lambda pair: (pair[0].name, pair[0].ledger.pipeline)))
+
+
+def noted(files: AttemptFiles) -> Exception | None:
+    """The error that a driver has noted; None if there is no note."""
+    note = noted_failure(files)
+    return None if note is None else note.as_error()
