@@ -69,6 +69,7 @@ WRONG: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Any], str]] = [
     (KafkaAuditTableOperator, {"window": WINDOW, "table": ORDERS_TABLE}, {"on_incomplete": "ignore"}, "on_incomplete"),
     (KafkaLagAlertOperator, {"groups": "g"}, {"fail_on": "asleep"}, "fail_on must be"),
     (KafkaLagAlertOperator, {"groups": "g"}, {"max_lag": -1}, "max_lag must be a whole number"),
+    (KafkaLagAlertOperator, {"groups": "g"}, {"fail_on": ()}, "nothing to alert on"),
     (KafkaGroupLagSensor, {}, {"groups": []}, "groups must be a name"),
     (KafkaGroupLagSensor, {"groups": "g"}, {"max_lag": -1}, "max_lag must be a whole number"),
     (KafkaGroupLagSensor, {"groups": "g"}, {"isolation_level": "none"}, "isolation_level must be"),
