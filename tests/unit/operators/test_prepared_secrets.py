@@ -20,6 +20,7 @@ from airflow_kafka_offsets.operators.prepare_load import _holds_a_secret
         "spark.sql.catalog.lake.s3.secret-access-key",
         "spark.kubernetes.authenticate.submission.oauthToken",
         "spark.ssl.keyPassword",
+        "spark.kafkaOffsets.registry.authorization",
     ],
 )
 def test_one_that_holds_a_secret_is_refused(name: str) -> None:
