@@ -20,10 +20,13 @@
     │   ├── FutureRecordError               a record from the future would leave all windows up to its time empty
     │   ├── HoleError                       offsets before the window are in no published window (transient)
     │   ├── ExtremeTimestampError           a record has a timestamp that Spark can't read
+    │   ├── UndecodableError                a key or value can't be decoded, and the load was to fail then
     │   ├── UnprovenError                   what was read or written differs from the manifest
     │   │   └── CountedTwiceError           possibly only because Spark reread rows after losing an executor (transient)
     │   └── IncompleteTableError            an audited table lacks records of the window, or has other rows of it
     │       └── NotWrittenYetError          the table's writer hasn't come to the window's end (transient)
+    ├── RegistryError                       the schema registry refused, or lacks what the window needs
+    │   └── RegistryUnreachableError        it didn't answer, or not now (transient)
     ├── UncheckedSourceError                couldn't ask Kafka whether the window's own topics were read (transient)
     ├── DriverGoneError                     Spark's driver vanished without reporting how it ended (transient)
     ├── SparkFailedError                    Spark or the application failed for its own reasons (transient)
@@ -182,6 +185,10 @@ class ExtremeTimestampError(WindowError):
     """A record's timestamp is out of Spark's range, so Spark's Kafka source fails on it."""
 
 
+class UndecodableError(WindowError):
+    """A record's key or value can't be decoded, and the load was told to fail then (``bad_records="fail"``)."""
+
+
 class UnprovenError(WindowError):
     """What was read or written differs from what the manifest says."""
 
@@ -200,6 +207,16 @@ class IncompleteTableError(WindowError):
 
 class NotWrittenYetError(IncompleteTableError):
     """A table lacks records of a window, all of which its writer hasn't come to yet, by its commits."""
+
+    retriable = True
+
+
+class RegistryError(KafkaOffsetsError):
+    """The schema registry refused a request, or doesn't have the subject, version or schema that a window needs."""
+
+
+class RegistryUnreachableError(RegistryError):
+    """The schema registry didn't answer, or said that it can't now. Transient."""
 
     retriable = True
 

@@ -42,11 +42,14 @@ class KafkaPipeline:
     :param isolation_level: which records count: ``read_committed`` (default), up to the last stable offset; or
         ``read_uncommitted``, up to the high watermark. The load reads with the same level.
     :param ledger_root: folder of all ledgers; the ``[kafka_offsets] ledger_root`` setting by default.
+    :param schema_registry_conn_id: connection id, of type ``http``, of the registry with the schemas of the topics'
+        keys and values. Drivers get it with the window. None if loads need none.
     :raises ConfigurationError: when one of them that isn't a template can't be what it should be.
     """
 
     template_fields: ClassVar[tuple[str, ...]] = (
         *("name", "topics", "topic_pattern", "kafka_conn_id", "isolation_level", "ledger_root"),
+        "schema_registry_conn_id",
     )
 
     name: str
@@ -56,6 +59,7 @@ class KafkaPipeline:
     kafka_conn_id: str = KafkaOffsetsHook.default_conn_name
     isolation_level: str = IsolationLevel.READ_COMMITTED
     ledger_root: str | None = None
+    schema_registry_conn_id: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.topics, str | list | tuple | set | frozenset | None):

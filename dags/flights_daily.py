@@ -18,6 +18,7 @@ from airflow_kafka_offsets import (
     KafkaSparkSubmitOperator,
     KafkaVerifyWindowOperator,
     KafkaWindowCompleteSensor,
+    TableLoad,
 )
 
 flights = KafkaPipeline("flights_daily", "flights")
@@ -44,8 +45,7 @@ with DAG(
     load = KafkaSparkSubmitOperator(
         task_id="load",
         window=window.output,
-        connector="auto",
-        application_args=["--output", "{{ var.value.flights_output }}", "--key-as", "string", "--value-as", "string"],
+        application=TableLoad("{{ var.value.flights_output }}", key_format="string", value_format="string"),
         outlets=[Asset("flights_loaded")],
     )
     verify = KafkaVerifyWindowOperator(task_id="verify", window=window.output)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets import kafka_increment_load
+from airflow_kafka_offsets import TableLoad, kafka_increment_load
 
 with DAG(
     dag_id="incremental",
@@ -21,6 +21,5 @@ with DAG(
         pipeline="flights_increments",
         topics="flights",
         min_records=100,
-        connector="auto",
-        application_args=["--output", "{{ var.value.flights_output }}_increments"],
+        application=TableLoad("{{ var.value.flights_output }}_increments"),
     )

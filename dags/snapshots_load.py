@@ -15,6 +15,7 @@ from airflow_kafka_offsets import (
     KafkaResolveWindowOperator,
     KafkaSparkSubmitOperator,
     KafkaVerifyWindowOperator,
+    TableLoad,
 )
 
 with DAG(dag_id="snapshots_load", schedule=None, tags=["kafka-offsets"]):
@@ -34,8 +35,7 @@ with DAG(dag_id="snapshots_load", schedule=None, tags=["kafka-offsets"]):
     load = KafkaSparkSubmitOperator(
         task_id="load",
         window=window.output,
-        connector="auto",
-        application_args=["--output", "{{ var.value.flights_output }}_between", "--json-schema", "at BIGINT"],
+        application=TableLoad("{{ var.value.flights_output }}_between", json_schema="at BIGINT"),
         retries=2,
     )
     # The records that arrive between two runs of this Dag are intentionally in no window.

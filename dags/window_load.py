@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets import KafkaCommitOffsetsOperator, kafka_window_load
+from airflow_kafka_offsets import KafkaCommitOffsetsOperator, TableLoad, kafka_window_load
 
 with DAG(
     dag_id="window_load",
@@ -28,7 +28,6 @@ with DAG(
         topics="flights",
         idle="assume_after",
         idle_after=timedelta(hours=1),
-        connector="auto",
-        application_args=["--output", "{{ var.value.flights_output }}_window_load", "--sink", "orc"],
+        application=TableLoad("{{ var.value.flights_output }}_window_load", sink="orc"),
     )
     flights >> KafkaCommitOffsetsOperator(task_id="commit", window=flights.window, group="flights-daily")

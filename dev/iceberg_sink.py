@@ -1,7 +1,9 @@
 """Iceberg's own sink for Kafka Connect, in a worker of its own: it writes a topic's JSON records into an Iceberg table,
 with Kafka's topic, partition and offset in each row.
 
-    with IcebergSink(broker.bootstrap_servers, "orders", folder) as sink:
+    sink = IcebergSink(broker.bootstrap_servers, "orders", folder)
+    # create sink.control_topic
+    with sink:
         sink.warehouse, sink.table, sink.group
 """
 
@@ -48,6 +50,11 @@ class IcebergSink:
     def group(self) -> str:
         """The consumer group with which it reads the topic."""
         return f"connect-{self._name}"
+
+    @property
+    def control_topic(self) -> str:
+        """The topic by which its tasks agree on commits; it has to exist before they start."""
+        return f"control-{self._topic}"
 
     @property
     def warehouse(self) -> Path:
@@ -109,17 +116,20 @@ class IcebergSink:
         yield "iceberg.catalog.warehouse", self.warehouse.as_uri()
         yield "iceberg.tables", self.table
         yield "iceberg.tables.auto-create-enabled", "true"
-        yield "iceberg.control.topic", f"control-{self._topic}"
+        yield "iceberg.control.topic", self.control_topic
         yield "iceberg.control.commit.interval-ms", str(self._commit_interval_ms)
         yield "iceberg.kafka.bootstrap.servers", self._servers
+        # What a killed worker's transactions hold up on the control topic, they hold up for so long.
+        yield "iceberg.kafka.transaction.timeout.ms", "10000"
         yield "transforms", "place"
         yield "transforms.place.type", "org.apache.iceberg.connect.transforms.KafkaMetadataTransform"
 
 
 def _classpath() -> str:
-    """The worker, the sink, and Hadoop, which is among Spark's jars."""
+    """The worker, the sink, and what is among Spark's jars: Hadoop, and logging."""
     iceberg = [f"org.apache.iceberg:iceberg-{name}:{ICEBERG_VERSION}" for name in _ICEBERG]
     runtime = f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}"
     folder = jars.retrieve("iceberg-connect", runtime, *iceberg, without=_UNUSED)
-    hadoop = sorted((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-*.jar"))
-    return ":".join((jars.classpath(folder), *map(str, hadoop)))
+    own = Path(pyspark.__file__).parent / "jars"
+    of_spark = [str(jar) for pattern in ("hadoop-client-*.jar", "log4j-*.jar") for jar in sorted(own.glob(pattern))]
+    return ":".join((jars.classpath(folder), *of_spark))

@@ -29,7 +29,8 @@ def retrieve(name: str, *coordinates: str, without: str | None = None) -> Path:
     """A folder with the jars of some Maven coordinates and of their runtime dependencies.
 
     :param name: the name of the set and of its folder.
-    :param coordinates: ``group:artifact:version`` each.
+    :param coordinates: ``group:artifact:version`` each; or ``group:artifact:version:classifier:type`` for one file that
+        isn't a jar, without dependencies.
     :param without: ``group:artifact`` of dependencies to leave out, as regular expressions.
     :raises RuntimeError: Ivy couldn't resolve or download them; the message ends with Ivy's output.
     """
@@ -94,8 +95,14 @@ def _ivy_module(coordinates: tuple[str, ...], without: str | None) -> str:
     return "\n".join([*lines, "<dependencies>", *elements, "</dependencies>", "</ivy-module>", ""])
 
 
-def _ivy_dependency(group: str, artifact: str, version: str) -> str:
-    return f'<dependency org={quoteattr(group)} name={quoteattr(artifact)} rev={quoteattr(version)} conf="default"/>'
+def _ivy_dependency(group: str, artifact: str, version: str, *file: str) -> str:
+    named = f"org={quoteattr(group)} name={quoteattr(artifact)} rev={quoteattr(version)}"
+    if not file:
+        return f'<dependency {named} conf="default"/>'
+    classifier, kind = map(quoteattr, file)
+    maven = 'xmlns:m="http://ant.apache.org/ivy/maven"'
+    part = f"<artifact {maven} name={quoteattr(artifact)} type={kind} ext={kind} m:classifier={classifier}/>"
+    return f'<dependency {named} transitive="false">{part}</dependency>'
 
 
 def _ivy_exclusion(group: str, artifact: str) -> str:
@@ -106,7 +113,7 @@ def _run_ivy(folder: Path) -> None:
     """Retrieve what the folder's ``ivy.xml`` names into the folder."""
     ivy = [java_command(), "-jar", str(_ivy_jar()), "-warn", "-cache", str(CACHE), "-ivy", str(folder / "ivy.xml")]
     # Some of Kafka's dependencies have the packaging "bundle", but are jars too.
-    selection = ["-confs", "default", "-types", "jar", "bundle", "-retrieve", f"{folder}/{PATTERN}"]
+    selection = ["-confs", "default", "-types", "jar", "bundle", "tar.gz", "-retrieve", f"{folder}/{PATTERN}"]
     answer = subprocess.run(ivy + selection, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if answer.returncode != 0:
         last_lines = "\n".join(answer.stdout.splitlines()[-20:])

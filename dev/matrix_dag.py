@@ -6,6 +6,7 @@ import os
 
 from airflow.sdk import DAG
 
+from airflow_kafka_offsets import TableLoad
 from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
 
 JARS = os.environ.get("MATRIX_JARS")
@@ -19,8 +20,8 @@ with DAG(dag_id="transactions", schedule=None):
         start=os.environ["MATRIX_START"],
         end=os.environ["MATRIX_END"],
         wait=False,
-        connector=None if JARS else "auto",
+        connector="given" if JARS else "auto",
         jars=JARS,
         allow_gaps=True,
-        application_args=["--output", "{{ var.value.flights_output }}_transactions"],
+        application=TableLoad("{{ var.value.flights_output }}_transactions"),
     )

@@ -9,7 +9,7 @@ from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import Column, Row, command, every_column, print_record, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.audits import audit_words
-from airflow_kafka_offsets.ledger.find import Found, Whereabouts, find
+from airflow_kafka_offsets.ledger.find import Found, OffsetPlace, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.window_status import status
@@ -65,7 +65,7 @@ def _words(ledger: Ledger, place: Found) -> str:
     """Where the record is, as people say it."""
     window, earlier, later = place.window, place.earlier, place.later
     if window is not None:
-        if place.where is Whereabouts.LOST:
+        if place.where is OffsetPlace.LOST:
             return "lost: Kafka no longer had it when the window was loaded"
         return "published" if window.publication is not None else f"not published: {status(ledger, window)}"
     if earlier is None:

@@ -21,8 +21,9 @@ from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel, uri_for_spark
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
-from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
+from airflow_kafka_offsets.page.lateness import late_ms
 from airflow_kafka_offsets.page.overview import overview
 
 _WINDOWS = (
@@ -31,11 +32,13 @@ _WINDOWS = (
     Column("remark", folds=True, unless=(None,)),
     Column("audits", folds=True, unless=(None,)),
 )
-_OF_PIPELINE = ("topics", "windows", "loaded", "failed", "holes", "lost", "complete_up_to", "error")
+_OF_PIPELINE = ("topics", "windows", "loaded", "failed", "holes", "lost", "complete_up_to", "late_s", "error")
 _PIPELINES = (
     *(Column("pipeline"), Column("topics", folds=True, spare=True), Column("windows"), Column("loaded")),
     *(Column("failed", unless=(0, None)), Column("holes", unless=(0, None)), Column("lost", unless=(0, None))),
-    *(Column("complete_up_to", "complete up to"), Column("error", folds=True, unless=(None,))),
+    Column("complete_up_to", "complete up to"),
+    Column("late_s", "late by", unless=(None,), as_text=duration_text),
+    Column("error", folds=True, unless=(None,)),
 )
 _AGAIN = "to be loaded again; its published rows count until then"
 _CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds", "in order"), Column("found", folds=True))
@@ -64,6 +67,7 @@ def _pipeline_row(ledger: Ledger) -> Row:
     except LedgerError as error:
         return row | {"error": str(error)}
     states, since_ms = found["states"], found["unloaded_from_ms"]
+    late = None if found["next"] is None else late_ms(found["next"], now_ms())
     return row | {
         "topics": list(found["topics"]),
         "windows": found["windows"],
@@ -72,6 +76,7 @@ def _pipeline_row(ledger: Ledger) -> Row:
         "holes": len(found["holes"]),
         "lost": found["lost_offsets"],
         "complete_up_to": None if since_ms is None else iso_instant(since_ms),
+        "late_s": None if late is None else late / 1000,
     }
 
 

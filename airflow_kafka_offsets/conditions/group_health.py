@@ -68,7 +68,7 @@ class GroupPositions:
         topics: dict[str, list[list[int | None]]] = defaultdict(list)
         for topic, *numbers in self.positions:
             topics[topic].append(numbers)
-        return {"at_ms": self.at_ms, "topics": topics}
+        return {"at_ms": self.at_ms, "topics": dict(topics)}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> GroupPositions:
@@ -169,7 +169,7 @@ class GroupHealth(Condition):
             own = lag.partitions.lookup(behind.position.topic, behind.position.partition)
             assert own is not None, "it is behind there"
             end = ends.get((own.topic, own.partition, own.committed_offset))
-            if end is not None and end > behind.position.offset:
+            if end is not None and end > behind.position.offset and behind.is_in_order:
                 found.append(behind._replace(end_offset=end))
         return found
 

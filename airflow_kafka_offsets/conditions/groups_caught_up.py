@@ -176,9 +176,10 @@ class GroupsCaughtUp(Condition):
         if lag.total == 0 and self.no_commit == "from_log_start":
             # Most polls of most groups end here, without looking at any partition.
             return GroupStanding(lag.group, topics=tuple(lag.topics))
-        return self._judge_partitions(lag.group, list(lag.partitions))
+        return self._judge_partitions(lag, list(lag.partitions))
 
-    def _judge_partitions(self, group: str, partitions: list[PartitionLag]) -> GroupStanding:
+    def _judge_partitions(self, lag: GroupLag, partitions: list[PartitionLag]) -> GroupStanding:
+        group = lag.group
         failures = [(f"group {group} on {own.topic}-{own.partition}", own.error) for own in partitions if own.error]
         if failures:
             raise OffsetsError("Measuring lag", failures)
@@ -188,15 +189,9 @@ class GroupsCaughtUp(Condition):
         if self.no_commit == "ignore":
             partitions = [partition for partition in partitions if partition.status is not LagStatus.NO_COMMIT]
             uncommitted = []
-        behind = tuple(self._behind(partition) for partition in partitions if partition.lag)
+        behind = tuple(_behind(partition, lag.isolation_level) for partition in partitions if partition.lag)
         topics = tuple({partition.topic for partition in partitions})
         return GroupStanding(group, behind, len(uncommitted), why, topics)
-
-    def _behind(self, partition: PartitionLag) -> Behind:
-        start, end = partition.log_start_offset, partition.end_offset(self.isolation_level)
-        assert partition.lag is not None and start is not None and end is not None, "or it would have no lag"
-        position = ReadPosition(partition.topic, partition.partition, max(partition.committed_offset or 0, start))
-        return Behind(position, end, partition.lag, partition.lost)
 
     def _why_unknown(self, partitions: list[PartitionLag], uncommitted: list[PartitionLag]) -> str:
         if not partitions:
@@ -231,13 +226,21 @@ class GroupsCaughtUp(Condition):
         ages = {
             group.group: dict.fromkeys(group.topics, RecordAges() if group.lost else RecordAges(0)) for group in known
         }
-        first: dict[tuple[str, str], list[FirstRecord]] = defaultdict(list)
+        by_topic: dict[tuple[str, str], list[RecordAges]] = defaultdict(list)
         for name, behind in unread:
             if not left.is_clear(behind):
-                first[name, behind.position.topic].append(_first(behind, left.records))
-        for (name, topic), records in first.items():
-            ages[name][topic] = RecordAges.of(records, answers.at_ms)
+                by_topic[name, behind.position.topic].append(self._age(behind, left.records, answers.at_ms))
+        for (name, topic), found in by_topic.items():
+            ages[name][topic] = RecordAges.together(found)
         return ages
+
+    def _age(self, behind: Behind, records: FirstRecords, now_ms: int) -> RecordAges:
+        """The age of the first unread record of a partition. Where a share group may have finished the first record at
+        its position, that one's age is the most that it can be: enough to be within the limit."""
+        age = RecordAges.of([_first(behind, records)], now_ms)
+        if behind.is_in_order or self._is_young(age) or age.unknown:
+            return age
+        return RecordAges(None, (f"{behind} (a share group, which has finished some records after its position)",))
 
     def _result(self, groups: Iterable[GroupStanding], ages: dict[str, RecordAges]) -> dict[str, Any]:
         result: dict[str, Any] = {"groups": {group.group: group.total for group in groups}}
@@ -263,6 +266,13 @@ def _measures(groups: Iterable[GroupStanding], ages: Ages) -> Iterator[Measure]:
         for topic, age in ages.get(group.group, {}).items():
             if age.known_ms is not None:
                 yield Measure("lag_age", age.known_ms / 1000, {"group": group.group, "topic": topic})
+
+
+def _behind(partition: PartitionLag, isolation_level: IsolationLevel) -> Behind:
+    start, end = partition.log_start_offset, partition.end_offset(isolation_level)
+    assert partition.lag is not None and start is not None and end is not None, "or it would have no lag"
+    position = ReadPosition(partition.topic, partition.partition, max(partition.committed_offset or 0, start))
+    return Behind(position, end, partition.lag, partition.lost)
 
 
 def _first(behind: Behind, records: FirstRecords) -> FirstRecord:

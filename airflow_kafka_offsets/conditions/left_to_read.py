@@ -38,6 +38,12 @@ class Behind(NamedTuple):
     lag: int
     lost: int = 0
 
+    @property
+    def is_in_order(self) -> bool:
+        """Whether nothing after the position is finished, so that the first record there is the first unread one. Only
+        a share group may have finished some."""
+        return self.lag - self.lost >= self.end_offset - self.position.offset
+
     def __str__(self) -> str:
         return f"{self.position.topic}-{self.position.partition}"
 

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.conditions.needs import Answers, EndsOfEpochs
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import not_known, refuse_later_epochs, refuse_unanswered
+from airflow_kafka_offsets.offsets.windows.truncation import of_unknown_epochs, refuse_later_epochs, refuse_unanswered
 
 
 def unknowable_of(seen: FixedOffsets, metadata: TopicsMetadata, answers: Answers) -> list[str]:
@@ -31,7 +31,7 @@ def unknowable_of(seen: FixedOffsets, metadata: TopicsMetadata, answers: Answers
     ends = EpochEnds(answers[epochs].values())
     seen.refuse_truncated_below(ends)
     refuse_unanswered(ends)
-    refuse_later_epochs(not_known(seen.seen, ends), metadata.leader_epoch)
+    refuse_later_epochs(of_unknown_epochs(seen.seen, ends), metadata.leader_epoch)
     return seen.unknowable(ends)
 
 

@@ -17,7 +17,7 @@ from airflow_kafka_offsets.ledger.state import Attempt, Window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 
-class Whereabouts(StrEnum):
+class OffsetPlace(StrEnum):
     """Where an offset is."""
 
     WINDOW = "window"
@@ -40,7 +40,7 @@ class Found:
     :param later: the first window after it, if no window has it.
     """
 
-    where: Whereabouts
+    where: OffsetPlace
     window: Window | None = None
     earlier: Window | None = None
     later: Window | None = None
@@ -56,7 +56,7 @@ def find(ledger: Ledger, partition: TopicPartition, offset: int) -> list[Found]:
         place = _Search(ledger, partition, windows).of(offset)
         if place is not None:
             found[-1:] = _joined(found[-1], place) if goes_on and found else [*found[-1:], place]
-    inside = [place for place in found if place.where not in (Whereabouts.BEFORE, Whereabouts.AFTER)]
+    inside = [place for place in found if place.where not in (OffsetPlace.BEFORE, OffsetPlace.AFTER)]
     return inside or found[-1:]
 
 
@@ -76,10 +76,10 @@ def _logs(ledger: Ledger, topic: str) -> Iterator[tuple[bool, list[Window]]]:
 
 def _joined(earlier: Found, later: Found) -> list[Found]:
     """Where an offset is in a log that was truncated, by its windows before that and after it."""
-    if later.where is not Whereabouts.BEFORE:
+    if later.where is not OffsetPlace.BEFORE:
         return [earlier, later]
-    if earlier.where is Whereabouts.AFTER:
-        return [Found(Whereabouts.HOLE, earlier=earlier.earlier, later=later.later)]
+    if earlier.where is OffsetPlace.AFTER:
+        return [Found(OffsetPlace.HOLE, earlier=earlier.earlier, later=later.later)]
     return [earlier]
 
 
@@ -135,14 +135,14 @@ class _Search:
             TopicPartition.of(each) == self._partition and each.start_offset <= offset < each.end_offset
             for each in lost.lost
         )
-        return Found(Whereabouts.LOST if gone else Whereabouts.WINDOW, window)
+        return Found(OffsetPlace.LOST if gone else OffsetPlace.WINDOW, window)
 
     def _between(self, earlier: int, later: int) -> Found:
         if later == len(self._windows):
-            return Found(Whereabouts.AFTER, earlier=self._windows[earlier])
+            return Found(OffsetPlace.AFTER, earlier=self._windows[earlier])
         if earlier < 0 or self._range(earlier) is None:
-            return Found(Whereabouts.BEFORE, later=self._windows[later])
-        return Found(Whereabouts.HOLE, earlier=self._windows[earlier], later=self._windows[later])
+            return Found(OffsetPlace.BEFORE, later=self._windows[later])
+        return Found(OffsetPlace.HOLE, earlier=self._windows[earlier], later=self._windows[later])
 
 
 def _attempt_that_counts(window: Window) -> Attempt | None:

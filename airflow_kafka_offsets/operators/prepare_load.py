@@ -29,6 +29,8 @@ from airflow_kafka_offsets.submission.spark_arguments import (
     token_endpoint_allowed,
     window_confs,
 )
+from airflow_kafka_offsets.submission.table_load import TableLoad, as_application
+from airflow_kafka_offsets.submission.table_packages import table_confs, with_packages
 from airflow_kafka_offsets.submission.tries import LoadTry
 
 if TYPE_CHECKING:
@@ -90,8 +92,8 @@ class KafkaPrepareLoadOperator(BaseOperator):
     :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
     :param reload: load the window again, though it is published: once in a run of this task, however often it is
         retried. Readers keep the old rows until the new ones are published. (templated)
-    :param application: your application, a file on this worker or a URI that the cluster can read; by default the
-        ready-made load, which takes ``--output URI``. (templated)
+    :param application: the ready-made load, as a :class:`~airflow_kafka_offsets.submission.table_load.TableLoad`; or
+        your own application, a file on this worker or a URI that the cluster can read. (templated)
     :param application_args: arguments of the application. (templated)
     :param conf: more Spark confs; the ones that name the window aren't allowed. ``spark.jars.packages`` are further
         packages. ``spark.submit.pyFiles`` are further Python files: URIs, or files on this worker, which are stored.
@@ -107,7 +109,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
     is an XCom of its own too: ``prepare.output["conf"]``.
     """
 
-    template_fields: Sequence[str] = ("window", "reload", "application", "application_args", "conf", "cluster")
+    template_fields: Sequence[str] = ("window", "reload", "application", "application_args", "conf", "cluster", "table")
     ui_color = "#fdebd0"
 
     def __init__(
@@ -115,7 +117,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         *,
         window: Any,
         reload: bool | str = False,
-        application: str = LOAD_APPLICATION,
+        application: str | TableLoad = LOAD_APPLICATION,
         application_args: Sequence[str] = (),
         conf: Mapping[str, str] | None = None,
         cluster: SparkCluster | None = None,
@@ -126,7 +128,9 @@ class KafkaPrepareLoadOperator(BaseOperator):
         super().__init__(**{"multiple_outputs": True, **kwargs})
         self.window = window
         self.reload = reload
-        self.application = application
+        self.application, self.table = as_application(application, application_args)
+        if self.table is not None:
+            application_args = self.table.arguments()
         self.application_args = application_args
         self.conf = conf
         self.cluster = SparkCluster() if cluster is None else cluster
@@ -139,18 +143,22 @@ class KafkaPrepareLoadOperator(BaseOperator):
             self._given()
 
     def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
-        """Render a copy of the cluster: Airflow renders an object in place, and tasks may share it."""
-        self.cluster = copy(self.cluster)
+        """Render copies of cluster and table: Airflow renders an object in place, and tasks may share it."""
+        self.cluster, self.table = copy(self.cluster), copy(self.table)
         super().render_template_fields(context, jinja_env)
+        if self.table is not None:
+            self.application_args = self.table.arguments()
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
         """Check the window, store the files, begin an attempt, and return what to submit."""
         load = LoadTry.of(context, self.window, self.on_data_loss)
-        settings, given = load.kafka.java_settings(), self._given()
+        if self.table is not None:
+            self.table.refuse_without_registry(load.ref.schema_registry_conn_id)
+        settings, given = load.ref.driver_options(), self._given()
         if settings.secret and not self.cluster.gives_credentials:
             raise ConfigurationError(
-                f"Connection {load.kafka.kafka_conn_id} has credentials ({', '.join(sorted(settings.secret))}), which "
+                f"Connection {load.ref.conn_ids} has credentials ({', '.join(sorted(settings.secret))}), which "
                 "this task never stores or returns. Have the cluster's secret store give them to the driver as "
                 f"{driver_conf.SECRETS_VARIABLE}, then set cluster=SparkCluster(gives_credentials=True)."
             )
@@ -160,6 +168,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         begun = load.begin()
         attempt, needs_driver = self._begun(begun)
         confs = {
+            **({} if self.table is None else table_confs(self.table)),
             **default_confs(load.ledger, begun.pinned.manifest, settings.plain, given),
             **given,
             **token_endpoint_allowed(settings.plain, given),
@@ -186,7 +195,10 @@ class KafkaPrepareLoadOperator(BaseOperator):
         if self.cluster.spark_version is not None:
             release = SparkRelease(self.cluster.spark_version, usual_scala(self.cluster.spark_version))
             release.refuse_other(*packages)
-            packages = release.with_connector(packages)
+            adds = self.table
+            packages = (
+                release.with_connector(packages) if adds is None else with_packages(adds, release, packages, None)
+            )
         return Program(
             application=files.python_file(self.application),
             py_files=[files.bundle(), *map(files.python_file, packages_in(given.get(PY_FILES)))],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from secrets import token_hex
@@ -29,6 +30,7 @@ from airflow_kafka_offsets.submission.driver_status import DriverStatus, require
 from airflow_kafka_offsets.submission.found_application import found_application
 from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submission, Submitter
 from airflow_kafka_offsets.submission.spark_failure import noted_failure, spark_failure
+from airflow_kafka_offsets.submission.table_load import TableLoad, as_application, refuse_without_output
 from airflow_kafka_offsets.submission.tries import LoadTry, load_report, report_line
 from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 
@@ -60,13 +62,14 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         naming exact counts, or ``load_rest``: load the rest, and record the loss with the attempt.
     :param allow_gaps: the topics may have offsets without a record, such as transactions leave.
     :param connector: ``auto`` adds Spark's Kafka connector, in the version of the installed ``spark-submit``, to
-        ``packages`` or, without them, to the user's conf ``spark.jars.packages``; None (default) leaves it to
-        ``packages``, ``jars`` or the cluster.
+        ``packages`` or, without them, to the user's conf ``spark.jars.packages``; for a :class:`TableLoad`, also the
+        packages and confs of its table and formats. ``given`` leaves that to ``packages``, ``jars`` or the cluster. By
+        default it is ``auto`` for a :class:`TableLoad`, and ``given`` for other applications.
     :param deferrable: in cluster mode, wait for the driver on the triggerer instead of a worker: for the driver's notes
         in the ledger, and for its status on the cluster. On YARN it needs ``yarn_track_via_rm_api=True``, on Kubernetes
         ``track_driver_via_k8s_api=True``.
-    :param application: your own application; by default the ready-made load, which takes ``--output URI`` among its
-        ``application_args``. (templated)
+    :param application: the ready-made load, as a :class:`~airflow_kafka_offsets.submission.table_load.TableLoad`; or
+        your own application, with its ``application_args``. (templated)
 
     While Spark runs, links lead to its UI and to the window's folder in the ledger; in deploy mode ``client``, Spark
     itself logs how many tasks of each stage are done.
@@ -77,7 +80,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     counts offsets without a record.
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "reload")
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "reload", "table")
     operator_extra_links = (SparkUILink(), WindowLink())
     ui_color = "#fdebd0"
     application_id: str | None = None
@@ -95,10 +98,15 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         allow_gaps: bool = False,
         connector: ConnectorChoice | None = None,
         deferrable: bool = False,
-        application: str = LOAD_APPLICATION,
+        application: str | TableLoad = LOAD_APPLICATION,
         **kwargs: Any,
     ) -> None:
-        super().__init__(application=application, **kwargs)
+        program = LOAD_APPLICATION if isinstance(application, TableLoad) else application
+        super().__init__(application=program, **kwargs)
+        self.application, self.table = as_application(application, self.application_args)
+        if self.table is not None:
+            self.application_args = self.table.arguments()
+        refuse_without_output(self.application, self.application_args)
         self.window = window
         self.reload = reload
         self.on_data_loss = on_data_loss
@@ -110,6 +118,13 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         check_choice("on_data_loss", on_data_loss, *get_args(DataLossPolicy))
         if connector is not None:
             check_choice("connector", connector, *get_args(ConnectorChoice))
+
+    def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
+        """Render a copy of the table, as Airflow renders an object in place; its words are the application's."""
+        self.table = copy(self.table)
+        super().render_template_fields(context, jinja_env)
+        if self.table is not None:
+            self.application_args = self.table.arguments()
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
@@ -130,6 +145,8 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
 
     def _load(self, context: Context) -> LoadTry:
         load = LoadTry.of(context, self.window, self.on_data_loss)
+        if self.table is not None:
+            self.table.refuse_without_registry(load.ref.schema_registry_conn_id)
         self.seen = TaskWindow(load.pinned, load.kafka.settings().bootstrap_servers)
         return load
 
@@ -176,7 +193,8 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         mask_secret(note_key)
         folder = load.pinned.uri.rpartition("/")[0]
         self.log.info("Window %s is in %s; this is attempt %s", load.ref.window, folder, attempt.number)
-        submission = Submission(load, submitter, attempt, note_key, self.allow_gaps, self.connector)
+        connector = self.connector or (None if self.table is None else "auto")
+        submission = Submission(load, submitter, attempt, note_key, self.allow_gaps, connector, self.table)
         show_links = partial(self._show_links, load.context)
         try:
             with (

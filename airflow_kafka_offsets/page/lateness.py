@@ -17,6 +17,7 @@ from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.ledger.window_status import WindowStatus
 
 Json = dict[str, Any]
+_MINUTE_MS = 60_000
 _RECENT = 20
 """How many windows the pace is taken from: the last published ones; all, if none is."""
 
@@ -71,6 +72,14 @@ def next_window(state: State, status: Mapping[str, WindowStatus]) -> Json | None
         return {"window": None, "state": None, "start_ms": start_ms, "end_ms": start_ms + pace.length_ms} | usual
     extent = {"start_ms": waiting.start_ms, "end_ms": waiting.end_ms}
     return {"window": waiting.name, "state": status[waiting.name]} | extent | usual
+
+
+def late_ms(following: Json, now_ms: int) -> int | None:
+    """By how much what :func:`next_window` found is late, milliseconds after it was due; None if it isn't: it has to
+    take more than twice the usual delay. The page's script (``static/lateness.js``) says the same, and also asks what
+    Airflow schedules."""
+    late = now_ms - following["end_ms"] - following["delay_ms"]
+    return late if late > max(_MINUTE_MS, following["delay_ms"]) else None
 
 
 def backfilling(state: State) -> frozenset[str]:

@@ -20,12 +20,12 @@ from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.offsets.windows.truncation import (
     RESTART,
-    not_known,
+    of_unknown_epochs,
     refuse_later_epochs,
     refuse_unanswered,
     seen_in,
     truncated_below,
-    untold,
+    unknown_truncations,
 )
 
 log = logging.getLogger(__name__)
@@ -101,11 +101,11 @@ def _refuse_truncated(client: OffsetsClient, seen: list[SeenOffset], what: str) 
             f"{RESTART}"
         )
     refuse_unanswered(ends)
-    strange = not_known(seen, ends)
+    strange = of_unknown_epochs(seen, ends)
     if strange:
         metadata = client.topics({place.topic for place in strange}).raise_for_errors()
         refuse_later_epochs(strange, metadata.leader_epoch)
-    unknown = list(untold(seen, ends))
+    unknown = list(unknown_truncations(seen, ends))
     if unknown:
         log.warning(
             "It is unknown whether a log was truncated below %s and has grown again: %s", what, shorten(unknown)

@@ -7,9 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from airflow_kafka_offsets.arguments import is_template
+from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
+from airflow_kafka_offsets.hooks.schema_registry import registry_options
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.load_decisions import window_read_from
@@ -32,6 +34,7 @@ class WindowRef:
     :param partitions: number of partitions with at least one of these offsets.
     :param commit: number of the commit that pinned it. A reader of the log begins there, which saves a request.
     :param kafka_conn_id: connection id of its cluster.
+    :param schema_registry_conn_id: connection id of the registry with its topics' schemas; None if it has none.
     """
 
     ledger_root: str
@@ -43,6 +46,7 @@ class WindowRef:
     partitions: int
     commit: int
     kafka_conn_id: str
+    schema_registry_conn_id: str | None = None
 
     @classmethod
     def of(cls, pipeline: KafkaPipeline, pinned: PinnedManifest, commit: int) -> Self:
@@ -61,6 +65,7 @@ class WindowRef:
             partitions=len(manifest.non_empty()),
             commit=commit,
             kafka_conn_id=pipeline.kafka_conn_id,
+            schema_registry_conn_id=pipeline.schema_registry_conn_id,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -105,6 +110,22 @@ class WindowRef:
     def hook(self) -> KafkaOffsetsHook:
         """The connection to the window's cluster."""
         return KafkaOffsetsHook(self.kafka_conn_id)
+
+    @property
+    def conn_ids(self) -> str:
+        """Its connections, for messages."""
+        return " or ".join(filter(None, (self.kafka_conn_id, self.schema_registry_conn_id)))
+
+    def driver_options(self) -> JavaSettings:
+        """What a driver is told of the window's cluster, and of its schema registry.
+
+        :raises ConfigurationError: a connection doesn't exist, or has something that no driver understands.
+        """
+        kafka = self.hook().java_settings()
+        if self.schema_registry_conn_id is None:
+            return kafka
+        registry = registry_options(self.schema_registry_conn_id)
+        return JavaSettings({**kafka.plain, **registry.plain}, {**kafka.secret, **registry.secret})
 
     def window_in(self, ledger: Ledger) -> Window:
         """The window, as the ledger has it.

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.errors import KafkaOffsetsError as KafkaOffsetsError
     from airflow_kafka_offsets.offsets.proof.run_result import RunResult as RunResult
     from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan as SplitPlan
-    from airflow_kafka_offsets.spark.decoding import decode_json as decode_json, decode_text as decode_text
     from airflow_kafka_offsets.spark.pinned import PinnedWindow as PinnedWindow, pinned_window as pinned_window
     from airflow_kafka_offsets.spark.published import read_published as read_published
     from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink as DeltaSink
     from airflow_kafka_offsets.spark.sinks.file_sink import FileSink as FileSink
     from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink as IcebergSink
     from airflow_kafka_offsets.spark.sinks.sink import Attempt as Attempt, Sink as Sink
+    from airflow_kafka_offsets.spark.values.formats import ValueFormat as ValueFormat
+    from airflow_kafka_offsets.spark.values.text import decode_json as decode_json, decode_text as decode_text
     from airflow_kafka_offsets.spark.window.derived import Derived as Derived
 
 __getattr__, __all__ = offered("airflow_kafka_offsets.spark")

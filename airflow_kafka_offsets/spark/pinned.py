@@ -18,13 +18,45 @@ from airflow_kafka_offsets.compat.spark_versions import confs_of
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, ATTEMPT, COMMIT, MANIFEST, NOTE_KEY, SHA256, RunConf
 from airflow_kafka_offsets.spark.sinks.sink import Sink
+from airflow_kafka_offsets.spark.values.formats import ValueFormat
 from airflow_kafka_offsets.spark.window.derived import Derived, Transform, write_derived
 from airflow_kafka_offsets.spark.window.kept_records import write_records
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
+from airflow_kafka_offsets.spark.window.typed import decode
 
 
 class PinnedWindow(PinnedRead):
     """A window that a Spark session can read and write."""
+
+    def decode(
+        self, rows: DataFrame, *, key: ValueFormat | str = "binary", value: ValueFormat | str = "binary"
+    ) -> DataFrame:
+        """Decode key and value. What can't be decoded stays: the column is then null, ``value_error`` (or
+        ``key_error``) says why, and ``raw_value`` has the bytes. A tombstone is null, without an error.
+
+        Formats with a registry take its schemas before anything is read. Each record is decoded by the one that it
+        names, as the newest version of the subject; if the window was loaded before, as the version of that time.
+        Beside the column, ``value_schema_id`` is the id of the record's schema. The window's result names all of
+        them::
+
+            rows = window.read(includeHeaders="true")
+            orders = window.decode(rows, key="string", value="avro")
+
+        :param rows: what :meth:`read` returned, or what a transform of :meth:`write_derived` got; with the headers, if
+            a format has a registry.
+        :param key: a format's name, or a :class:`~airflow_kafka_offsets.spark.values.formats.ValueFormat`.
+        :param value: the same.
+        :raises ConfigurationError: the run has no registry, rows lack their headers, or a schema makes no column.
+        :raises RegistryError: the registry refuses the login, or lacks a subject or version.
+        :raises RegistryUnreachableError: it doesn't answer.
+        """
+        given = {"key": key, "value": value}
+        formats = {
+            column: form if isinstance(form, ValueFormat) else ValueFormat(form)  # type: ignore[arg-type]  # it checks
+            for column, form in given.items()
+        }
+        with self.failures_noted():
+            return decode(self, rows, formats)
 
     def write(self, rows: DataFrame, sink: Sink) -> RunResult:
         """Write the window's rows and prove them; Airflow's side publishes them afterwards.

@@ -31,12 +31,14 @@ from airflow_kafka_offsets.submission.given_confs import GivenConfs, not_given
 from airflow_kafka_offsets.submission.package_jars import Packages, jars_of
 from airflow_kafka_offsets.submission.quick_java import DRIVER_JAVA, quick_java, starts_quickly
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
+from airflow_kafka_offsets.submission.table_load import TableLoad
+from airflow_kafka_offsets.submission.table_packages import table_confs, with_packages
 from airflow_kafka_offsets.submission.tries import LoadTry
 
 log = logging.getLogger(__name__)
 
-ConnectorChoice = Literal["auto"]
-"""``auto``: the load adds Spark's Kafka connector itself."""
+ConnectorChoice = Literal["auto", "given"]
+"""``auto``: the task adds Spark's Kafka connector, and what a table needs, itself. ``given``: it adds nothing."""
 _LOG_LEVEL = "spark.log.level"
 """From Spark 3.5 on. It applies where a session runs. What spark-submit itself says about drivers, applications and
 pods, which the provider looks for, comes from a process without a session."""
@@ -105,7 +107,8 @@ class Submission:
 
     :param note_key: the key with which its driver signs its note.
     :param allow_gaps: the topics may have offsets without a record.
-    :param connector: whether Spark's Kafka connector is added to the user's packages.
+    :param connector: whether Spark's Kafka connector, and what a table needs, are added to the user's packages.
+    :param table: the ready-made load's arguments; None for another application.
     """
 
     load: LoadTry
@@ -114,30 +117,33 @@ class Submission:
     note_key: str = field(repr=False)
     allow_gaps: bool
     connector: ConnectorChoice | None
+    table: TableLoad | None = None
 
     @contextmanager
     def arguments(self, task: SparkSubmitOperator) -> Iterator[SparkArguments]:
         """A task's arguments plus everything that the driver needs, which exists until the block ends."""
-        load, by, kafka = self.load, self.submitter, self.load.kafka.java_settings()
-        defaults = self._defaults(kafka.plain)
+        load, by, told = self.load, self.submitter, self.load.ref.driver_options()
+        defaults = self._defaults(told.plain)
         span, confs = span_of(left_of(load.pinned.manifest, self.attempt.lost)), defaults | by.given.confs
         is_quick = starts_quickly(by.place, by.program, task.application, span, confs)
         own = SparkArguments(
             defaults,
             window_confs(load.ledger, load.pinned, self.attempt.number, allow_gaps=self.allow_gaps)
             | {driver_conf.NOTE_KEY: self.note_key},
-            *(task.properties_file, task.py_files, packages_of(task, by, self.connector), task.jars),
+            *(task.properties_file, task.py_files, packages_of(task, by, self.connector, self.table), task.jars),
         )
         own = with_jars(own, task, by)
         with (
             quick_java(by.program, jars_folder()) if is_quick else nullcontext() as java,
-            delivered(own, by, kafka, java) as arguments,
+            delivered(own, by, told, java) as arguments,
         ):
             yield arguments
 
     def _defaults(self, reader: Mapping[str, str]) -> dict[str, str]:
         load, given = self.load, self.submitter.given.confs
-        return place_confs(self.submitter) | default_confs(load.ledger, load.pinned.manifest, reader, given)
+        of_table = table_confs(self.table) if self.table is not None and self.connector == "auto" else {}
+        confs = default_confs(load.ledger, load.pinned.manifest, reader, given)
+        return not_given(of_table, given) | place_confs(self.submitter) | confs
 
 
 @contextmanager
@@ -167,29 +173,33 @@ def place_confs(by: Submitter) -> dict[str, str]:
     return not_given({**by.place.defaults, **quiet, **({} if by.place.on_cluster else _PROGRESS)}, given.confs)
 
 
-def packages_of(task: SparkSubmitOperator, by: Submitter, connector: ConnectorChoice | None) -> str | None:
+def packages_of(
+    task: SparkSubmitOperator, by: Submitter, connector: ConnectorChoice | None, table: TableLoad | None = None
+) -> str | None:
     """The task's packages; with the Kafka connector, if it was requested, all of the user's packages: Spark doesn't
     read the conf then.
 
+    :param table: the ready-made load's arguments, whose table and formats need packages too.
     :raises ConfigurationError: when the given connector is another Spark's, or when nobody can tell which connector
         is needed.
     """
     given = by.given.confs
     by.program.refuse_mixed()
     packages, jars = task.packages or given.get(PACKAGES), task.jars or given.get(_JARS)
-    if connector is None and not names_connector(packages, jars):
+    if connector != "auto" and not names_connector(packages, jars):
         return task.packages
     release = by.program.release(ask=connector == "auto")
     if release is not None and by.place.runs_this_spark:
         release.refuse_other(packages, jars)
-    if connector is None:
+    if connector != "auto":
         return task.packages
     if release is None:
         raise ConfigurationError(
             f"The Spark version of {by.program.binary} is unknown: there is no spark-core jar beside it, and "
             "--version doesn't tell. Name its Kafka connector in packages= instead."
         )
-    return ",".join(release.with_connector(packages_in(packages)))
+    named = packages_in(packages)
+    return ",".join(release.with_connector(named) if table is None else with_packages(table, release, named, jars))
 
 
 def with_jars(own: SparkArguments, task: SparkSubmitOperator, by: Submitter) -> SparkArguments:
@@ -239,7 +249,7 @@ def default_confs(
 ) -> dict[str, str]:
     """The confs of every load that the user's confs override, without those that he gives himself.
 
-    :param reader: options of the Kafka reader that aren't secret.
+    :param reader: options of the Kafka reader and the registry that aren't secret.
     :param given: the user's confs.
     """
     size = {} if driver_conf.BYTES_PER_RECORD in given else record_size_conf(ledger, manifest)

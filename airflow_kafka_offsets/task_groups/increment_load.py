@@ -15,6 +15,7 @@ from airflow_kafka_offsets.task_groups.load_group import (
     refuse_of_pipeline,
     refuse_pattern,
     refuse_unknown,
+    refuse_without_registry,
 )
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def kafka_increment_load(
     same pipeline would cross them, and be refused. The tasks are ``new_data``, ``resolve``, ``load`` and ``verify``,
     below ``group_id``. Put tasks that do more with the increment after the group::
 
-        clicks = kafka_increment_load(pipeline="clicks_increments", topics="clicks", application_args=[...])
+        table = TableLoad("s3://lake/clicks", value_format="string")
+        clicks = kafka_increment_load(pipeline="clicks_increments", topics="clicks", application=table)
         clicks >> KafkaCommitOffsetsOperator(task_id="commit", window=clicks.window, group="clicks-loader")
 
     An argument that isn't given comes from ``default_args`` (the group's, else the Dag's), else from the operator.
@@ -83,6 +85,7 @@ def kafka_increment_load(
     refuse_unknown(load, kafka_increment_load)
     loaded = as_pipeline(pipeline, topics)
     refuse_pattern(wait, loaded)
+    refuse_without_registry(load, loaded)
     waiting = given(min_records=min_records, max_age=max_age)
     resolving = given(since=since, on_future_record=on_future_record)
     proving = given(explain_gaps=explain_gaps, on_hole=on_hole, outlets=outlets)

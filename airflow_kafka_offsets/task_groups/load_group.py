@@ -18,6 +18,7 @@ from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOper
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.sensors.wait_sensor import KafkaPipelineSensor
+from airflow_kafka_offsets.submission.table_load import TableLoad
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
@@ -80,6 +81,17 @@ def refuse_of_pipeline(load: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f'{found}= is the pipeline\'s: pipeline=KafkaPipeline("orders_hourly", "orders", {found}=...).'
         )
+
+
+def refuse_without_registry(load: Mapping[str, Any], pipeline: KafkaPipeline) -> None:
+    """
+    Refuse a table whose formats need a schema registry that the pipeline doesn't have.
+
+    :raises ConfigurationError: naming the format.
+    """
+    table = load.get("application")
+    if isinstance(table, TableLoad):
+        table.refuse_without_registry(pipeline.schema_registry_conn_id)
 
 
 def refuse_unknown(load: Mapping[str, Any], group: Callable[..., Any]) -> None:

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.task_groups.load_group import (
     refuse_of_pipeline,
     refuse_pattern,
     refuse_unknown,
+    refuse_without_registry,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def kafka_window_load(
     Each run loads the window of its own interval, also in a backfill. The tasks are ``complete``, ``resolve``, ``load``
     and ``verify``, below ``group_id``. Put tasks that do more with the window after the group::
 
-        orders = kafka_window_load(pipeline="orders_hourly", topics="orders", application_args=[...])
+        table = TableLoad("s3://lake/orders", value_format="string")
+        orders = kafka_window_load(pipeline="orders_hourly", topics="orders", application=table)
         orders >> KafkaCommitOffsetsOperator(task_id="commit", window=orders.window, group="orders-hourly")
 
     An argument that isn't given comes from ``default_args`` (the group's, else the Dag's), else from the operator.
@@ -84,6 +86,7 @@ def kafka_window_load(
     refuse_unknown(load, kafka_window_load)
     loaded = as_pipeline(pipeline, topics)
     refuse_pattern(wait, loaded)
+    refuse_without_registry(load, loaded)
     window = {"pipeline": loaded} | given(start=start, end=end)
     waiting = given(allowed_lateness=allowed_lateness, idle=idle, idle_after=idle_after)
     resolving = given(on_future_record=on_future_record)

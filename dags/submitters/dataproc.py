@@ -18,6 +18,7 @@ from airflow_kafka_offsets import (
     KafkaVerifyWindowOperator,
     KafkaWindowCompleteSensor,
     SparkCluster,
+    TableLoad,
 )
 
 with DAG(
@@ -36,7 +37,7 @@ with DAG(
         task_id="prepare",
         window=window.output,
         cluster=SparkCluster(spark_version="3.5.6"),
-        application_args=["--output", "gs://lake/orders"],
+        application=TableLoad("gs://lake/orders"),
     )
     submit = DataprocSubmitJobOperator(
         task_id="submit",

@@ -18,6 +18,7 @@ from airflow_kafka_offsets import (
     KafkaVerifyWindowOperator,
     KafkaWindowCompleteSensor,
     SparkCluster,
+    TableLoad,
 )
 
 with DAG(
@@ -36,7 +37,7 @@ with DAG(
         task_id="prepare",
         window=window.output,
         cluster=SparkCluster(spark_version="3.5.6"),
-        application_args=["--output", "s3://lake/orders"],
+        application=TableLoad("s3://lake/orders"),
     )
     words = "{{ ['spark-submit', '--deploy-mode', 'cluster'] + ti.xcom_pull(task_ids='prepare')['submit'] }}"
     submit = EmrAddStepsOperator(

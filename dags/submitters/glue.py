@@ -17,6 +17,7 @@ from airflow_kafka_offsets import (
     KafkaResolveWindowOperator,
     KafkaVerifyWindowOperator,
     KafkaWindowCompleteSensor,
+    TableLoad,
 )
 
 with DAG(
@@ -33,7 +34,7 @@ with DAG(
     prepare = KafkaPrepareLoadOperator(
         task_id="prepare",
         window=window.output,
-        application_args=["--output", "s3://lake/orders"],
+        application=TableLoad("s3://lake/orders"),
     )
     confs = "{{ ti.xcom_pull(task_ids='prepare')['conf_args'][1:] | reject('equalto', '--conf') | join(' --conf ') }}"
     submit = GlueJobOperator(

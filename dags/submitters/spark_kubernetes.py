@@ -18,6 +18,7 @@ from airflow_kafka_offsets import (
     KafkaVerifyWindowOperator,
     KafkaWindowCompleteSensor,
     SparkCluster,
+    TableLoad,
 )
 
 with DAG(
@@ -36,7 +37,7 @@ with DAG(
         task_id="prepare",
         window=window.output,
         cluster=SparkCluster(spark_version="3.5.6", files="s3a://lake/drivers", gives_credentials=True),
-        application_args=["--output", "s3a://lake/orders"],
+        application=TableLoad("s3a://lake/orders"),
     )
     secret = {"name": "kafka-loader", "key": "options"}
     submit = SparkKubernetesOperator(

@@ -29,6 +29,7 @@ from tests.benchmarks.spark_memory import spark_memory
 from tests.benchmarks.spark_read import spark_hot_partition, spark_read
 from tests.benchmarks.spark_scale import spark_scale
 from tests.benchmarks.spark_settings import spark_settings
+from tests.benchmarks.typed_values import typed_values
 from tests.benchmarks.waits import waits
 
 WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
@@ -45,6 +46,7 @@ WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
     "spark-settings": spark_settings,
     "spark-hot-partition": spark_hot_partition,
     "spark-load": spark_load,
+    "typed-values": typed_values,
     "audit": spark_audit,
     "small-window": small_window,
     "spark-memory": spark_memory,

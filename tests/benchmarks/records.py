@@ -7,7 +7,7 @@ as the Java producer's defaults.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import shake_128
 
 from confluent_kafka import Producer
@@ -32,6 +32,8 @@ _PRODUCER = {
 }
 _MIXER = 0x9E37_79B9_7F4A_7C15
 """An odd number whose multiples are spread evenly over 64 bits."""
+Content = Callable[[int, int, int], bytes]
+"""Makes a value from partition, number in it, and timestamp."""
 _STATUSES = ("placed", "paid", "packed", "shipped")
 
 
@@ -42,11 +44,13 @@ def write_records(
     at_ms: int = INSTANT_MS,
     *,
     record_bytes: int = RECORD_BYTES,
+    content_of: Content | None = None,
 ) -> None:
     """Write records to all partitions of a topic at the same time, and wait until they are there.
 
     :param counts: how many, by partition.
     :param at_ms: timestamp of each partition's first record; the others are spread over the hour after it.
+    :param content_of: makes other values than :func:`value`.
     :raises AssertionError: when some records didn't arrive.
     """
     before = _ends(address, topic, counts)
@@ -57,7 +61,10 @@ def write_records(
                 producer.poll(0.01)
             for number in range(start, min(count, start + _AT_ONCE)):
                 moment_ms = at_ms + number * HOUR_MS // count
-                content = value(partition, number, moment_ms, record_bytes)
+                if content_of is None:
+                    content: str | bytes = value(partition, number, moment_ms, record_bytes)
+                else:
+                    content = content_of(partition, number, moment_ms)
                 producer.produce(topic, content, partition=partition, timestamp=moment_ms)
     producer.flush(_PATIENCE_S)
     after = _ends(address, topic, counts)

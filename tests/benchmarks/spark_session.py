@@ -14,7 +14,7 @@ from airflow_kafka_offsets.spark.session.conf import RunConf
 from dev import raw_client
 from dev.spark_packages import jars_of
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, create, wait_for_leaders
-from tests.benchmarks.records import RECORD_BYTES, write_records
+from tests.benchmarks.records import RECORD_BYTES, Content, write_records
 from tests.unit.spark.manifests import manifest_of
 
 CORES = 2
@@ -24,7 +24,8 @@ EVEN = "even"
 @cache
 def session() -> SparkSession:
     """The session that all benchmarks of this process share. PySpark ends it with the process."""
-    builder = SparkSession.builder.master(f"local[{CORES}]").appName("bench").config("spark.jars", jars_of("connector"))
+    builder = SparkSession.builder.master(f"local[{CORES}]").appName("bench")
+    builder = builder.config("spark.jars", f"{jars_of('connector')},{jars_of('avro')}")
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")
     return builder.config("spark.driver.memory", "2g").getOrCreate()
@@ -36,17 +37,18 @@ def even(clusters: Clusters) -> Manifest:
     return written(clusters, EVEN, dict.fromkeys(range(8), clusters.sizes.records // 8))
 
 
-def written(clusters: Clusters, name: str, counts: Mapping[int, int]) -> Manifest:
+def written(clusters: Clusters, name: str, counts: Mapping[int, int], content_of: Content | None = None) -> Manifest:
     """Write records into a new topic. Returns the window over all of them.
 
     :param counts: how many, by partition.
+    :param content_of: makes the values; None for JSON.
     """
     address = clusters.records.bootstrap_servers
     topic = Topic(name, len(counts))
     create(address, topic)
     wait_for_leaders(address, [topic])
     clusters.say(f"writing {sum(counts.values()):,} records of {RECORD_BYTES} bytes to {name}")
-    write_records(address, name, counts)
+    write_records(address, name, counts, content_of=content_of)
     made = manifest_of(
         [(name, partition, 0, count) for partition, count in counts.items()],
         start_ms=INSTANT_MS,

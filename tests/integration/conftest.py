@@ -11,11 +11,13 @@ from secrets import token_hex
 from typing import Protocol
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
 from kafka import KafkaAdminClient, KafkaProducer
 
 from dev import s3_server
 from dev.cluster import KafkaCluster
 from dev.kafka import Broker, BrokerSettings
+from dev.schema_registry import SchemaRegistry
 from dev.spark_cluster import SparkCluster
 from dev.zookeeper_broker import ZooKeeperBroker
 from tests.endings import end_with_unit
@@ -100,6 +102,19 @@ def spark_cluster(running_spark_cluster: SparkCluster) -> Iterator[SparkCluster]
     """The cluster, whole again after the test."""
     yield running_spark_cluster
     running_spark_cluster.heal()
+
+
+@pytest.fixture(scope="session")
+def registry() -> Iterator[SchemaRegistry]:
+    """A schema registry without logins."""
+    with SchemaRegistry() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def registry_client(registry: SchemaRegistry) -> SchemaRegistryClient:
+    """Confluent's own client of it."""
+    return SchemaRegistryClient({"url": registry.url})
 
 
 @pytest.fixture(scope="session")

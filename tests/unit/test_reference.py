@@ -31,6 +31,7 @@ from airflow_kafka_offsets.operators.prepare_load import SparkCluster
 from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.submission.prepared_load import PreparedLoad
+from airflow_kafka_offsets.submission.table_load import TableLoad
 from airflow_kafka_offsets.submission.tries import load_report
 from dev import ROOT
 from tests.unit.test_docs import prose
@@ -141,7 +142,7 @@ class TestArguments:
         assert sections(page_of(kind))[kind.__name__].startswith(f"\n\n`{kind.__module__}`: ")
 
 
-@pytest.mark.parametrize("kind", [KafkaPipeline, SparkCluster], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [KafkaPipeline, SparkCluster, TableLoad], ids=lambda kind: kind.__name__)
 def test_what_several_tasks_are_given_is_explained_like_their_arguments(kind: type) -> None:
     said = {name: each.default for name, each in rows(sections("operators.md")[kind.__name__]).items()}
     assert said == {name: shown(each) for name, each in inspect.signature(kind).parameters.items()}

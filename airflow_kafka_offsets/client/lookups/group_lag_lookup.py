@@ -109,7 +109,7 @@ async def _judge(
     )
     if shares := {group: wanted[group] for group in _share_groups(described)}:
         commits = await _with_share_groups(session, commits, shares)
-        later = await _ends(session, commits, _all_of(shares), isolation_level, both_ends)  # ends come after positions
+        later = await fetch_extents(session.half(), _all_of(shares))  # ends come after positions
         extents = LogExtents([*extents.unordered(), *later.unordered()])
     commits = await mark_truncated(session, commits, extents)
     return GroupLags(
@@ -148,7 +148,7 @@ async def lags_on_committed(
     judged = [key for key in dict.fromkeys(partitions) if key.topic in everything]
     undescribed = {topic.topic: topic.error for topic in metadata if topic.error is not None}
     known = [key for key in judged if key.topic not in undescribed]
-    extents = await _ends(session, commits, known, isolation_level, both_ends)
+    extents = await _ends(session, commits, known, isolation_level, both_ends or bool(shares))
     commits = await mark_truncated(session, commits, extents)
     bad = (LogExtent(*key, error=undescribed[key.topic]) for key in judged if key.topic in undescribed)
     extents = LogExtents([*extents.unordered(), *bad])
@@ -261,7 +261,9 @@ def _lag(
     isolation_level: IsolationLevel,
     hidden: ResponseError | None = None,
 ) -> GroupLag:
-    if description is None or description.kind is not GroupKind.SHARE:  # whose positions stand for commits here
+    if description is not None and description.kind is GroupKind.SHARE:
+        isolation_level = _HIGH_WATERMARK  # Kafka's count goes up to it; the group's positions stand for commits here
+    else:
         commits = _refused(commits, description)
     has_offsets = any(commit.offset is not None for commit in commits.offsets.unordered())
     undescribed = None if description is None or commits.error is not None else description.error

@@ -25,9 +25,9 @@ _NOT_COUNTED = ResponseError(
 class ShareOffset(NamedTuple):
     """How far a share group has come on one partition (DescribeShareGroupOffsets, key 90).
 
-    :param start_offset: first offset that isn't finished (accepted, rejected, or delivered as often as allowed). None
-        while the group has finished nothing here, and while Kafka can't read how far it has come: the broker answers
-        the same.
+    :param start_offset: all before it is finished (accepted, rejected, or delivered as often as allowed). Some after it
+        may be too: Kafka stores it before it moves it past what was finished last. None while the group has finished
+        nothing here, and while Kafka can't read how far it has come: the broker answers the same.
     :param lag: offsets from there to the high watermark that aren't finished (KIP-1226, Kafka 4.2). None without a
         ``start_offset``, and while Kafka hasn't counted them.
     :param leader_epoch: epoch of the leader that reported this last; None without a ``start_offset``.

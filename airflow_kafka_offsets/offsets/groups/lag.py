@@ -45,8 +45,8 @@ class PartitionLag(NamedTuple):
     :param lag: offsets between commit and log end; an upper bound on records when transactions or compaction leave gaps
         (E11). For a share group, Kafka's own count, up to the high watermark at any isolation level. None when unknown,
         never 0 for "don't know".
-    :param committed_offset: next offset the group will read; for a share group, the first one that isn't finished. None
-        without a commit.
+    :param committed_offset: next offset the group will read; for a share group, one before which it has finished
+        all. None without a commit.
     :param leader_epoch: epoch committed with it (KIP-320); None when there is none.
     :param metadata: the committer's own text; may be empty.
     :param log_start_offset: first offset that still exists; None when unknown.
@@ -127,6 +127,11 @@ class GroupLag:
     @property
     def group(self) -> str:
         return self._commits.group
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        """Which end counts."""
+        return self._isolation_level
 
     @property
     def topics(self) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
+from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 
 NO_SINK = "none"
@@ -129,6 +130,7 @@ class RunResult:
     :param unread: records that Kafka has at the ends of tasks' ranges, before the first or after the last row written,
         at most one for each partition; asked after the write. None when nobody asked, because every offset has a row or
         something else is wrong.
+    :param schemas: the registered schemas that decoded keys and values; empty if none did.
     """
 
     attempt: int
@@ -143,6 +145,7 @@ class RunResult:
     source: Source | None = None
     task_starts: int | None = None
     unread: tuple[ReadPosition, ...] | None = None
+    schemas: tuple[UsedSchemas, ...] = ()
 
     @property
     def records(self) -> int:
@@ -185,7 +188,7 @@ class RunResult:
         :raises LedgerCorruptError: when it is something else.
         """
         try:
-            nested = ("outputs", "read", "written", "source", "unread")
+            nested = ("outputs", "read", "written", "source", "unread", "schemas")
             plain = {name: fields[name] for name in cls.__slots__ if name not in nested}
             if type(plain["attempt"]) is not int or not RUN.fullmatch(plain["run"]):
                 raise ValueError(f"attempt {plain['attempt']!r}, run {plain['run']!r}")
@@ -196,7 +199,10 @@ class RunResult:
             if not outputs:
                 raise ValueError("no outputs")
             read = Tally(**fields["read"])
-            return cls(**plain, outputs=outputs, read=read, written=written, source=source, unread=unread)
+            schemas = tuple(UsedSchemas.from_json(used) for used in fields["schemas"])
+            return cls(
+                **plain, outputs=outputs, read=read, written=written, source=source, unread=unread, schemas=schemas
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
 

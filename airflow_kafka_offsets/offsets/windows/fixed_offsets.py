@@ -21,7 +21,12 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import is_another
-from airflow_kafka_offsets.offsets.windows.truncation import refuse_later_epochs, seen_in, truncated_below, untold
+from airflow_kafka_offsets.offsets.windows.truncation import (
+    refuse_later_epochs,
+    seen_in,
+    truncated_below,
+    unknown_truncations,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +177,7 @@ class FixedOffsets:
         if self.cluster_id is None:
             return []
         found = [f"the id of {topic}" for topic, topic_id in self.topic_ids if topic_id is None]
-        unknown = list(untold(self.seen, ends))
+        unknown = list(unknown_truncations(self.seen, ends))
         return found + ([f"whether logs were truncated since: {shorten(unknown)}"] if unknown else [])
 
     def on(self, topics: Collection[str]) -> Self:

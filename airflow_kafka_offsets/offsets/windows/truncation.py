@@ -55,7 +55,7 @@ def refuse_unanswered(ends: EpochEnds) -> None:
         raise OffsetsError(asked, failures)
 
 
-def not_known(seen: Iterable[SeenOffset], ends: EpochEnds) -> list[SeenOffset]:
+def of_unknown_epochs(seen: Iterable[SeenOffset], ends: EpochEnds) -> list[SeenOffset]:
     """The offsets whose leader doesn't know their epoch."""
     found = ((place, ends.lookup(place.topic, place.partition)) for place in seen)
     return [place for place, end in found if end is not None and end.error is None and end.end_offset is None]
@@ -65,7 +65,7 @@ def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str,
     """Refuse logs that are at a lower epoch than an offset: within a log, epochs never go backwards. A log without
     epochs proves nothing.
 
-    :param seen: offsets from :func:`not_known`.
+    :param seen: offsets from :func:`of_unknown_epochs`.
     :param leader_epoch: gives the newest epoch of a partition's log; None when unknown.
     :raises OffsetsError: naming the partitions; a retry may succeed.
     """
@@ -101,7 +101,7 @@ def of_another_log(seen: str, leader_epoch: int, way: str) -> ResponseError:
     )
 
 
-def untold(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:
+def unknown_truncations(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:
     """The partitions for which nobody knows whether their log was truncated, and why. Below offset 0 there is nothing
     to truncate.
 

@@ -33,12 +33,15 @@ ALLOW_GAPS = PREFIX + "allowGaps"
 """``true`` if offsets without a record are expected, as transactions leave them. Default ``false``."""
 BYTES_PER_RECORD = PREFIX + "bytesPerRecord"
 """Average bytes of a record, for the split plan, which has its own default."""
+REGISTRY = PREFIX + "registry."
+"""The part after ``spark.kafkaOffsets.`` is an option of the schema registry, such as ``registry.url``:
+:mod:`airflow_kafka_offsets.spark.values.registry`."""
 KAFKA = PREFIX + "kafka."
 """The part after ``spark.kafkaOffsets.`` is an option of Spark's Kafka reader, such as ``kafka.bootstrap.servers``.
 ``spark.kafkaOffsets.minPartitions`` and ``spark.kafkaOffsets.maxRecordsPerPartition`` are reader options too."""
 SECRETS_VARIABLE = "KAFKA_OFFSETS_SECRETS"
-"""Environment variable with more reader options, as a JSON object or its Base64: those that must not appear in a
-command line or an event log."""
+"""Environment variable with more options of the reader and the registry, as a JSON object or its Base64: those that
+must not appear in a command line or an event log."""
 SECRETS = PREFIX + "secrets"
 """The same options as a conf, only for YARN, where a properties file brings it. YARN would write a variable into each
 container's launch script, and copy that into its logs. Spark redacts confs whose names contain ``secret``."""
@@ -54,6 +57,7 @@ GIVEN_BACK = {
 """Spark's own confs that make executors release the records that a task fetched, and its consumer, moments after the
 task ends. Spark's default is five minutes; see :mod:`airflow_kafka_offsets.spark.kafka.reader`."""
 
+_OF_REGISTRY = REGISTRY.removeprefix(PREFIX)
 _BOOLEANS = {"true": True, "false": False}
 _READER = (KAFKA, PREFIX + MIN_PARTITIONS, PREFIX + MAX_RECORDS)
 """Prefixes of the confs that are reader options."""
@@ -65,6 +69,7 @@ class RunConf:
 
     :param attempt: None if it may only read.
     :param kafka: options of the Kafka reader, secrets included; kept out of ``repr``.
+    :param registry: options of the schema registry, secrets included; none if the run has none.
     :param bytes_per_record: None if unknown.
     :param note_key: None if no operator submitted the run.
     """
@@ -76,6 +81,7 @@ class RunConf:
     commit: int = 0
     allow_gaps: bool = False
     bytes_per_record: float | None = None
+    registry: Mapping[str, str] = field(default_factory=dict, repr=False)
     note_key: str | None = field(default=None, repr=False)
 
     @classmethod
@@ -84,13 +90,17 @@ class RunConf:
 
         :raises ConfigurationError: naming what is missing or malformed; never a secret's value.
         """
-        plain = {name.removeprefix(PREFIX): value for name, value in confs.items() if name.startswith(_READER)}
+        told = {
+            name.removeprefix(PREFIX): value for name, value in confs.items() if name.startswith((*_READER, REGISTRY))
+        } | _secrets(environ.get(SECRETS_VARIABLE) or confs.get(SECRETS))
+        of_registry = {name: value for name, value in told.items() if name.startswith(_OF_REGISTRY)}
         return cls(
             manifest_uri=_required(confs, MANIFEST),
             sha256=_required(confs, SHA256),
             attempt=_number(ATTEMPT, confs.get(ATTEMPT)),
             commit=_number(COMMIT, confs.get(COMMIT)) or 0,
-            kafka=plain | _secrets(environ.get(SECRETS_VARIABLE) or confs.get(SECRETS)),
+            kafka={name: value for name, value in told.items() if name not in of_registry},
+            registry=of_registry,
             allow_gaps=_boolean(ALLOW_GAPS, confs.get(ALLOW_GAPS, "false")),
             bytes_per_record=_positive(BYTES_PER_RECORD, confs.get(BYTES_PER_RECORD)),
             note_key=confs.get(NOTE_KEY),

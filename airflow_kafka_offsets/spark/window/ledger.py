@@ -23,6 +23,7 @@ from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication, note_of
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.session.connect import SessionFiles, files_of
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
@@ -137,6 +138,16 @@ class RunLedger:
             result = AttemptFiles(self._files, window.name, published.attempt).published(published)
             return next(each.columns for each in result.outputs if each.name == output)
         return None
+
+    def schemas_before(self, window: Window) -> tuple[UsedSchemas, ...]:
+        """The registered schemas that decoded the rows that readers have of the window; none if there are none.
+
+        :raises LedgerCorruptError: when that result is missing, or was changed since.
+        """
+        published = window.publication
+        if published is None:
+            return ()
+        return AttemptFiles(self._files, self.window, published.attempt).published(published).schemas
 
     def knows(self, number: int, run: str) -> bool:
         """Whether a driver of an attempt at this window has noted in this ledger that it began."""

@@ -28,6 +28,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.left import left_of, pieces, span_of
 from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, is_small, split_plan
+from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.reader import (
@@ -63,6 +64,7 @@ class PinnedRead:
         self.ledger = ledger
         self.allow_gaps = conf.allow_gaps
         self.note_key = conf.note_key
+        self.registry_options = conf.registry
         attempt = None if ledger is None else ledger.attempt(manifest)[1]
         self.lost: tuple[LogRange, ...] = () if attempt is None else attempt.lost
         """What Kafka no longer had of the window when the attempt began: it isn't read."""
@@ -78,6 +80,8 @@ class PinnedRead:
         self.is_by_topic = False
         """Whether what :meth:`read` returned last is read topic by topic."""
         self._is_written = False
+        self.used_schemas: dict[str, UsedSchemas] = {}
+        """The registered schemas that decode keys and values, by column."""
 
     @classmethod
     def open(cls, spark: SparkSession, conf: RunConf) -> Self:

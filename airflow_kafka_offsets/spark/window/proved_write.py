@@ -150,6 +150,7 @@ def run_result(window: PinnedRead, attempt: Attempt, counts: RunCounts, started:
         unread=counts.unread,
         seconds=round(time.monotonic() - started, 3),
         allow_gaps=window.allow_gaps,
+        schemas=tuple(used for _, used in sorted(window.used_schemas.items())),
         **written,
     )
 

@@ -277,6 +277,7 @@ class TestLedger:
         (row,) = json.loads(run("ledger", "list", "-o", "json")[1])
         assert (row["pipeline"], row["windows"], row["loaded"], row["failed"]) == ("loads", 2, 1, 0)
         assert row["complete_up_to"] == "2026-11-20T08:00:00.000Z", "nothing was written in the second hour"
+        assert row["late_s"] > 3_600, "it was due a long time ago"
         for commit in (ledger_root / "loads" / "log").glob("*/*.json"):
             commit.write_text("{")
         code, out, _ = run("ledger", "list", "-o", "json")

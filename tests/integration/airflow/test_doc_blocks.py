@@ -18,17 +18,11 @@ from airflow.sdk import DAG, Asset, AssetWatcher, task
 
 from airflow_kafka_offsets.get_provider_info import get_provider_info
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.submission.table_load import TableLoad
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, Run
 from tests.integration.client.cases.workload import new_name
 from tests.integration.doc_blocks import Block, guide_blocks, name_of, replaced
-
-SUBMITTERS = "tests/integration/airflow/test_submitters.py"
-NOT_RUN = {
-    ("docs/guides/submitters.md", 6): f"Google's provider needs an environment of its own; {SUBMITTERS} has it",
-    ("docs/guides/submitters.md", 7): f"as above; {SUBMITTERS}",
-}
-"""Blocks by page and number: why, and which test runs the same."""
 
 LEFT_OUT = {
     "submit = ...": 'submit = EmptyOperator(task_id="submit")',
@@ -39,13 +33,14 @@ LEFT_OUT = {
 IMPORTS = """
 from airflow.sdk import DAG, Asset, task
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.submission.table_load import TableLoad
 """
 """Of a Dag that is shown without any."""
 
 GROUPS = {"window": "complete", "increment": "new_data"}
 """What ``kafka_window_load`` and ``kafka_increment_load`` wait for, before their other tasks."""
 
-BLOCKS = [block for block in guide_blocks() if not block.is_of_spark and block.key not in NOT_RUN]
+BLOCKS = [block for block in guide_blocks() if not block.is_of_spark]
 CHECK = ("docs/guides/waits.md", 5)
 """Asks Kafka for a group's lag."""
 
@@ -71,7 +66,7 @@ def public_names() -> dict[str, Any]:
         for name, thing in vars(importlib.import_module(module)).items()
         if getattr(thing, "__module__", None) == module
     }
-    ours = (DAG, Asset, AssetWatcher, EmptyOperator, KafkaPipeline, datetime, timedelta)
+    ours = (DAG, Asset, AssetWatcher, EmptyOperator, KafkaPipeline, TableLoad, datetime, timedelta)
     return found | {each.__name__: each for each in ours} | {"UTC": UTC, "task": task}
 
 
@@ -126,9 +121,6 @@ def test_records_are_written(broker: Broker, run: Run) -> None:
     name, names = new_name("orders"), {}
     block.run(names, {"broker-1:9092": broker.bootstrap_servers, '"orders"': f'"{name}"'})
     names["producer"].close()
+    names["admin"].close()
     rows = json.loads(run("list", name, "-o", "json")[1])
     assert (len(rows), sum(row["offset"] for row in rows)) == (3, 10_801)
-
-
-def test_what_is_not_run_is_on_the_pages() -> None:
-    assert set(NOT_RUN) <= {block.key for block in guide_blocks()}

@@ -109,7 +109,7 @@ class TestLoad:
         self, loaded: dict[str, Any], location: str, ten: str, context: Context
     ) -> None:
         """The window's own folder is the part of the table that was written."""
-        task = KafkaSparkSubmitOperator(task_id="l", window=loaded)
+        task = KafkaSparkSubmitOperator(task_id="l", window=loaded, application_args=["--output", "file:///t"])
         task.execute(context)
         answer = told(task)
         assert [each["name"] for each in answer["inputs"]] == [ten]
@@ -125,7 +125,7 @@ class TestLoad:
     ) -> None:
         window = resolve(ten, at(2), at(7))
         admin.delete_records({TopicPartition(ten, 0): 5})
-        task = KafkaSparkSubmitOperator(task_id="l", window=window)
+        task = KafkaSparkSubmitOperator(task_id="l", window=window, application_args=["--output", "file:///t"])
         with pytest.raises(AirflowFailException):
             task.execute(context)
         answer = told(task)
@@ -210,7 +210,7 @@ from airflow.sdk import DAG
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 
 with DAG("told", schedule=None) as dag:
-    KafkaSparkSubmitOperator(task_id="load", window=json.loads(os.environ["GIVEN"]))
+    KafkaSparkSubmitOperator(task_id="load", window=json.loads(os.environ["GIVEN"]), application_args=["--output", "file:///t"])
 
 if __name__ == "__main__":
     dag.test()

@@ -51,7 +51,9 @@ class TestExtra:
     def test_that_of_a_loaded_window_adds_attempt_rows_and_output(
         self, loaded: dict[str, Any], context: Context, events: OutletEventAccessors
     ) -> None:
-        report = KafkaSparkSubmitOperator(task_id="l", window=loaded, outlets=[TABLE]).execute(context)
+        report = KafkaSparkSubmitOperator(
+            task_id="l", window=loaded, outlets=[TABLE], application_args=["--output", "file:///t"]
+        ).execute(context)
         assert (report["rows"], report["output"]) == (5, "file:/out")
         assert events[TABLE].extra == report | loaded | EXTENT
 
@@ -68,7 +70,12 @@ class TestExtra:
         KafkaVerifyWindowOperator(task_id="v", window=loaded, outlets=[TABLE]).execute(context)
         extra = dict(events[TABLE].extra)
         assert WindowRef.from_json(extra) == WindowRef.from_json(loaded)
-        assert KafkaSparkSubmitOperator(task_id="l", window=extra).execute(context)["rows"] == 5
+        assert (
+            KafkaSparkSubmitOperator(task_id="l", window=extra, application_args=["--output", "file:///t"]).execute(
+                context
+            )["rows"]
+            == 5
+        )
         assert KafkaCommitOffsetsOperator(task_id="c", window=extra, group="g").execute(context)["committed"] == 1
 
     def test_what_else_is_noted_on_the_event_stays(

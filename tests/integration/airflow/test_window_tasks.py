@@ -47,7 +47,12 @@ class TestPreflight:
     def load(
         self, window: dict[str, Any], spark_binary: str = "spark-submit", **arguments: Any
     ) -> KafkaSparkSubmitOperator:
-        return KafkaSparkSubmitOperator(task_id="load", window=window, spark_binary=spark_binary, **arguments)
+        return KafkaSparkSubmitOperator(
+            task_id="load",
+            window=window,
+            spark_binary=spark_binary,
+            **({"application_args": ["--output", "file:///t"]} | arguments),
+        )
 
     def test_loss_names_partitions_and_exact_counts(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context
@@ -168,7 +173,7 @@ class TestPreflight:
             self.load(resolve(ten, at(2), at(7)), packages=packages).execute(context)
         assert fails_with(ConfigurationError, failed)
 
-    @pytest.mark.parametrize("window", [None, "text", {}, {"version": 9}])
+    @pytest.mark.parametrize("window", [None, {}, {"version": 9}])
     def test_something_that_is_no_window_is_refused(self, context: Context, window: Any) -> None:
         with pytest.raises(AirflowFailException, match=r"its \.output"):
             KafkaVerifyWindowOperator(task_id="v", window=window).execute(context)

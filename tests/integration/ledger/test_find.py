@@ -12,7 +12,7 @@ from airflow_kafka_offsets.ledger import corrections, decisions
 from airflow_kafka_offsets.ledger.contents import StoredContents
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import Files
-from airflow_kafka_offsets.ledger.find import Found, Whereabouts, find
+from airflow_kafka_offsets.ledger.find import Found, OffsetPlace, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset, TopicPartition
 from tests.integration.ledger.loads import AT_T0, LATER_MS, load, pin, place, publish, resolve, window
@@ -36,9 +36,9 @@ class TestFind:
     def test_before_between_and_after_windows_the_nearest_ones_are_named(self, local: Ledger) -> None:
         first, last = load(local, 0), load(local, 3)
         (before,), (hole,), (after,) = (find(local, P0, AT_T0 + offset) for offset in (-1, 15, 40))
-        assert (before.where, before.earlier, before.later) == (Whereabouts.BEFORE, None, first)
-        assert (hole.where, hole.earlier, hole.later) == (Whereabouts.HOLE, first, last)
-        assert (after.where, after.earlier, after.later) == (Whereabouts.AFTER, last, None)
+        assert (before.where, before.earlier, before.later) == (OffsetPlace.BEFORE, None, first)
+        assert (hole.where, hole.earlier, hole.later) == (OffsetPlace.HOLE, first, last)
+        assert (after.where, after.earlier, after.later) == (OffsetPlace.AFTER, last, None)
 
     def test_one_that_was_lost_before_the_load_is_said_to_be(self, local: Ledger) -> None:
         made = publish(local, resolve(local, 0), lost=[LogRange("t", 0, AT_T0, AT_T0 + 4)])

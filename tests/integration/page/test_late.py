@@ -12,6 +12,8 @@ from airflow.utils.session import create_session
 from sqlalchemy import delete
 from starlette.testclient import TestClient
 
+from airflow_kafka_offsets.ledger import audits
+from airflow_kafka_offsets.ledger.entries import Audited
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
@@ -102,6 +104,18 @@ class TestWhatIsNext:
         answer = ask()
         assert (answer["overview"]["next"]["window"], answer["overview"]["next"]["backfills"]) == (None, 1)
         assert [each["window"] for each in answer["entries"] if each.get("backfill")] == [early.name]
+
+    def test_is_none_whose_table_was_audited_as_something_else_loads_it(self, paced: Ledger, ask: Ask) -> None:
+        """What the audits have found wrong is told."""
+        for hour, counts in enumerate(({}, {"missing": 3})):
+            made = resolve(paced, hour)
+            wish = Audited(made.name, "lake.orders", "0000000a", "ab" * 32, counts, OFFSETS, DAG, made.end_ms)
+            paced.change(lambda state, wish=wish, made=made: audits.audited(state, wish, made.manifest))
+        answer = ask()
+        found = [(each["audits"], each["audited_well"]) for each in answer["entries"]]
+        assert found == [("lake.orders: complete", True), ("lake.orders: 3 records missing", False)]
+        assert answer["overview"]["audits"] == [f"lake.orders: 3 records missing (audit of window {made.name})"]
+        assert (answer["overview"]["next"]["window"], answer["overview"]["next"]["start_ms"]) == (None, made.end_ms)
 
     def test_is_known_where_the_first_load_has_failed_and_unknown_without_windows(
         self, paced: Ledger, ask: Ask

@@ -1,38 +1,26 @@
-"""The code of docs/guides/decoding.md, run on real records: text, JSON, Avro, Avro behind a schema registry's five
-bytes. And what the page says of values that don't fit."""
+"""The code of docs/guides/decoding.md, run on real records: text, JSON, plain Avro. And what the page says of values
+that don't fit."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark import FileSink, decode_json, read_published
-from airflow_kafka_offsets.spark.load import shape
+from airflow_kafka_offsets.spark import FileSink, ValueFormat, decode_json, read_published
 from airflow_kafka_offsets.spark.session.session import held
 from dev import ROOT
-from dev.kafka import Broker
 from tests.integration.conftest import Produce
-from tests.integration.kafka_clients import connect
 from tests.integration.spark.conftest import MakeFlights, OpenWindow
 from tests.integration.spark.publishing import load, load_rows
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
 
 PAGE = (ROOT / "docs" / "guides" / "decoding.md").read_text(encoding="utf-8")
-SQUAWKING = """
-{"type": "record", "name": "Flight", "fields": [
-  {"name": "icao24", "type": "string"},
-  {"name": "altitude_m", "type": "int"},
-  {"name": "squawk", "type": ["null", "string"], "default": null}
-]}
-"""
 
 
 def avro(icao24: str, altitude_m: int) -> bytes:
@@ -42,10 +30,6 @@ def avro(icao24: str, altitude_m: int) -> bytes:
 
 def text(content: str) -> bytes:
     return bytes([2 * len(content)]) + content.encode()
-
-
-def registered(schema_id: int, content: bytes) -> bytes:
-    return b"\x00" + schema_id.to_bytes(4, "big") + content
 
 
 NOT_UTF8 = b'{"icao24": "\xff", "altitude_m": 7}'
@@ -84,31 +68,14 @@ ALL_OPTIONAL = """
   {"name": "squawk", "type": ["null", "string"], "default": null}
 ]}
 """
-BY_HEADER = [("__value_schema_id", b"\x01" + bytes(16))]
-"""The header in which Confluent's serialisers put a schema's id, instead of five bytes."""
-REGISTERED = [
-    registered(7, avro("3c0001", 7)),
-    registered(70_000, avro("3c0002", 8) + b"\x02" + text("7700")),
-    registered(11, avro("3c0003", 9)),
-    b"unframed",
-    None,
-    registered(7, b"\xff"),
-    b"\x00\x02",
-    registered(7, avro("3c0004", 9)),
-]
-"""The last one has the header, too: these bytes are all its own."""
 
 
 @pytest.fixture(scope="module")
-def topic(make_flights: MakeFlights, produce: Produce, broker: Broker) -> str:
-    """A partition for each of the three."""
-    name = make_flights({0: 0, 1: 0, 2: 0})
+def topic(make_flights: MakeFlights, produce: Produce) -> str:
+    """A partition for each of the two."""
+    name = make_flights({0: 0, 1: 0})
     produce(name, 0, [(FIVE_MS, key, value) for key, value in zip(KEYS, JSON, strict=True)])
-    for partition, values in ((1, AVRO), (2, REGISTERED[:-1])):
-        produce(name, partition, [(FIVE_MS, b"N1", value) for value in values])
-    with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers)) as producer:
-        producer.send(name, REGISTERED[-1], partition=2, timestamp_ms=FIVE_MS, headers=BY_HEADER)
-        producer.flush()
+    produce(name, 1, [(FIVE_MS, b"N1", value) for value in AVRO])
     return name
 
 
@@ -145,12 +112,18 @@ class TestTextAndJson:
         assert [row.key for row in rows] == TEXTS
         assert _restored(rows, "key") == KEYS
 
-    def test_the_ready_made_load_does_the_same(self, open_window: OpenWindow, topic: str) -> None:
-        records = open_window(manifest_of([(topic, 0, 0, len(JSON))])).read()
-        shaped = shape(records, key_as="string", value_as="binary", json_schema="icao24 STRING, altitude_m INT")
-        rows = shaped.orderBy("offset").collect()
-        assert [row.value and tuple(row.value) for row in rows] == FROM_JSON
-        assert [row.raw_value and bytes(row.raw_value) for row in rows] == RAW
+    def test_the_ready_made_load_keeps_the_bytes_and_the_reason(self, open_window: OpenWindow, topic: str) -> None:
+        """A value is then null if any of it doesn't fit."""
+        window = open_window(manifest_of([(topic, 0, 0, len(JSON))]))
+        json = ValueFormat("json", "icao24 STRING, altitude_m INT")
+        rows = window.decode(window.read(), key="string", value=json).orderBy("offset").collect()
+        fits = [(tuple(row.value) if row.value else None, row.value_error) for row in rows]
+        not_json, not_text = "it isn't JSON of the schema", "it isn't UTF-8"
+        errors = [None, not_json, None, not_json, not_json, not_json, not_text, not_json]
+        assert fits == [(("3c0001", 7) if number == 0 else None, error) for number, error in enumerate(errors)]
+        assert [row.raw_value and bytes(row.raw_value) for row in rows] == [
+            value if error else None for value, error in zip(JSON, errors, strict=True)
+        ]
         assert [row.key for row in rows] == TEXTS
 
     @pytest.mark.parametrize("sink", ["parquet", "json"])
@@ -158,7 +131,7 @@ class TestTextAndJson:
         self, spark: SparkSession, open_window: OpenWindow, topic: str, table: str, ledger: Path, sink: str
     ) -> None:
         window = open_window(manifest_of([(topic, 0, 0, len(JSON))]))
-        rows = shape(window.read(), key_as="string", value_as="string", json_schema=None)
+        rows = window.decode(window.read(), key="string", value="string")
         load_rows(window, rows, FileSink(table, sink))  # type: ignore[arg-type]  # both are
         found = spark.read.schema(rows.schema).format(sink).load(f"{table}/*/*").orderBy("offset").collect()
         assert _restored(found, "value") == JSON
@@ -201,20 +174,6 @@ class TestAvro:
         exec(re.search(r"def with_avro.*?\n(?=```)", PAGE, flags=re.DOTALL).group(), names)  # type: ignore[union-attr]
         rows = names["with_avro"](_values(spark, b"\x00\x00", b"\x00\x04")).collect()
         assert [row.flight and tuple(row.flight) for row in rows] == [(None, None), None]
-
-    def test_of_several_registered_schemas_becomes_one_struct(
-        self, published: Callable[..., list[Row]], page: dict[str, Any]
-    ) -> None:
-        """Values with an unknown id, without the five bytes, with other bytes behind them, and with a header instead of
-        them, stay as they are."""
-        schemas = {7: page["FLIGHT"], 70_000: SQUAWKING}
-        rows = published(2, REGISTERED, lambda rows: page["with_registered_avro"](rows, schemas, SQUAWKING))
-        assert [(row.schema_id, row.flight and tuple(row.flight)) for row in rows] == [
-            (7, ("3c0001", 7, None)),
-            (70_000, ("3c0002", 8, "7700")),
-            *[(None, None)] * 6,
-        ]
-        assert [row.value and bytes(row.value) for row in rows] == REGISTERED
 
 
 def _restored(rows: list[Row], column: str) -> list[bytes | None]:

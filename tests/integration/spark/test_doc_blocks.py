@@ -6,6 +6,7 @@ What they show of Dags is run by ``tests/integration/airflow/test_doc_blocks.py`
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import airflow_kafka_offsets.spark as public
@@ -22,19 +24,20 @@ from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.session.conf import ATTEMPT, MANIFEST, PREFIX, SHA256
 from dev import ROOT
+from dev.schema_registry import SchemaRegistry
 from tests.integration.doc_blocks import DOCS, PAGES, Block, blocks_of, guide_blocks, name_of
 from tests.integration.spark.conftest import OpenWindow, Pin
 from tests.integration.spark.publishing import load
 from tests.unit.spark.manifests import manifest_of
 
 BLOCKS = {block.key: block for block in guide_blocks() if block.is_of_spark}
+TYPED = ("docs/guides/decoding.md", 2)
 JOB, PLAN = ("docs/guides/spark.md", 2), ("docs/reference/spark.md", 1)
 DERIVED = ("docs/guides/jobs.md", 1)
 READ_PUBLISHED = [("docs/guides/assets.md", 3), ("docs/guides/quickstart.md", 3), ("docs/guides/spark.md", 4)]
 DEFINITIONS = {
-    ("docs/guides/decoding.md", 1): "with_json",
-    ("docs/guides/decoding.md", 3): "with_avro",
-    ("docs/guides/decoding.md", 4): "with_registered_avro",
+    ("docs/guides/decoding.md", 3): "with_json",
+    ("docs/guides/decoding.md", 5): "with_avro",
     ("docs/guides/sinks.md", 3): "MySink",
 }
 SINKS = ("docs/guides/sinks.md", 1)
@@ -102,6 +105,20 @@ class TestJobs:
         assert written.count() == ROWS
         assert {"offset", "carrier", "dest", "dep_delay"} <= set(written.columns)
 
+    def test_values_are_decoded_by_a_registry(
+        self, spark: SparkSession, run: Run, table: str, registry: SchemaRegistry, registry_client: SchemaRegistryClient
+    ) -> None:
+        """None of these records names a schema."""
+        subject = f"orders-{uuid4().hex[:8]}"
+        for names in ("a", "ab", "abc"):
+            fields = [{"name": name, "type": ["null", "int"], "default": None} for name in names]
+            schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
+            registry_client.register_schema(subject, Schema(schema, "AVRO"))
+        spark.conf.set(f"{PREFIX}registry.url", registry.url)
+        rows = run(TYPED, {"s3a://lake/orders": table, "orders": subject})["rows"]
+        assert rows.schema["value"].dataType.names == ["a", "b", "c"]
+        assert spark.read.parquet(table).where("value_error IS NOT NULL AND raw_value IS NOT NULL").count() == ROWS
+
     @pytest.mark.nightly("two tables; test_derived.py has such outputs")
     def test_derived_rows_go_to_two_tables(self, spark: SparkSession, run: Run) -> None:
         """None of these records has an hour."""
@@ -166,4 +183,4 @@ class TestSql:
 
 
 def test_every_block_is_run() -> None:
-    assert set(BLOCKS) == {JOB, PLAN, DERIVED, SINKS, *READ_PUBLISHED, *DEFINITIONS}
+    assert set(BLOCKS) == {JOB, TYPED, PLAN, DERIVED, SINKS, *READ_PUBLISHED, *DEFINITIONS}

@@ -116,7 +116,7 @@ class TestLoad:
             LOAD,
             "--output",
             table,
-            "--key-as",
+            "--key-format",
             "string",
             "--json-schema",
             "icao24 STRING, altitude_m INT",

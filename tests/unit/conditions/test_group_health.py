@@ -40,6 +40,7 @@ def earlier(committed: int | None, end: int) -> GroupPositions:
 def judged(
     *,
     commit: int | None = 40,
+    counted_lag: int | None = None,
     description: GroupDescription = READING,
     record: FirstRecord = RECORD_AT_40,
     before: GroupPositions | None = None,
@@ -48,7 +49,7 @@ def judged(
 ) -> Progress:
     """A group with this commit, on a log that ends at 100 and has this first record to read."""
     health = GroupHealth(GroupsCaughtUp(("g",), **limits), watched, before)
-    commits = GroupOffsets("g", CommittedOffsets([CommittedOffset("t", 0, commit)]))
+    commits = GroupOffsets("g", CommittedOffsets([CommittedOffset("t", 0, commit, counted_lag=counted_lag)]))
     lags = GroupLags([GroupLag(commits, extents(extent(0)), description=description)])
     answers = {Lags.of(["g"]): lags, Records.of([record[:3]]): FirstRecords([record])}
     return health.judge(Answers(10_000, answers))
@@ -98,6 +99,25 @@ class TestStopped:
 
     def test_is_not_raised_unless_it_is_watched(self) -> None:
         assert alarms(description=STOPPED, watched=("stalled", "rewound")) == []
+
+
+class TestShareGroup:
+    """It is at 40 of 100, and what Kafka counts says how much of the rest is finished."""
+
+    @pytest.mark.parametrize(("counted_lag", "raised"), [(60, ["stalled"]), (20, [])])
+    def test_is_stalled_only_while_nothing_after_its_position_is_finished(
+        self, counted_lag: int, raised: list[str]
+    ) -> None:
+        """Kafka moves the position one step late, so the same position alone proves nothing."""
+        assert alarms(counted_lag=counted_lag, before=earlier(40, 50)) == raised
+
+    def test_has_an_age_at_most_that_of_the_record_at_its_position(self) -> None:
+        assert alarms(counted_lag=20, max_age_ms=9000) == []
+        assert alarms(counted_lag=20, max_age_ms=8999) == ["age"]
+        found = judged(counted_lag=20, max_age_ms=8999)
+        assert found.result["age_s"] is None
+        assert "the age of its unread records is unknown on t-0 (a share group" in found.summary
+        assert judged(counted_lag=60, max_age_ms=8999).result["age_s"] == 9
 
 
 class TestSinceEarlier:

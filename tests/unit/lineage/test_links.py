@@ -50,12 +50,15 @@ class TestOfATask:
     """Not asked for."""
 
     def test_before_a_task_has_seen_its_window_there_are_none(self) -> None:
-        task = KafkaSparkSubmitOperator(task_id="t", window={})
+        task = KafkaSparkSubmitOperator(task_id="t", window={}, application_args=["--output", "file:///t"])
         assert [link.get_link(task, ti_key=self.KEY) for link in task.operator_extra_links] == ["", ""]
 
     def test_they_lead_to_what_it_has_seen(self) -> None:
         task = KafkaSparkSubmitOperator(
-            task_id="t", window={}, conf={"spark.yarn.historyServer.address": "history:18080"}
+            task_id="t",
+            window={},
+            application_args=["--output", "o"],
+            conf={"spark.yarn.historyServer.address": "history:18080"},
         )
         task.application_id = "app-1"
         task.seen = TaskWindow(PinnedManifest("s3://lake/k/p/windows/w/0a0a.json", "00", self.ANY))

@@ -59,7 +59,7 @@ def test_a_driver_reads_the_ledgers_log_with_nothing_else_installed(stored: Path
 
 
 def test_so_does_each_module_import_but_those_that_run_spark(stored: Path) -> None:
-    """Those import PySpark, and nothing else that a cluster may lack."""
+    """Those import PySpark, and nothing else that a cluster may lack; Protobuf's columns need two packages more."""
     names = [name.removesuffix(".py").replace("/", ".") for name in zipfile.ZipFile(stored).namelist()]
     code = f"""
 import importlib
@@ -67,7 +67,8 @@ for name in {names!r}:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
-        assert error.name.partition(".")[0] in ("pyspark", "py4j") and ".spark" in name, (name, error.name)
+        needed = ("pyarrow", "google") if name.endswith(".protobuf_columns") else ("pyspark", "py4j")
+        assert error.name.partition(".")[0] in needed and ".spark" in name, (name, error.name)
 print("all")
 """
     assert run(code, stored) == "all\n"

@@ -25,7 +25,9 @@ def yarn(monkeypatch: pytest.MonkeyPatch) -> Iterator[ResourceManager]:
 
 @pytest.fixture
 def task(yarn: ResourceManager) -> KafkaSparkSubmitOperator:
-    return KafkaSparkSubmitOperator(task_id="t", window={}, yarn_track_via_rm_api=True)
+    return KafkaSparkSubmitOperator(
+        task_id="t", window={}, yarn_track_via_rm_api=True, application_args=["--output", "o"]
+    )
 
 
 @pytest.mark.parametrize(

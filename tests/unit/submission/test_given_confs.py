@@ -23,7 +23,9 @@ class TestGivenConfs:
         return file
 
     def given(self, **arguments: Any) -> GivenConfs:
-        return GivenConfs.of(KafkaSparkSubmitOperator(task_id="t", window={}, **arguments), SparkProgram())
+        return GivenConfs.of(
+            KafkaSparkSubmitOperator(task_id="t", window={}, application="a.py", **arguments), SparkProgram()
+        )
 
     def test_are_those_of_the_file_and_over_them_those_of_the_task(self, defaults: Path) -> None:
         given = self.given(conf={"spark.both": "task", "spark.task": True})

@@ -12,12 +12,15 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
+from airflow_kafka_offsets.submission.table_load import TableLoad
 from airflow_kafka_offsets.task_groups.increment_load import KafkaIncrementLoad, kafka_increment_load
+
+GIVEN: dict[str, Any] = {"pipeline": KafkaPipeline("p", "t"), "application": TableLoad("o")}
 
 
 def group(of_dag: dict[str, Any] | None = None, **arguments: Any) -> tuple[DAG, KafkaIncrementLoad]:
     with DAG("d", default_args=of_dag or {}) as dag:
-        return dag, kafka_increment_load(group_id="g", **({"pipeline": KafkaPipeline("p", "t")} | arguments))
+        return dag, kafka_increment_load(group_id="g", **(GIVEN | arguments))
 
 
 def order(dag: DAG) -> list[str]:
@@ -59,7 +62,7 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
         on_hole="warn",
         outlets=[table],
         default_args={"retries": 3},
-        application_args=["--output", "o"],
+        application=TableLoad("{{ o }}", sink="delta", flatten=True, json_schema="a INT"),
     )
     assert loaded.new_data is not None
     assert isinstance(loaded.resolve, KafkaResolveIncrementOperator)
@@ -70,7 +73,15 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
     assert loaded.new_data.poke_interval == 7
     assert (loaded.resolve.since, loaded.load.on_data_loss) == ("latest", "load_rest")
     assert (loaded.verify.on_hole, loaded.verify.outlets, loaded.load.outlets) == ("warn", [table], [])
-    assert loaded.load.application_args == ["--output", "o"]
+    assert loaded.load.application_args == [
+        "--output",
+        "{{ o }}",
+        "--sink",
+        "delta",
+        "--json-schema",
+        "a INT",
+        "--flatten",
+    ]
 
 
 def test_a_pattern_of_topics_is_resolved_but_can_not_be_waited_for() -> None:

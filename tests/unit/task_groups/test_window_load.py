@@ -12,12 +12,15 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.submission.table_load import TableLoad
 from airflow_kafka_offsets.task_groups.window_load import KafkaWindowLoad, kafka_window_load
+
+GIVEN: dict[str, Any] = {"pipeline": KafkaPipeline("p", "t"), "application": TableLoad("o")}
 
 
 def group(of_dag: dict[str, Any] | None = None, **arguments: Any) -> tuple[DAG, KafkaWindowLoad]:
     with DAG("d", default_args=of_dag or {}) as dag:
-        return dag, kafka_window_load(group_id="g", **({"pipeline": KafkaPipeline("p", "t")} | arguments))
+        return dag, kafka_window_load(group_id="g", **(GIVEN | arguments))
 
 
 def order(dag: DAG) -> list[str]:
@@ -62,7 +65,7 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
         on_data_loss="load_rest",
         default_args={"retries": 3, "pool": "spark"},
         packages="connector",
-        application_args=["--output", "o"],
+        application=TableLoad("{{ o }}", sink="delta", flatten=True, json_schema="a INT"),
         allow_gaps=True,
     )
     assert loaded.complete is not None
@@ -73,7 +76,7 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
     assert (loaded.load.on_data_loss, loaded.load.packages, loaded.load.application_args, loaded.load.allow_gaps) == (
         "load_rest",
         "connector",
-        ["--output", "o"],
+        ["--output", "{{ o }}", "--sink", "delta", "--json-schema", "a INT", "--flatten"],
         True,
     )
 

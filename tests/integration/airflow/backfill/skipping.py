@@ -25,7 +25,10 @@ def skipping_dag(minute: int, topic: str, ledger_root: str, programs: str) -> DA
     with DAG(SKIPPING, schedule=timetable, start_date=datetime(2020, 1, 1, tzinfo=UTC), catchup=False) as dag:
         path = f"{programs}{os.pathsep}{os.environ['PATH']}"
         load = kafka_window_load(
-            pipeline=KafkaPipeline(SKIPPING, topic, ledger_root=ledger_root), wait=False, env_vars={"PATH": path}
+            pipeline=KafkaPipeline(SKIPPING, topic, ledger_root=ledger_root),
+            wait=False,
+            env_vars={"PATH": path},
+            application_args=["--output", "file:///t"],
         )
         # A new group begins with the first of several runs: the others are tried again until that is over.
         again = {"retries": 99, "retry_delay": timedelta(seconds=2)}

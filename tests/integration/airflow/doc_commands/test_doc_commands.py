@@ -21,6 +21,7 @@ from airflow.providers.common.compat.sdk import BaseHook
 
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import ledger_of
+from airflow_kafka_offsets.hooks.schema_registry import registry_options
 from airflow_kafka_offsets.ledger.entries import Restarted, Snapshotted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -241,7 +242,12 @@ def _s3() -> None:
     assert ledger.exists
 
 
+def _registry() -> None:
+    assert registry_options("schema_registry").plain["registry.url"] == "https://registry:8081"
+
+
 CHECKS = {
+    "AIRFLOW_CONN_SCHEMA_REGISTRY": _registry,
     "AIRFLOW_CONN_KAFKA_DEFAULT": _kafka,
     "AIRFLOW_CONN_SPARK_DEFAULT": _spark,
     "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": _root,

@@ -134,7 +134,12 @@ class TestGuards:
 
 class TestPackages:
     def packages(self, window: dict[str, Any], context: Context, noted: Path, **arguments: Any) -> str | None:
-        task = KafkaSparkSubmitOperator(task_id="load", window=window, durable=False, **arguments)
+        task = KafkaSparkSubmitOperator(
+            task_id="load",
+            window=window,
+            durable=False,
+            **({"application_args": ["--output", "file:///t"]} | arguments),
+        )
         task.execute(context)
         return option(noted, "--packages")
 
@@ -172,7 +177,9 @@ class TestPackages:
         self, conf: str, window: dict[str, Any], context: Context, defaults: Path
     ) -> None:
         defaults.write_text(f"{conf} /jars/spark-sql-kafka-0-10_2.12-3.5.1.jar\n")
-        task = KafkaSparkSubmitOperator(task_id="load", window=window, durable=False)
+        task = KafkaSparkSubmitOperator(
+            task_id="load", window=window, durable=False, application_args=["--output", "file:///t"]
+        )
         refused(task, context, r"for Spark 3\.5 with Scala 2\.12")
 
 

@@ -239,7 +239,12 @@ class TestALoad:
         (tmp_path / "spark-defaults.conf").write_text(f"{ivy}spark.jars.packages org.example:first:1.0\n")
 
     def words(self, window: dict[str, Any], context: Context, noted: Path, **arguments: Any) -> list[str]:
-        task = KafkaSparkSubmitOperator(task_id="load", window=window, durable=False, **arguments)
+        task = KafkaSparkSubmitOperator(
+            task_id="load",
+            window=window,
+            durable=False,
+            **({"application_args": ["--output", "file:///t"]} | arguments),
+        )
         task.execute(context)
         words: list[str] = json.loads(noted.read_text().splitlines()[-1])["words"]
         return words

@@ -33,7 +33,9 @@ HOUR_S = 3600
 
 
 def load(window: XCom, **arguments: Any) -> KafkaSparkSubmitOperator:
-    return KafkaSparkSubmitOperator(task_id="load", window=window, **arguments)
+    return KafkaSparkSubmitOperator(
+        task_id="load", window=window, **({"application_args": ["--output", "file:///t"]} | arguments)
+    )
 
 
 def manifest_of(window: XCom) -> Manifest:

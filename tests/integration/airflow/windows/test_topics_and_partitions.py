@@ -282,7 +282,9 @@ class TestMadeAgain:
     def test_and_so_is_a_load(self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context) -> None:
         window = resolve(ten, at(0), at(4))
         recreate(admin, ten)
-        load = KafkaSparkSubmitOperator(task_id="load", window=window, spark_binary="spark-submit")
+        load = KafkaSparkSubmitOperator(
+            task_id="load", window=window, spark_binary="spark-submit", application_args=["--output", "file:///t"]
+        )
         with pytest.raises(AirflowFailException, match="was re-created") as failed:
             load.execute(context)
         assert fails_with(TopicChangedError, failed)

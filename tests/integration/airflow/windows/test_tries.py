@@ -262,6 +262,7 @@ with DAG("tried", schedule="@daily", start_date=datetime(2026, 11, 1, tzinfo=tim
     KafkaSparkSubmitOperator(
         task_id="load",
         window={window!r},
+        application_args=["--output", "file:///t"],
         reload="{{{{ dag_run.conf.get('reload', '') }}}}",
         retries=1,
         retry_delay=timedelta(0),

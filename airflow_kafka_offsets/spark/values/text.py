@@ -55,7 +55,7 @@ def decode_json(rows: DataFrame, schema: str, column: str = "value") -> DataFram
         kind = found.schema[column].dataType
     except AnalysisException as error:  # what Spark's parser raises is one, too
         raise ConfigurationError(f"The schema {schema!r} can't be parsed: {error}") from error
-    twice = _named_twice(kind)
+    twice = named_twice(kind)
     if twice is not None:
         ours = ", which is added to it for the text of malformed values" if twice.lower() == CORRUPT else ""
         raise ConfigurationError(
@@ -65,14 +65,14 @@ def decode_json(rows: DataFrame, schema: str, column: str = "value") -> DataFram
     return found
 
 
-def _named_twice(kind: DataType) -> str | None:
+def named_twice(kind: DataType) -> str | None:
     """A field's name that a struct has twice, capitals or not, at any depth."""
     if isinstance(kind, ArrayType):
-        return _named_twice(kind.elementType)
+        return named_twice(kind.elementType)
     if isinstance(kind, MapType):
-        return _named_twice(kind.valueType)
+        return named_twice(kind.valueType)
     if not isinstance(kind, StructType):
         return None
     names = [name.lower() for name in kind.names]
     twice = [name for name in names if names.count(name) > 1]
-    return twice[0] if twice else next(filter(None, (_named_twice(field.dataType) for field in kind)), None)
+    return twice[0] if twice else next(filter(None, (named_twice(field.dataType) for field in kind)), None)

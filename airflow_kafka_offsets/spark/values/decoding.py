@@ -1,0 +1,114 @@
+"""Decoding of one column of a frame, whatever its format."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, functions as F
+
+from airflow_kafka_offsets.compat.spark_versions import fitting, valid_text
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, words
+from airflow_kafka_offsets.spark.values import avro, json_schema, protobuf
+from airflow_kafka_offsets.spark.values.columns import replaced
+from airflow_kafka_offsets.spark.values.formats import ValueFormat
+from airflow_kafka_offsets.spark.values.framing import HEADERS, Frame, in_header, names_of, why_unknown
+from airflow_kafka_offsets.spark.values.subjects import SubjectSchemas
+from airflow_kafka_offsets.spark.values.text import CORRUPT, decode_json
+
+_HEADER, _SCHEMA, _PAYLOAD, _FOUND = (f"__kafka_offsets_{name}" for name in ("header", "schema", "payload", "found"))
+"""Columns in between. Spark computes what is a column of its own once for each row."""
+NOT_TEXT = "it isn't UTF-8"
+NOT_JSON = "it isn't JSON of the schema"
+SPARK_AVRO = "org.apache.spark:spark-avro_{scala}:{version}"
+
+
+def decode_column(rows: DataFrame, column: str, form: ValueFormat, schemas: SubjectSchemas | None) -> DataFrame:
+    """Decode a column, with the columns beside it that :mod:`.columns` describes.
+
+    :param schemas: of a format with a registry.
+    :raises ConfigurationError: the schema can't be parsed, or makes no column; or the session lacks ``spark-avro``.
+    """
+    if form.name == "binary":
+        return rows
+    if form.name == "string":
+        text = valid_text(F.col(column))
+        error = F.when(F.col(column).isNotNull() & text.isNull(), F.lit(NOT_TEXT))
+        return replaced(rows, column, text, error, None)
+    if form.name == "json":
+        return _of_ddl(rows, column, str(form.schema))
+    if HEADERS not in rows.columns:
+        raise ConfigurationError(
+            f"Records may name the schema of their {column} in a header: read them with includeHeaders='true'."
+        )
+    assert schemas is not None
+    if form.name == "protobuf":
+        return protobuf.decode_column(rows, column, schemas, form.message)
+    framed = _framed(rows, column)
+    return (_of_avro if form.name == "avro" else _of_json_schema)(framed, column, schemas).drop(
+        *(_HEADER, _SCHEMA, _PAYLOAD, _FOUND)
+    )
+
+
+def _of_ddl(rows: DataFrame, column: str, schema: str) -> DataFrame:
+    decode_json(rows, schema, column)  # refuses a schema that no table can have
+    whole, options = f"{schema}, {CORRUPT} STRING", {"columnNameOfCorruptRecord": CORRUPT}
+    text = valid_text(F.col(column))
+    found = rows.withColumn(_FOUND, F.from_json(text, whole, options))
+    fits = F.col(_FOUND).isNotNull() & F.col(_FOUND)[CORRUPT].isNull()
+    error = F.when(F.col(column).isNotNull() & ~fits, F.when(text.isNull(), F.lit(NOT_TEXT)).otherwise(F.lit(NOT_JSON)))
+    return replaced(found, column, F.when(fits, F.col(_FOUND).dropFields(CORRUPT)), error, None).drop(_FOUND)
+
+
+def _framed(rows: DataFrame, column: str) -> DataFrame:
+    rows = rows.withColumn(_HEADER, in_header(column))
+    frame = Frame.of(column, F.col(_HEADER))
+    return rows.withColumns({_SCHEMA: frame.schema, _PAYLOAD: frame.payload})
+
+
+def _of_avro(rows: DataFrame, column: str, schemas: SubjectSchemas) -> DataFrame:
+    frame = Frame(F.col(_SCHEMA), F.col(_PAYLOAD))
+    try:
+        found = rows.withColumn(_FOUND, avro.decoded(frame, schemas))
+        found.schema  # noqa: B018  # Spark parses the schemas when it is first asked for a type
+    except TypeError as error:  # Java has no such class
+        package = fitting(rows.sparkSession, SPARK_AVRO)
+        raise ConfigurationError(
+            f"This Spark has no Avro functions: add the package {package}, as connector='auto' does."
+        ) from error
+    except JAVA_ERRORS as error:
+        raise ConfigurationError(
+            f"Spark can't read the Avro schemas of {column} (as id {schemas.reader.id}): {words(error)}."
+        ) from error
+    fits = F.col(_FOUND)[avro.DECODED].isNotNull()
+    return _finished(found, column, schemas, F.col(_FOUND)[avro.VALUE], fits, "Avro")
+
+
+def _of_json_schema(rows: DataFrame, column: str, schemas: SubjectSchemas) -> DataFrame:
+    value, fits = json_schema.decoded(F.col(_PAYLOAD), json_schema.type_of(schemas))
+    known = F.col(_SCHEMA).isin(*(name for writer in schemas.writers for name in names_of(writer)))
+    found = rows.withColumn(_FOUND, F.when(known, F.struct(value.alias("value"), fits.alias("fits"))))
+    fits = F.coalesce(F.col(_FOUND)["fits"], F.lit(False))
+    return _finished(found, column, schemas, F.when(fits, F.col(_FOUND)["value"]), fits, "JSON")
+
+
+def _finished(
+    rows: DataFrame, column: str, schemas: SubjectSchemas, value: Column, fits: Column, kind: str
+) -> DataFrame:
+    """The columns of a value by a registered schema."""
+    number = _id_of(schemas)
+    error = F.when(
+        F.col(column).isNotNull() & ~fits,
+        F.when(number.isNull(), why_unknown(column, F.col(_SCHEMA))).otherwise(
+            F.concat(F.lit(f"it isn't {kind} of schema id "), number.cast("string"))
+        ),
+    )
+    return replaced(rows, column, value, error, F.when(fits, number))
+
+
+def _id_of(schemas: SubjectSchemas) -> Column:
+    """The id of the schema that a record names; null if it isn't one of the window's."""
+    (first, *others) = schemas.writers
+    named = F.col(_SCHEMA)
+    number = F.when(named.isin(*names_of(first)), F.lit(first.id))
+    for writer in others:
+        number = number.when(named.isin(*names_of(writer)), F.lit(writer.id))
+    return number

@@ -1,0 +1,68 @@
+"""The formats of keys and values, by name, and what each takes.
+
+Imports nothing from pyspark, so that Airflow's side can check a load's arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from airflow_kafka_offsets.errors import ConfigurationError
+
+FormatName = Literal["binary", "string", "json", "avro", "json-schema", "protobuf"]
+FORMATS: tuple[FormatName, ...] = ("binary", "string", "json", "avro", "json-schema", "protobuf")
+REGISTERED = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
+"""Formats whose schemas are in a registry, and what it calls them."""
+
+KEEP, DEAD_LETTER, FAIL = "keep", "dead-letter", "fail"
+BAD_RECORDS = (KEEP, DEAD_LETTER, FAIL)
+"""What the ready-made load does with records that can't be decoded."""
+DEAD_LETTERS = "dead_letters"
+"""The output that they go to, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueFormat:
+    """
+    What a topic's keys or values are, and what they are to become.
+
+    :param name: ``binary``: the bytes, as they are. ``string``: UTF-8 text. ``json``: a struct, by ``schema``.
+        ``avro``, ``json-schema`` and ``protobuf``: a struct, by a registered schema that each record names.
+    :param schema: the fields of ``json``, as DDL: ``icao24 STRING, altitude_m INT``.
+    :param subject: the registry's subject, in which ``{topic}`` stands for the topic; by default ``{topic}-value``, or
+        ``{topic}-key``.
+    :param version: the version of the subject whose type the column has; by default the newest, or the one by which the
+        window was loaded before.
+    :param message: of ``protobuf``: the message's full name, if it isn't the first of its file.
+    :raises ConfigurationError: a name is unknown, or an argument doesn't go with it.
+    """
+
+    name: FormatName = "binary"
+    schema: str | None = None
+    subject: str | None = None
+    version: int | None = None
+    message: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in FORMATS:
+            raise ConfigurationError(f"A format is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {self.name!r}.")
+        if (self.name == "json") != (self.schema is not None):
+            raise ConfigurationError(
+                "The format json needs a schema, such as 'icao24 STRING, altitude_m INT'."
+                if self.schema is None
+                else f"A schema in DDL is for the format json, not for {self.name}."
+            )
+        of_registry = {"subject": self.subject, "version": self.version}
+        given = next((name for name, value in of_registry.items() if value is not None), None)
+        if given is not None and self.name not in REGISTERED:
+            raise ConfigurationError(
+                f"A {given} is for formats with a registry ({', '.join(REGISTERED)}), not {self.name}."
+            )
+        if self.message is not None and self.name != "protobuf":
+            raise ConfigurationError(f"A message is for the format protobuf, not for {self.name}.")
+
+    @property
+    def registered(self) -> str | None:
+        """What the registry calls the format; None if it needs no registry."""
+        return REGISTERED.get(self.name)

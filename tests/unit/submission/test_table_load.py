@@ -1,0 +1,124 @@
+"""The ready-made load's arguments: what is refused when the Dag is parsed, and which words and packages they become."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.spark.load import formats_of, parse_arguments
+from airflow_kafka_offsets.spark.session.release import SparkRelease
+from airflow_kafka_offsets.spark.sinks.kinds import SINKS
+from airflow_kafka_offsets.submission.table_load import SinkKind, TableLoad
+from airflow_kafka_offsets.submission.table_packages import table_confs, with_packages
+from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
+
+SPARK = SparkRelease("4.0.0", "2.13")
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+AVRO, DELTA = "org.apache.spark:spark-avro_2.13:4.0.0", "io.delta:delta-spark_2.13:4.0.0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"output": ""}, "needs its output"),
+        ({"sink": "detla"}, "sink must be 'parquet' or"),
+        ({"value_format": "arvo"}, "A format is binary, .* not 'arvo'"),
+        ({"value_format": "json"}, "json needs a schema"),
+        ({"value_format": "avro", "json_schema": "a INT"}, "A schema in DDL is for the format json, not for avro"),
+        ({"key_format": "json"}, "json needs a schema"),
+        ({"value_format": "string", "value_version": 3}, "A version is for formats with a registry"),
+        ({"value_format": "avro", "value_version": "3"}, "value_version must be a whole number"),
+        ({"value_format": "avro", "value_message": "M"}, "A message is for the format protobuf"),
+        ({"flatten": True}, "flatten= needs values with fields, and value_format='binary' has none"),
+        ({"value_format": "avro", "bad_records": "dead-letter"}, "dead_letters=, where they go, are given together"),
+        ({"value_format": "avro", "dead_letters": "d"}, "are given together or not at all"),
+        ({"value_format": "avro", "bad_records": "dead-letter", "dead_letters": "o"}, "dead_letters= is the output"),
+        ({"bad_records": "fail"}, "key and value stay binary"),
+        ({"bad_records": "drop", "value_format": "avro"}, "bad_records must be 'keep' or"),
+    ],
+    ids=lambda each: None if isinstance(each, str) else "-".join(each),
+)
+def test_what_contradicts_itself_is_refused_at_once(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        TableLoad(**{"output": "o"} | arguments)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        TableLoad("s3://lake/o"),
+        TableLoad("o", json_schema="a INT", flatten=True, headers=True, min_partitions=4),
+        TableLoad("o", sink="delta", value_format="avro", key_format="string", flatten="value_", value_version=2),
+        TableLoad("o", value_format="protobuf", value_message="a.B", value_subject="{topic}-a.B", bad_records="fail"),
+        TableLoad("o", value_format="json-schema", bad_records="dead-letter", dead_letters="d"),
+    ],
+    ids=lambda table: " ".join(table.arguments()),
+)
+def test_the_load_reads_its_words_as_they_were_meant(table: TableLoad) -> None:
+    found = parse_arguments(table.arguments())
+    assert (found.output, found.sink, found.headers) == (table.output, table.sink, table.headers)
+    assert found.flatten == {True: "", False: None}.get(table.flatten, table.flatten)  # type: ignore[call-overload]
+    assert found.bad_records == [table.bad_records, *([table.dead_letters] if table.dead_letters else [])]
+    assert found.min_partitions == table.min_partitions
+    assert tuple(formats_of(found).values()) == table.formats
+
+
+def test_it_knows_all_sinks_of_the_driver() -> None:
+    assert get_args(SinkKind) == tuple(SINKS)
+
+
+class TestPackages:
+    def test_are_those_of_its_table_and_formats(self) -> None:
+        table = TableLoad("o", sink="delta", value_format="avro")
+        assert with_packages(table, SPARK, [], None) == [CONNECTOR, AVRO, DELTA]
+        assert "spark.sql.catalog.spark_catalog" in table_confs(table)
+        assert with_packages(TableLoad("o"), SPARK, ["a:b:1"], None) == ["a:b:1", CONNECTOR]
+        assert table_confs(TableLoad("o")) == {}
+
+    def test_that_the_user_gives_win(self) -> None:
+        table, own = TableLoad("o", sink="delta", key_format="avro"), "io.delta:delta-spark_2.13:4.0.1"
+        assert with_packages(table, SPARK, [own], None) == [own, CONNECTOR, AVRO]
+        jars = "/jars/spark-sql-kafka-0-10_2.13-4.0.0.jar,/jars/spark-avro_2.13-4.0.0.jar,/jars/delta-spark_2.13.jar"
+        assert with_packages(table, SPARK, [], jars) == []
+
+    def test_that_nobody_knows_are_to_be_named(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"delta package for Spark 4[.]9[.]0 isn't known here"):
+            with_packages(TableLoad("o", sink="delta"), SparkRelease("4.9.0", "2.13"), [], None)
+
+
+class TestOperators:
+    def test_take_it_as_their_application(self) -> None:
+        table = TableLoad("o", value_format="string")
+        for task in (
+            KafkaSparkSubmitOperator(task_id="l", window={}, application=table),
+            KafkaPrepareLoadOperator(task_id="p", window={}, application=table),
+        ):
+            assert task.application_args == ["--output", "o", "--value-format", "string"]
+            with pytest.raises(ConfigurationError, match="application_args= is for own applications"):
+                type(task)(task_id="t", window={}, application=table, application_args=["x"])
+
+    def test_render_a_copy_since_tasks_may_share_it(self) -> None:
+        table = TableLoad("{{ where }}/orders", value_format="avro", value_subject="{{ where }}")
+        task = KafkaSparkSubmitOperator(task_id="l", window={}, application=table)
+        task.render_template_fields({"where": "s3://lake"})  # type: ignore[arg-type]
+        assert task.application_args[1] == "s3://lake/orders"
+        assert task.application_args[-1] == "s3://lake"
+        assert table.output == "{{ where }}/orders"
+
+    def test_a_forgotten_output_is_found_when_the_dag_is_parsed(self) -> None:
+        with pytest.raises(ConfigurationError, match="has no output"):
+            KafkaSparkSubmitOperator(task_id="l", window={})
+        KafkaSparkSubmitOperator(task_id="l", window={}, application_args="{{ var.json.words }}")  # type: ignore[arg-type]
+
+    def test_a_format_needs_the_pipelines_registry(self) -> None:
+        table = TableLoad("o", value_format="avro")
+        with pytest.raises(ConfigurationError, match="avro needs the pipeline's schema registry"):
+            kafka_window_load(pipeline="p", topics="t", application=table)
+        with DAG("d"):
+            kafka_window_load(pipeline=KafkaPipeline("p", "t", schema_registry_conn_id="r"), application=table)
