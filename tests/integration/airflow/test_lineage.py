@@ -20,6 +20,7 @@ from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.submission.table_load import TableLoad
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from dev import ROOT
 from dev.kafka import Broker
@@ -144,7 +145,10 @@ class TestLoad:
         context["ti"].map_index, context["ti"].dag_run = -1, run
         context["ti"].get_template_context = lambda: context
         task = KafkaSparkSubmitOperator(
-            task_id="l", window=resolve(ten, at(2), at(7)), openlineage_inject_parent_job_info=True
+            task_id="l",
+            window=resolve(ten, at(2), at(7)),
+            application=TableLoad("file:///t"),
+            openlineage_inject_parent_job_info=True,
         )
         with pytest.raises(AirflowFailException, match="was counted"):
             task.execute(context)
