@@ -119,6 +119,8 @@ class IcebergSink:
         yield "iceberg.control.topic", self.control_topic
         yield "iceberg.control.commit.interval-ms", str(self._commit_interval_ms)
         yield "iceberg.kafka.bootstrap.servers", self._servers
+        # What a killed worker's transactions hold up on the control topic, they hold up for so long.
+        yield "iceberg.kafka.transaction.timeout.ms", "10000"
         yield "transforms", "place"
         yield "transforms.place.type", "org.apache.iceberg.connect.transforms.KafkaMetadataTransform"
 

@@ -14,6 +14,8 @@ _MAY_COME_BACK = (OffsetsError, ClusterError, ConfigurationError)
 _PATIENCE = 5
 """For this many polls in a row, a permission, topic or connection that worked before may be missing: somebody may be
 replacing it. Faults that are there from the start fail at once."""
+_FAULT = "Asking again in "
+"""How a line begins that tells why a check has failed."""
 _HISTORY = 10
 """How many polls the pace in the log is taken from: the time of each, and how many offsets were still to go."""
 
@@ -76,6 +78,12 @@ class WaitMemory:
         """The last summary: the state of the wait."""
         return self._said
 
+    @property
+    def progress(self) -> str | None:
+        """How far the wait had come at its last check; None before the first one, and if it has failed: why may name
+        brokers."""
+        return None if not self._said or self._said.startswith(_FAULT) else self._said
+
     def take(self, outcome: Outcome, at_s: float) -> WaitStatus:
         """What a poll's outcome means.
 
@@ -108,7 +116,7 @@ class WaitMemory:
             patient = self._answered and isinstance(error, _MAY_COME_BACK) and self._faults <= _PATIENCE
             if not patient:
                 return WaitStatus("failed", message=str(error))
-        return WaitStatus("waiting", self._say(f"Asking again in {duration_text(self._poll_interval_s)}: {error}"))
+        return WaitStatus("waiting", self._say(f"{_FAULT}{duration_text(self._poll_interval_s)}: {error}"))
 
     def _say(self, summary: str, pace: str = "") -> str:
         """The line for a summary; empty when it repeats the last one."""

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 Json = dict[str, Any]
 
 _CLEAR = "Clear the task to try again"
+_MEND = "Clearing the task alone doesn't help: its log says what to mend"
 _OTHER = "The Spark application or its job failed"
 _WHY = {
     "AuthenticationError": "Kafka refused the credentials",
@@ -64,5 +65,5 @@ def told(note: FailureNote) -> Json:
     return {
         "error": note.error,
         "why": _WHY.get(note.error, _OTHER),
-        "helps": _HELPS.get(note.error, _CLEAR),
+        "helps": _HELPS.get(note.error, _MEND if note.is_permanent else _CLEAR),
     }

@@ -136,7 +136,7 @@ def _deferred(common: Json, trigger: Trigger) -> Wait:
             "topics": [str(topic) for topic in condition.topic_names],
             "awaited": str(condition.awaited),
             "kafka_conn_id": str(arguments["kafka_conn_id"]),
-            "said": WaitMemory(0, memory=arguments.get("memory")).said or None,
+            "said": WaitMemory(0, memory=arguments.get("memory")).progress,
         }
         return Wait(common | known, condition)
     except Exception as error:  # decrypting and deserializing raise many types

@@ -17,7 +17,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from kafka import KafkaAdminClient, TopicPartition
 
-from airflow_kafka_offsets.errors import ConfigurationError, IncompleteTableError, NotWrittenYetError
+from airflow_kafka_offsets.errors import IncompleteTableError, NotWrittenYetError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.operators.audit_table import KafkaAuditTableOperator
@@ -148,24 +148,6 @@ class TestOneTable:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("arguments", "told"),
-        [
-            ({"table": AuditedTable()}, "exactly one of them"),
-            ({"table": "lake.orders"}, "takes an AuditedTable"),
-            ({"on_incomplete": "ignore"}, "on_incomplete"),
-        ],
-    )
-    def test_what_makes_no_sense_is_refused_before_spark_starts(
-        self, ten: str, resolve: Resolve, context: Context, in_sparks_place: InSparksPlace, arguments: Any, told: str
-    ) -> None:
-        in_sparks_place('raise SystemExit("Spark was started")\n')
-        window = resolve(ten, at(0), at(7))
-        table = arguments.pop("table", AuditedTable(table="lake.orders"))
-        with pytest.raises(AirflowFailException, match=told) as failed:
-            audit(window, table, **arguments).execute(context)
-        assert fails_with(ConfigurationError, failed)
-
     def test_a_driver_that_leaves_no_report_fails_the_try_with_its_last_words(
         self, ten: str, resolve: Resolve, context: Context, in_sparks_place: InSparksPlace
     ) -> None:

@@ -86,11 +86,3 @@ def test_no_broker_is_retried(alert: Alert, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__CLIENT_TIMEOUT_S", "2")
     with pytest.raises(ClusterUnreachableError):
         alert(groups="g", max_lag=0)
-
-
-@pytest.mark.parametrize(
-    "arguments", [{"groups": []}, {"groups": "g", "fail_on": ()}, {"groups": "g", "fail_on": ["asleep"]}], ids=str
-)
-def test_a_wrong_argument_fails_at_once(alert: Alert, arguments: dict[str, Any]) -> None:
-    with pytest.raises(AirflowFailException):
-        alert(**arguments)

@@ -24,7 +24,9 @@ from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.log_ends_found import LogEndsFound
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
+from airflow_kafka_offsets.conditions.wait_memory import WaitMemory
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
+from airflow_kafka_offsets.errors import ClusterUnreachableError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
@@ -206,6 +208,18 @@ def test_a_dag_that_a_user_may_not_read_has_no_row(log_in: As) -> None:
 def test_what_tasks_wait_for_is_for_those_who_may_read_the_dags_task_instances(log_in: As) -> None:
     add_task(HALF, "wait", deferred(GroupsCaughtUp(("g",))))
     assert (listed(log_in), [wait["dag_id"] for wait in listed(log_in, "admin")]) == ([], [HALF])
+
+
+def test_why_a_first_check_failed_is_not_told(log_in: As) -> None:
+    """It may name brokers."""
+    memory = WaitMemory(60)
+    memory.take(ClusterUnreachableError("No broker answered at secret-broker:9092."), 1)
+    kept = memory.to_json()
+    trigger = KafkaWaitTrigger(
+        kafka_conn_id="prod", condition=GroupsCaughtUp(("g",)).to_json(), poll_interval_s=60, memory=kept
+    )
+    add_task("loads", "wait", trigger.serialize())
+    assert [wait["said"] for wait in listed(log_in)] == [None]
 
 
 LAG = GroupsCaughtUp(("g",)).to_json()

@@ -26,12 +26,14 @@ from airflow_kafka_offsets import (
     KafkaSparkSubmitOperator,
     KafkaVerifyWindowOperator,
     KafkaWindowCompleteSensor,
+    TableLoad,
     kafka_window_load,
 )
 from airflow_kafka_offsets.errors import ConfigurationError
 
 ORDERS = KafkaPipeline("orders", "orders")
 ORDERS_TABLE = AuditedTable(table="lake.orders")
+TABLE = {"application": TableLoad("file:///lake/orders")}
 WINDOW = "{{ ti.xcom_pull('resolve') }}"
 TEMPLATE = "{{ params.given }}"
 
@@ -48,10 +50,10 @@ WRONG: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Any], str]] = [
     (KafkaResolveIncrementOperator, {"pipeline": ORDERS}, {"since": "yesterday"}, "not an instant"),
     (KafkaOffsetSnapshotOperator, {"pipeline": ORDERS}, {"at": "noon"}, "not an instant"),
     (KafkaOffsetSnapshotOperator, {"pipeline": ORDERS, "at": "earliest"}, {"group": "g"}, "drop group= or at="),
-    (KafkaSparkSubmitOperator, {}, {"window": "resolve"}, "takes what KafkaResolveWindowOperator returned"),
-    (KafkaSparkSubmitOperator, {"window": WINDOW}, {"connector": "latest"}, "connector must be 'auto'"),
-    (KafkaSparkSubmitOperator, {"window": WINDOW}, {"reload": "perhaps"}, "reload must be True or False"),
-    (KafkaSparkSubmitOperator, {"window": WINDOW}, {"on_data_loss": "skip"}, "on_data_loss must be"),
+    (KafkaSparkSubmitOperator, TABLE, {"window": "resolve"}, "takes what KafkaResolveWindowOperator returned"),
+    (KafkaSparkSubmitOperator, TABLE | {"window": WINDOW}, {"connector": "latest"}, "connector must be 'auto'"),
+    (KafkaSparkSubmitOperator, TABLE | {"window": WINDOW}, {"reload": "perhaps"}, "reload must be True or False"),
+    (KafkaSparkSubmitOperator, TABLE | {"window": WINDOW}, {"on_data_loss": "skip"}, "on_data_loss must be"),
     (KafkaPrepareLoadOperator, {"window": WINDOW}, {"on_data_loss": "skip"}, "on_data_loss must be"),
     (KafkaPrepareLoadOperator, {"window": WINDOW}, {"conf": {"spark.kafkaOffsets.sha256": "x"}}, "can't set"),
     (KafkaVerifyWindowOperator, {"window": WINDOW}, {"on_hole": "ignore"}, "on_hole must be"),
@@ -67,6 +69,7 @@ WRONG: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Any], str]] = [
     (KafkaAuditTableOperator, {"window": WINDOW, "table": ORDERS_TABLE}, {"on_incomplete": "ignore"}, "on_incomplete"),
     (KafkaLagAlertOperator, {"groups": "g"}, {"fail_on": "asleep"}, "fail_on must be"),
     (KafkaLagAlertOperator, {"groups": "g"}, {"max_lag": -1}, "max_lag must be a whole number"),
+    (KafkaLagAlertOperator, {"groups": "g"}, {"fail_on": ()}, "nothing to alert on"),
     (KafkaGroupLagSensor, {}, {"groups": []}, "groups must be a name"),
     (KafkaGroupLagSensor, {"groups": "g"}, {"max_lag": -1}, "max_lag must be a whole number"),
     (KafkaGroupLagSensor, {"groups": "g"}, {"isolation_level": "none"}, "isolation_level must be"),
@@ -83,7 +86,7 @@ TEMPLATED: list[tuple[type[Any], dict[str, Any]]] = [
     (KafkaResolveIncrementOperator, {"pipeline": ORDERS, "since": TEMPLATE}),
     (KafkaOffsetSnapshotOperator, {"pipeline": ORDERS, "at": TEMPLATE}),
     (KafkaOffsetSnapshotOperator, {"pipeline": ORDERS, "group": TEMPLATE}),
-    (KafkaSparkSubmitOperator, {"window": WINDOW, "reload": TEMPLATE}),
+    (KafkaSparkSubmitOperator, TABLE | {"window": WINDOW, "reload": TEMPLATE}),
     (KafkaPrepareLoadOperator, {"window": WINDOW, "reload": TEMPLATE, "conf": {"spark.executor.memory": TEMPLATE}}),
     (KafkaCommitOffsetsOperator, {"window": WINDOW, "group": TEMPLATE}),
     (KafkaResetOffsetsOperator, {"group": TEMPLATE, "to": TEMPLATE, "topics": [TEMPLATE]}),

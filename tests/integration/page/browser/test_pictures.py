@@ -21,7 +21,7 @@ TAKEN = {
     "window": (f"p/shop/w/{window(AGAIN)}", "section.panel"),
 }
 """Where each is taken, and of what. ``page-waits.png`` is of a real wait, in ``test_waits.py``."""
-WIDTHS = {"pipelines": 1280, "pipeline": 1280}
+WIDTHS = {"first-hours": 1280, "pipelines": 1280, "pipeline": 1280}
 
 _AS_READERS_HAVE_IT = """
     for (const cell of document.querySelectorAll("dd"))
