@@ -20,8 +20,8 @@ from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.submission.table_load import TableLoad
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.submission.table_load import TableLoad
 from dev import ROOT
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER, NEVER, T0, Context, InSparksPlace, Resolve, at
