@@ -148,6 +148,7 @@ class TestLoad:
             task_id="l",
             window=resolve(ten, at(2), at(7)),
             application=TableLoad("file:///t"),
+            connector=None,
             openlineage_inject_parent_job_info=True,
         )
         with pytest.raises(AirflowFailException, match="was counted"):
