@@ -21,7 +21,6 @@ from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.submission.table_load import TableLoad
 from dev import ROOT
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER, NEVER, T0, Context, InSparksPlace, Resolve, at
@@ -147,8 +146,7 @@ class TestLoad:
         task = KafkaSparkSubmitOperator(
             task_id="l",
             window=resolve(ten, at(2), at(7)),
-            application=TableLoad("file:///t"),
-            connector=None,
+            application_args=["--output", "file:///t"],
             openlineage_inject_parent_job_info=True,
         )
         with pytest.raises(AirflowFailException, match="was counted"):
