@@ -135,7 +135,7 @@ class TestOutputs:
         more = Derived(too_high, make_sink("more"))
         made = neighbour.write_derived(lambda rows: rows, make_sink("all"), more=more)
         publish(neighbour, made)
-        assert read_published(spark, ledger_uri, output="more").count() == made.outputs[1][3]
+        assert read_published(spark, ledger_uri, output="more").count() == made.outputs[1].rows
         assert read_published(spark, ledger_uri).count() == made.rows_written == 125
 
     def test_of_what_a_loss_has_left_are_made_of_that(

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.spark import Sink, load
+from airflow_kafka_offsets.spark.pinned import pinned_window
 from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
@@ -148,7 +149,7 @@ def run(session: SparkSession, words: list[str]) -> str:
         if name.startswith("spark.kafkaOffsets."):
             own.conf.set(name, value)
     application = next(n for n, word in enumerate(words) if word.endswith("load.py"))
-    return json.dumps(load.outcome(load.load(own, load.parse_arguments(words[application + 1 :]))))
+    return json.dumps(load.outcome(load.load(pinned_window(own), load.parse_arguments(words[application + 1 :]))))
 
 
 @contextmanager
