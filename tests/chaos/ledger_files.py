@@ -54,7 +54,7 @@ def counted(pipeline: UPath, publication: Any) -> Counted | None:
         return None
     says = json.loads(content)
     rows = sum(each["count"] for each in says["written"])
-    return Counted(sha256(content).hexdigest(), rows, says["output"], says["manifest_sha256"])
+    return Counted(sha256(content).hexdigest(), rows, says["outputs"][0]["output"], says["manifest_sha256"])
 
 
 def lists(pipeline: UPath) -> dict[Times, list[str]]:
