@@ -14,9 +14,10 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.ledger import load_decisions
-from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
+from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.lineage.links import window_page
+from airflow_kafka_offsets.lineage.task_window import TaskWindow
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -300,25 +301,25 @@ class TestTheLinkBesideATask:
     """Airflow shows no relative link: it leads to where Airflow's own links do."""
 
     @pytest.fixture
-    def seen(self, root: str, monkeypatch: pytest.MonkeyPatch) -> PinnedManifest:
+    def seen(self, root: str, monkeypatch: pytest.MonkeyPatch) -> TaskWindow:
         monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/sub/")
         monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", root)
         ledger = Ledger(ObjectStoragePath(root), "troubled")
-        return ledger.pinned(ledger.window(window(0)))
+        return TaskWindow.of(ledger.pinned(ledger.window(window(0))))
 
-    def test_it_leads_to_the_window_on_the_page(self, seen: PinnedManifest) -> None:
+    def test_it_leads_to_the_window_on_the_page(self, seen: TaskWindow) -> None:
         address = f"https://airflow.example.org/sub/kafka-windows/#/p/troubled/w/{window(0)}"
         assert window_page(seen) == address
 
     @pytest.mark.parametrize("other", ["", "file:///elsewhere", "nonsense://elsewhere"])
     def test_the_page_has_no_ledger_below_another_root(
-        self, seen: PinnedManifest, other: str, monkeypatch: pytest.MonkeyPatch
+        self, seen: TaskWindow, other: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", other)
         assert window_page(seen) == "", "a file has no page either"
 
     def test_without_airflows_address_it_is_the_one_that_airflow_takes_then(
-        self, seen: PinnedManifest, monkeypatch: pytest.MonkeyPatch
+        self, seen: TaskWindow, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Of a fresh installation, such as ``airflow standalone``; on a store that machines share it leads nowhere."""
         monkeypatch.delenv("AIRFLOW__API__BASE_URL")

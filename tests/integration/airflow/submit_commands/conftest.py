@@ -112,11 +112,11 @@ def confs(broker: Broker, window: dict[str, Any], attempt: int) -> list[str]:
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
     }
     own = {
+        "allowGaps": "false",
         "manifest": window["manifest"],
         "sha256": window["sha256"],
         "attempt": attempt,
         "commit": attempt,  # nothing was committed since
-        "allowGaps": "false",
     }
     return [f"spark.kafkaOffsets.{name}={value}" for name, value in (told | own).items()]
 

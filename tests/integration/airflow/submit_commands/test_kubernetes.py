@@ -189,7 +189,8 @@ class TestKubernetes:
         event = first_event(named.pop("trigger"))
         assert event == {"status": "noted"}, "what it has counted"
         resumed = self.load(window, deferrable=True)
-        assert resumed.driver_ended(context, event, **named)["attempt"] == named["attempt"]
+        report = resumed.driver_ended(context, event, **named)
+        assert f"spark.kafkaOffsets.attempt={report['attempt']}" in last(noted)["words"]
 
     @pytest.mark.parametrize(
         ("phase", "state", "error"),
