@@ -12,7 +12,7 @@ import pendulum
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets import KafkaCommitOffsetsOperator, kafka_window_load
+from airflow_kafka_offsets import KafkaCommitOffsetsOperator, TableLoad, kafka_window_load
 
 with DAG(
     dag_id="hours_of_a_day",
@@ -32,7 +32,6 @@ with DAG(
         split=timedelta(hours=1),
         idle="assume_after",
         idle_after=timedelta(hours=1),
-        connector="auto",
-        application_args=["--output", "{{ var.value.flights_output }}_hours", "--value-as", "string"],
+        application=TableLoad("{{ var.value.flights_output }}_hours", value_format="string"),
     )
     hours >> KafkaCommitOffsetsOperator(task_id="commit", window=hours.window, group="flights-hours")
