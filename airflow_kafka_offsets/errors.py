@@ -4,6 +4,7 @@
 
     KafkaOffsetsError
     ├── ConfigurationError (ValueError)     an argument, connection or setting is wrong; Kafka was not asked
+    │   ├── ColumnChangedError              a column of the rows to write has another type than the output's
     │   ├── InstantError                    naive datetime, seconds instead of milliseconds, or instant in the future
     │   └── IntervalError                   a window is empty, inverted or missing
     ├── ClusterError                        the cluster as a whole couldn't be asked
@@ -105,6 +106,10 @@ class InstantError(ConfigurationError):
 
 class IntervalError(ConfigurationError):
     """A window is empty, inverted or missing."""
+
+
+class ColumnChangedError(ConfigurationError):
+    """A column of the rows to write has another type than it has in the output."""
 
 
 class ClusterError(KafkaOffsetsError):

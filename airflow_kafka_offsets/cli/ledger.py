@@ -103,7 +103,7 @@ def _window_row(ledger: Ledger, window: Window, status: str) -> Row:
         "attempts": len(window.attempts),
         "remark": None if published is None or window.loaded is not None else _AGAIN,
         "audits": audit_words(window.audits),
-        "output": None if published is None else published.outputs[0].output,
+        "output": None if published is None else published.output,
         "manifest": uri_for_spark(ledger.folder / manifest_file(window.name, window.manifest)),
         "sha256": window.manifest,
     }

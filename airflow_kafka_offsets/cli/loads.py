@@ -148,7 +148,7 @@ def _published_row(window: Window, found: Publication, counted: Counted | None) 
         "published": found.attempt,
         "run": found.run,
         "rows": found.rows,
-        "output": found.outputs[0].output,
+        "output": found.output,
         "verdict": str(counted.verdict) if counted is not None and ours else None,
     }
 

@@ -69,6 +69,7 @@ def certificate_of(ledger: Ledger, window: Window, issued_ms: int) -> dict[str, 
 def _load(ledger: Ledger, window: Window, manifest: Manifest, published: Publication) -> dict[str, Any]:
     result = ledger.published_result(window.name, published)
     verdict = judge(manifest, result, window.lost)
+    tables = [] if result.derived else [each.output for each in result.outputs if each.output is not None]
     return {
         "claim": "loaded",
         "rule": _LOADED,
@@ -79,7 +80,7 @@ def _load(ledger: Ledger, window: Window, manifest: Manifest, published: Publica
         "evidence_sha256": published.result,
         "lost": [each._asdict() for each in window.lost],
         "partitions": [_tallied(each) for each in result.written],
-        "check": None if result.derived else _query(str(result.output), manifest, ("topic", "`partition`", "`offset`")),
+        "check": _query(tables, manifest, ("topic", "`partition`", "`offset`")) if tables else None,
     }
 
 
@@ -96,7 +97,7 @@ def _audit(ledger: Ledger, window: Window, manifest: Manifest, audit: Audit) -> 
         "tables": [audit.table],
         "evidence_sha256": audit.report,
         "partitions": [_counted(each) for each in report.partitions],
-        "check": _query(audit.table, manifest, (topic, columns.partition, columns.offset)),
+        "check": _query([audit.table], manifest, (topic, columns.partition, columns.offset)),
     }
 
 
@@ -109,12 +110,13 @@ def _counted(counts: PartitionCounts) -> dict[str, Any]:
     return found | {"records": counts.records, "checksum": counts.checksum}
 
 
-def _query(table: str, manifest: Manifest, columns: Sequence[str]) -> str:
+def _query(tables: Iterable[str], manifest: Manifest, columns: Sequence[str]) -> str:
     """Spark's SQL for the rows and the checksum of each partition, which are to be those of the claim."""
     topic, partition, offset = columns
-    placed = (
+    placed = " UNION ALL ".join(
         f"SELECT cast({topic} AS string) AS topic, cast({partition} AS int) AS `partition`, "
         f"cast({offset} AS bigint) AS `offset` FROM {table}"
+        for table in tables
     )
     inside = " OR ".join(_inside(each.log_range for each in manifest.non_empty())) or "false"
     return (

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError, number_of, shorten
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
+from airflow_kafka_offsets.offsets.proof.run_result import OutputRows
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, OffsetSnapshot
 
 
@@ -143,7 +144,8 @@ class Attempted(Entry):
 class Output(NamedTuple):
     """Where rows of a published attempt are.
 
-    :param name: the job's name for it; empty for the first one.
+    :param name: empty for the first or only one; the topic, if each topic has its own; or what a job calls a further
+        one.
     :param sink: its kind, such as ``parquet``, ``delta``, or what a user's own sink calls itself; ``none`` for a window
         without offsets.
     :param output: folder or table; None for a window without offsets.
@@ -154,6 +156,11 @@ class Output(NamedTuple):
     sink: str
     output: str | None
     rows: int
+
+    @classmethod
+    def of(cls, found: OutputRows) -> Self:
+        """What a publication says of an output of the attempt's result."""
+        return cls(found.name, found.sink, found.output, found.rows)
 
 
 @dataclass(frozen=True, slots=True)

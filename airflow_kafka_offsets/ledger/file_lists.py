@@ -1,19 +1,21 @@
 """File lists: the files of each published window, for engines that can't read the ledger.
 
 ``files/window=<window>/files.txt`` names them by full path, one per line, in the format of ``SymlinkTextInputFormat``:
-Athena, Trino and Presto read ``files/`` as a table partitioned by ``window``. A list is derived from the window's
-publication alone, and written again whenever it differs from it.
+Athena, Trino and Presto read ``files/`` as a table partitioned by ``window``. If each topic has an output of its own,
+its table is ``files/<topic>/``. A list is derived from the window's publication alone, and written again whenever it
+differs from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.proof.reading import whole_windows
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, main_outputs
 from airflow_kafka_offsets.offsets.windows.ledger_names import is_window
 
 _FOLDER = "files"
@@ -26,34 +28,35 @@ def refresh(ledger: Ledger, results: Mapping[str, RunResult]) -> None:
     :param results: what their published attempts read and wrote, by window.
     """
 
-    def write(name: str) -> None:
-        if contents[name] or ledger.files.read(_file(name)):  # one without files is kept, empty, as it may be in use
-            ledger.files.replace(_file(name), contents[name])
+    def write(file: str) -> None:
+        if contents[file] or ledger.files.read(file):  # one without files is kept, empty, as it may be in use
+            ledger.files.replace(file, contents[file])
 
     written: dict[str, bytes] = {}
-    while (contents := {name: _content(ledger, name, each) for name, each in results.items()}) != written:
-        in_parallel(write, [name for name, content in contents.items() if content != written.get(name)])
+    while (contents := _contents(ledger, results)) != written:
+        in_parallel(write, [file for file, content in contents.items() if content != written.get(file)])
         written = contents
-        # Another task may have published one since, or taken it away, and written its list before this one did.
+        # Another task may have published one since, or taken it away, and written its lists before this one did.
         ledger.read()
 
 
 def correct(ledger: Ledger, name: str, result: RunResult | None = None) -> bool:
-    """Write the list of a window again, if it isn't what is published. Returns whether it was right.
+    """Write the lists of a window again, if they aren't what is published. Returns whether they were right.
 
     :param result: what a published attempt read and wrote, if it is known.
     """
-    content = _content(ledger, name, result)
-    is_right = (ledger.files.read(_file(name)) or b"") == content
-    if not is_right:
-        ledger.files.replace(_file(name), content)
-    return is_right
+    contents = _contents(ledger, {name: result})
+    wrong = [file for file, content in contents.items() if (ledger.files.read(file) or b"") != content]
+    for file in wrong:
+        ledger.files.replace(file, contents[file])
+    return not wrong
 
 
 def listed(ledger: Ledger) -> list[str]:
-    """The windows that have a list, also those that are void."""
-    names = (name.removeprefix(_WINDOW) for name in ledger.files.names(_FOLDER))
-    return list(filter(is_window, names))
+    """The windows that have lists, also those that are void."""
+    folders = [_FOLDER, *(f"{_FOLDER}/{topic}" for topic in _topics(ledger))]
+    found = {name.removeprefix(_WINDOW) for folder in folders for name in ledger.files.names(folder)}
+    return sorted(filter(is_window, found))
 
 
 def published_files(ledger: Ledger, start_ms: int | None, end_ms: int | None) -> dict[str, list[str]]:
@@ -63,30 +66,44 @@ def published_files(ledger: Ledger, start_ms: int | None, end_ms: int | None) ->
     """
     windows = whole_windows([window.name for window in ledger.state.published], start_ms, end_ms)
     files = in_parallel(lambda name: _files(ledger, name), windows)
-    return {name: paths for name, paths in zip(windows, files, strict=True) if paths}
+    paths = (list(chain.from_iterable(each.values())) for each in files)
+    return {name: found for name, found in zip(windows, paths, strict=True) if found}
 
 
-def files_of(result: RunResult) -> list[str]:
-    """Full paths of the files that a published attempt has; none for a table."""
-    return [f"{_plain(result.output or '')}/{unquote(file)}" for file in result.files]
-
-
-def _files(ledger: Ledger, name: str, result: RunResult | None = None) -> list[str]:
-    """What a list has to name. The rows of a table, or of a window without offsets, have no files."""
+def _files(ledger: Ledger, name: str, result: RunResult | None = None) -> dict[str, list[str]]:
+    """Full paths of the files that a window has, by topic if each has an output of its own. The rows of a table, or of
+    a window without offsets, have no files."""
     window = ledger.state.windows.get(name)
     publication = None if window is None else window.publication
-    if publication is None or not publication.apart or publication.outputs[0].output is None:
-        return []
+    if publication is None or not publication.apart or all(each.output is None for each in publication.outputs):
+        return {}
     is_known = result is not None and (result.attempt, result.run) == (publication.attempt, publication.run)
-    return files_of(result if result is not None and is_known else ledger.published_result(name, publication))
+    found = result if result is not None and is_known else ledger.published_result(name, publication)
+    return {
+        each.name: [f"{_plain(each.output or '')}/{unquote(file)}" for file in each.files]
+        for each in main_outputs(found.outputs)
+    }
 
 
-def _content(ledger: Ledger, name: str, result: RunResult | None) -> bytes:
-    return "".join(f"{file}\n" for file in _files(ledger, name, result)).encode()
+def _contents(ledger: Ledger, results: Mapping[str, RunResult | None]) -> dict[str, bytes]:
+    """What the lists of windows have to say, by the lists' names."""
+    contents: dict[str, bytes] = {}
+    for name, result in results.items():
+        files, window = _files(ledger, name, result), ledger.state.windows.get(name)
+        # What was published before may have had other outputs.
+        before = () if window is not None and window.publication and not window.reloaded else ("", *_topics(ledger))
+        for output in {*(files or [""]), *before}:
+            contents[_file(name, output)] = "".join(f"{file}\n" for file in files.get(output, [])).encode()
+    return contents
 
 
-def _file(window: str) -> str:
-    return f"{_FOLDER}/{_WINDOW}{window}/files.txt"
+def _topics(ledger: Ledger) -> list[str]:
+    """The topics that have lists of their own."""
+    return [name for name in ledger.files.names(_FOLDER) if not name.startswith(_WINDOW)]
+
+
+def _file(window: str, topic: str) -> str:
+    return "/".join(filter(None, (_FOLDER, topic, f"{_WINDOW}{window}", "files.txt")))
 
 
 def _plain(output: str) -> str:

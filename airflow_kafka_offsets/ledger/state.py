@@ -33,6 +33,7 @@ from airflow_kafka_offsets.ledger.entries import (
     Voided,
 )
 from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.proof.run_result import main_outputs, main_place
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
@@ -105,8 +106,17 @@ class Publication(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Rows in the first output."""
-        return self.outputs[0].rows
+        """Rows in the output; over all topics, if each has its own, and in the first one, if a job has several."""
+        return sum(each.rows for each in main_outputs(self.outputs))
+
+    @property
+    def output(self) -> str | None:
+        """Where they are; None for an empty window, and if several topics have outputs of their own."""
+        return main_place(self.outputs)
+
+    def output_of(self, topic: str) -> str | None:
+        """Where the rows of a topic are; None if there are none."""
+        return next((each.output for each in self.outputs if each.name == topic), self.output)
 
 
 class Audit(NamedTuple):

@@ -13,6 +13,7 @@ from itertools import chain
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerError, number_of, shorten
 from airflow_kafka_offsets.ledger import file_lists
+from airflow_kafka_offsets.ledger.entries import Output
 from airflow_kafka_offsets.ledger.holes import hole_between, hole_times
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Publication, State, Window
@@ -110,7 +111,7 @@ def _misfits(ledger: Ledger, window: Window, manifest: Manifest) -> Iterator[str
 def _proof(window: Window, published: Publication, manifest: Manifest, result: RunResult) -> tuple[str, bool]:
     """What a publication rests on, in words, and whether it is proved."""
     verdict = judge(manifest, result, window.lost)
-    if verdict.proved and tuple(map(tuple, result.outputs)) != tuple(map(tuple, published.outputs)):
+    if verdict.proved and tuple(map(Output.of, result.outputs)) != published.outputs:
         return "its publication names other outputs than the result of its attempt", False
     rows = "" if result.derived else f", {number_of(result.rows_written, 'row')}"
     return f"{verdict}{rows}", verdict.proved

@@ -33,8 +33,8 @@ from airflow_kafka_offsets.submission.window_confs import default_confs, token_e
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_SECRET_ENDINGS = ("password", "sasl.jaas.config", "ssl.keystore.key")
-"""Endings of the Kafka Java client options that hold a secret."""
+_SECRET_ENDINGS = ("password", "sasl.jaas.config", "ssl.keystore.key", "registry.authorization")
+"""Endings of the options of the Kafka Java client and the schema registry that hold a secret."""
 _SECRETIVE = re.compile(r"secret|password|token|credential$|(access|account|private|shared)[._-]?key|[.]sas[.]")
 _OPEN = re.compile(
     r"access[._-]?key[._-]?id$|[.](file|path|location|provider[^.]*)$|token[.]endpoint[.]url$|redaction|"

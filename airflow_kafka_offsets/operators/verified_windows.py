@@ -197,7 +197,7 @@ def _report(loaded: Counted, published: Publication, verdict: Verdict) -> dict[s
     return {
         "window": loaded.window.name,
         "attempt": published.attempt,
-        "output": published.outputs[0].output,
+        "output": published.output,
         "outputs": [each._asdict() for each in published.outputs],
         "rows": published.rows,
         "offsets": loaded.window.offsets,

@@ -177,6 +177,6 @@ def _of_window(ledger: Ledger, window: Window) -> Json:
         "state": status(ledger, window),
         "attempt": None if attempt is None else attempt.number,
         "run": None if published is None else published.run,
-        "output": None if published is None else published.outputs[0].output,
+        "output": None if published is None else published.output,
         **who_of(attempt),
     }

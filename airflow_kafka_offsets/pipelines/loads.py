@@ -25,6 +25,7 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
     WindowError,
     or_error,
+    shorten,
 )
 from airflow_kafka_offsets.ledger import file_lists, load_decisions, window_status
 from airflow_kafka_offsets.ledger.entries import Output, Published
@@ -33,7 +34,7 @@ from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
-from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, OutputRows, RunResult, Tally
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 from airflow_kafka_offsets.pipelines.log_changes import changes, refuse_changed_topics
 
@@ -199,9 +200,7 @@ def count_nothing(ledger: Ledger, window: Window, pinned: PinnedManifest, attemp
         run=secrets.token_hex(4),
         manifest_sha256=pinned.sha256,
         application_id=None,
-        output=None,
-        sink=NO_SINK,
-        apart=True,
+        outputs=(OutputRows("", None, NO_SINK, apart=True, rows=0),),
         read=Tally(),
         written=(),
         seconds=0.0,
@@ -232,7 +231,7 @@ def _publication(counted: Counted) -> Published:
         attempt=counted.attempt.number,
         run=result.run,
         result=counted.sha256,
-        outputs=tuple(map(Output._make, result.outputs)),
+        outputs=tuple(map(Output.of, result.outputs)),
         apart=result.apart,
         published_ms=now_ms(),
     )
@@ -243,7 +242,7 @@ def _refuse_unproved(counted: Counted) -> None:
     if not verdict.proved:
         raise (CountedTwiceError if verdict.may_pass else UnprovenError)(
             f"Window {counted.window.name} is not published: {verdict}. The rows of attempt {result.attempt} stay at "
-            f"{result.output}."
+            f"{shorten(str(each.output) for each in result.outputs)}."
         )
 
 

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sinks.kinds import SINKS
+from airflow_kafka_offsets.spark.sinks.places import is_by_topic
 from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Sink
 from airflow_kafka_offsets.spark.values.columns import (
     copied,
@@ -60,7 +61,12 @@ operator adds; some take a value."""
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="load.py", description="Load a pinned window of Kafka records into a table.")
-    parser.add_argument("--output", required=True, help="the table: its folder or its name")
+    parser.add_argument(
+        "--output",
+        required=True,
+        help="the table: its folder or its name, in which {topic} and {pipeline} stand for those; with {topic}, each "
+        "topic has a table of its own",
+    )
     parser.add_argument("--sink", choices=tuple(SINKS), default="parquet", help="what the table is; default: parquet")
     parser.add_argument("--key-format", choices=FORMATS, default="binary", help="what keys are; default: binary")
     parser.add_argument("--value-format", choices=FORMATS, help="what values are; default: binary")
@@ -163,7 +169,7 @@ def load(window: PinnedWindow, arguments: argparse.Namespace) -> RunResult:
         sink = SINKS[arguments.sink]
         if how == DEAD_LETTER:
             return _with_dead_letters(shaping, sink(arguments.output), sink(places[0]), options)
-        rows = shaping.decoded(window.read(**options))
+        rows = shaping.decoded(window.read(by_topic=is_by_topic(arguments.output), **options))
         if how == KEEP:
             return window.write(shaping.shaped(rows), sink(arguments.output))
         with undecodable_explained(window.manifest.window):

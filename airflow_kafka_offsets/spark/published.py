@@ -7,13 +7,14 @@ who use :func:`read_published` see only the published one of each window, as the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial, reduce
 from itertools import groupby
 from operator import attrgetter
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import CommitConflictError, LedgerError
@@ -22,7 +23,8 @@ from airflow_kafka_offsets.ledger.entries import Output
 from airflow_kafka_offsets.ledger.state import Publication, State, Window
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from airflow_kafka_offsets.offsets.proof.reading import whole_windows
-from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK
+from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, main_outputs
+from airflow_kafka_offsets.spark.session.session import words
 from airflow_kafka_offsets.spark.sinks.file_sink import AS_WRITTEN, FILE_FORMATS
 from airflow_kafka_offsets.spark.sinks.kinds import table_of
 from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, WINDOW_COLUMN
@@ -59,9 +61,9 @@ def read_published(
     :param pipeline_uri: the pipeline's folder in the ledger, ``<root>/<pipeline>``.
     :param start: only windows from this aware instant on; None for no bound.
     :param end: only windows up to this aware instant, exclusive; None for no bound.
-    :param output: name of another output to read instead of the first one, such as a job's dead letters; see
-        :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write_derived`. Each window must have been published
-        with it.
+    :param output: name of the output to read: a topic, if each has an output of its own, or what a job calls a further
+        one, such as its dead letters; see :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write_derived`. Each
+        window must have been published with it. None for all topics, or for a job's first output.
     :param options: options of Spark's file source. Pass ``mergeSchema="true"`` if columns were added over time; without
         it Spark takes the columns of one file.
     :raises IntervalError: when a published window crosses a bound, because only whole windows can be told apart.
@@ -69,12 +71,13 @@ def read_published(
         again. Read again once that load is published.
     :raises LedgerConflictError: when a table belongs to another ledger.
     :raises LedgerError: when no published window has rows (without files there are no columns either); when a table
-        can't be read, or belongs to a user's own sink; or when a window was published without ``output``.
+        can't be read, or belongs to a user's own sink; when columns of several tables have the same name and types that
+        don't fit together; or when a window was published without ``output``.
     """
     state = log_of(spark, pipeline_uri).read()
     low, high = (None if bound is None else instant_ms(bound) for bound in (start, end))
     published = published_windows(state, low, high)
-    found = [rows for window in published if (rows := _rows_of(window, output)) is not None]
+    found = [rows for window in published for rows in _rows_of(window, output)]
     if not found:
         empty = f": {len(published)} are published, all without rows" if published else ""
         raise LedgerError(f"{pipeline_uri} has no published window with rows in the requested time{empty}.")
@@ -82,7 +85,13 @@ def read_published(
         *_files(spark, [rows for rows in found if rows.sink in FILE_FORMATS], options),
         *_tables(spark, [rows for rows in found if rows.sink not in FILE_FORMATS], state),
     ]
-    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames).drop(ATTEMPT_COLUMN)
+    try:
+        return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames).drop(ATTEMPT_COLUMN)
+    except AnalysisException as error:
+        raise LedgerError(
+            f"The rows of {pipeline_uri} are in {len(frames)} tables, whose columns don't fit together: "
+            f"{words(error)}. Read one topic's with output=, or fewer windows."
+        ) from error
 
 
 def published_windows(state: State, start_ms: int | None = None, end_ms: int | None = None) -> list[Window]:
@@ -95,21 +104,22 @@ def published_windows(state: State, start_ms: int | None = None, end_ms: int | N
     ]
 
 
-def _rows_of(window: Window, name: str | None) -> _Rows | None:
-    """Where a window's rows are; None when it has none. Refused when it was published without the named output."""
+def _rows_of(window: Window, name: str | None) -> list[_Rows]:
+    """Where a window's rows are; empty when it has none. Refused when it was published without the named output."""
     published = window.publication
     assert published is not None, "it is published"
-    first, *others = published.outputs
-    output: Output | None = first
-    if name is not None and first.sink != NO_SINK:
-        output = next((other for other in others if other.name == name), None)
-    if output is None:
-        named = ", ".join(other.name for other in others) or "none"
+    outputs: Sequence[Output] = published.outputs
+    if name is None or outputs[0].sink == NO_SINK:
+        outputs = main_outputs(outputs)
+    else:
+        outputs = [each for each in outputs if each.name == name]
+    if not outputs:
+        named = ", ".join(each.name for each in published.outputs if each.name) or "none"
         raise LedgerError(
-            f"Window {window.name} is published without an output {name}; its further outputs are: {named}. Name one "
-            "of these, leave output= out for the first one, or choose windows that have it by start and end."
+            f"Window {window.name} is published without an output {name}; its named outputs are: {named}. Name one of "
+            "these, leave output= out for the window's own rows, or choose windows that have it by start and end."
         )
-    return _Rows(window, published, output.sink, str(output.output)) if output.rows else None
+    return [_Rows(window, published, each.sink, str(each.output)) for each in outputs if each.rows]
 
 
 def _files(spark: SparkSession, found: Iterable[_Rows], options: Mapping[str, str]) -> Iterator[DataFrame]:

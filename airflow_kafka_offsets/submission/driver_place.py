@@ -123,7 +123,7 @@ def secrets_on_their_way(place: DriverPlace, secret: Mapping[str, str], given: G
 def _require_kubernetes_secret(confs: Mapping[str, str]) -> None:
     if KUBERNETES_SECRET not in confs:
         raise ConfigurationError(
-            "The Kafka connection has credentials, which can't be given to a driver pod without showing them in its "
+            "The connections have credentials, which can't be given to a driver pod without showing them in its "
             "specification. Put them into a Kubernetes secret, as a JSON object of reader options such as "
             '{"kafka.sasl.jaas.config": "..."}, and name it in the conf '
             f"{KUBERNETES_SECRET}='<name>:<key>'; or use the deploy mode client."

@@ -325,7 +325,7 @@ def load_report(ledger: Ledger, window: Window, published: Publication, own: int
         "window": window.name,
         "attempt": published.attempt,
         "rows": published.rows,
-        "output": published.outputs[0].output,
+        "output": published.output,
         "outputs": [output._asdict() for output in published.outputs],
         "offsets": window.offsets,
         "lost": lost,
@@ -351,6 +351,13 @@ def report_line(report: Mapping[str, Any], own: int | None) -> str:
         how = f"read, written and counted in {report['seconds']} s, {rate_text(report['read'], report['seconds'])}"
     else:
         how = f"attempt {report['attempt']} came first, and what attempt {own} wrote doesn't count"
-    output = report["output"] or "no file (empty window)"
-    further = "".join(f", {each['rows']} of {each['name']} in {each['output']}" for each in report["outputs"][1:])
-    return f"Window {report['window']}: {report['rows']} rows in {output}{further}; {how}"
+    return f"Window {report['window']}: {report['rows']} rows{_places(report)}; {how}"
+
+
+def _places(report: Mapping[str, Any]) -> str:
+    """Where the rows are, as a part of a sentence."""
+    outputs = report["outputs"]
+    named = [f"{each['rows']} of {each['name']} in {each['output']}" for each in outputs if each["name"]]
+    if len(named) == len(outputs):  # each topic has its own
+        return f": {shorten(named)}"
+    return "".join([f" in {report['output'] or 'no file (empty window)'}", *(f", {each}" for each in named)])

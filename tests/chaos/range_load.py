@@ -17,7 +17,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.load_decisions import attempt_of
 from airflow_kafka_offsets.ledger.state import Attempt
 from airflow_kafka_offsets.offsets.proof.left import left_of
-from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, total_of
+from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, PartitionTally, RunResult, Tally, total_of
 from airflow_kafka_offsets.pipelines.log_changes import refuse_changed_topics
 from tests.chaos import tables
 from tests.chaos.plan import TABLES
@@ -65,14 +65,20 @@ class RangeLoader:
             run=run,
             manifest_sha256=pinned.sha256,
             application_id=None,
-            output=output.as_uri(),
-            sink="files" if apart else "table",
-            apart=apart,
+            outputs=(
+                OutputRows(
+                    "",
+                    output.as_uri(),
+                    "files" if apart else "table",
+                    apart=apart,
+                    rows=sum(each.count for each in written),
+                    files=(_FILE,) if apart else (),
+                ),
+            ),
             read=Tally(whole.count, whole.checksum, starts=_starts(read)),
             written=written,
             seconds=round(time.monotonic() - started, 3),
             allow_gaps=True,  # transactions leave them
-            files=(_FILE,) if apart else (),
             source=refuse_changed_topics(self._client, manifest),
             task_starts=_starts(written),
             unread=(),  # the reader goes on up to the end of each range, or of the log

@@ -18,7 +18,7 @@ from dev.matrix_environments import airflow_environment, build, python_of, tools
 
 OLDEST = COMBINATIONS[0]
 ROOMS = ("cli", "conditions", "lineage", "operators", "pipelines", "submission")
-NEWER = ("driver_bundle", "driver_status", "spark_program")
+NEWER = ("driver_bundle", "driver_status", "spark_program", "table_load")
 """Tests of ``submission`` that need what the newest Spark provider or PySpark has."""
 
 

@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.conditions.condition import Progress
+from airflow_kafka_offsets.errors import FailedWindow, WindowsFailedError
 from airflow_kafka_offsets.ledger import log
 from airflow_kafka_offsets.ledger.log import CommitFile
 from airflow_kafka_offsets.offsets.proof.audit import judge
@@ -80,6 +82,13 @@ def _unproved(shown: str) -> None:
     assert str(verdict).startswith(shown.partition("can't be published: ")[2].strip().removesuffix("…"))
 
 
+def _failed_windows(shown: str) -> None:
+    _title, _header, row = shown.splitlines()
+    window, pipeline, error, why = re.split(r" {2,}", row, maxsplit=3)
+    failed = FailedWindow(window, pipeline, getattr(errors, error)(why))
+    assert f"WindowsFailedError: {WindowsFailedError([failed], 2)}" == shown.rstrip()
+
+
 def _alarms(shown: str) -> None:
     title, _header, *rows = shown.splitlines()
     cells = [re.split(r" {2,}", row, maxsplit=2) for row in rows]
@@ -92,7 +101,8 @@ TEXTS: dict[tuple[str, int], Callable[[str], None]] = {
     ("README.md", 1): _demos_table,
     ("CONTRIBUTING.md", 1): _layers,
     ("CONTRIBUTING.md", 2): _folders_of_tests,
-    ("docs/guides/loads.md", 2): _unproved,
+    ("docs/guides/loads.md", 1): _failed_windows,
+    ("docs/guides/loads.md", 3): _unproved,
     ("docs/guides/metrics.md", 1): _alarms,
     ("docs/reference/connections.md", 1): _jaas,
 }
@@ -100,7 +110,7 @@ TEXTS: dict[tuple[str, int], Callable[[str], None]] = {
 
 COMPARED_ELSEWHERE = {
     ("docs/guides/clusters.md", 1): "tests/integration/airflow/submit_commands/test_yarn.py",
-    ("docs/guides/loads.md", 1): "tests/integration/airflow/test_spark_progress.py",
+    ("docs/guides/loads.md", 2): "tests/integration/airflow/test_spark_progress.py",
     ("docs/reference/ledger.md", 1): "below",
 }
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 from operator import xor
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
@@ -62,25 +62,48 @@ class PartitionTally:
 
 
 @dataclass(frozen=True, slots=True)
-class DerivedRows:
-    """What a user's job has made of a window's records, and where the rows are.
+class JobCounts:
+    """What was counted of a job that makes other rows of a window's records, for one of its outputs.
 
-    :param name: the output's name; empty for the first one, which the publication is about.
+    :param made: rows that it made, counted as they were written.
+    :param read: the window's records, counted as it read them.
+    """
+
+    made: int
+    read: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRows:
+    """What one output of a window holds, and where.
+
+    :param name: the output's name: empty for the first or only one; the topic, if each topic has an output of its own;
+        or what a job calls a further one.
     :param output: where the rows are; None for a window without offsets, which has no rows.
-    :param sink: the output's kind.
-    :param apart: whether each attempt's rows have a place of their own.
-    :param made: rows that the job made, counted as they were written.
+    :param sink: the output's kind: ``parquet``, ``orc``, ``json``, ``delta``, ``iceberg``, or what a user's own sink
+        calls itself; or :data:`NO_SINK`.
+    :param apart: whether each attempt's rows have a place of their own, so that none replaces another's.
     :param rows: rows that the output holds.
-    :param read: the window's records, counted as the job read them.
+    :param files: the files that hold them, as paths within ``output``; none for a table.
+    :param columns: the columns of all files of this output so far, as Spark writes a schema in JSON; None for other
+        kinds of outputs, which know their own.
+    :param job: what was counted of the job that made the rows; None if each record is a row.
     """
 
     name: str
     output: str | None
     sink: str
     apart: bool
-    made: int
     rows: int
-    read: Tally
+    files: tuple[str, ...] = ()
+    columns: str | None = None
+    job: JobCounts | None = None
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """The inverse of its JSON within a result's."""
+        job = fields["job"] and JobCounts(fields["job"]["made"], Tally(**fields["job"]["read"]))
+        return cls(**{**fields, "job": job, "files": tuple(str(file) for file in fields["files"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +115,14 @@ class RunResult:
     :param manifest_sha256: the manifest that it was given.
     :param application_id: Spark's own id of the application; None when unknown to a client of Spark Connect, and for a
         window without offsets, which needs no job.
-    :param output: where the rows were written; None for an empty window, which writes none.
-    :param sink: the output's kind: ``parquet``, ``orc``, ``json``, ``delta``, ``iceberg``, or what a user's own sink
-        calls itself; or :data:`NO_SINK`.
-    :param apart: whether the run's rows have a place of their own, so that none replaces another's.
+    :param outputs: where the rows are: one output, or one for each topic, or those of a job that writes rows other than
+        the records, the first one first.
     :param read: what was read, over all partitions. If nothing counted it, what the output must hold. If it wasn't
         counted exactly once but the output holds every offset once, what that proves.
     :param written: what the output holds, per partition. For a job that derives other rows, the window's records,
         counted separately from the job.
     :param seconds: wall-clock time of the job within Spark.
     :param allow_gaps: whether the run was told to expect offsets without a record, as with transactions.
-    :param files: the files that hold the rows, as paths within ``output``; none for a table.
     :param source: what Kafka said after the read about the cluster and topics; None when nobody asked: a window without
         offsets reads nothing, and a client of Spark Connect can't ask.
     :param task_starts: what ``read.starts`` must be if each task was read once, computed from what was written; None
@@ -110,7 +130,6 @@ class RunResult:
     :param unread: records that Kafka has at the ends of tasks' ranges, before the first or after the last row written,
         at most one for each partition; asked after the write. None when nobody asked, because every offset has a row or
         something else is wrong.
-    :param derived: outputs of a job that writes rows other than the records; empty when each record is a row.
     :param schemas: the registered schemas that decoded keys and values; empty if none did.
     """
 
@@ -118,18 +137,14 @@ class RunResult:
     run: str
     manifest_sha256: str
     application_id: str | None
-    output: str | None
-    sink: str
-    apart: bool
+    outputs: tuple[OutputRows, ...]
     read: Tally
     written: tuple[PartitionTally, ...]
     seconds: float
     allow_gaps: bool = False
-    files: tuple[str, ...] = ()
     source: Source | None = None
     task_starts: int | None = None
     unread: tuple[ReadPosition, ...] | None = None
-    derived: tuple[DerivedRows, ...] = ()
     schemas: tuple[UsedSchemas, ...] = ()
 
     @property
@@ -138,16 +153,24 @@ class RunResult:
         return sum(tally.count for tally in self.written)
 
     @property
-    def rows_written(self) -> int:
-        """Rows in the output; in the first one, if a job has several."""
-        return self.derived[0].rows if self.derived else self.records
+    def derived(self) -> tuple[tuple[OutputRows, JobCounts], ...]:
+        """The outputs of a job that writes rows other than the records; empty when each record is a row."""
+        return tuple((each, each.job) for each in self.outputs if each.job is not None)
 
     @property
-    def outputs(self) -> tuple[tuple[str, str, str | None, int], ...]:
-        """Name, sink, place and rows of each output, the first one first: what a publication says about them."""
-        if not self.derived:
-            return (("", self.sink, self.output, self.records),)
-        return tuple((rows.name, rows.sink, rows.output, rows.rows) for rows in self.derived)
+    def rows_written(self) -> int:
+        """Rows in the output; over all topics, if each has its own, and in the first one, if a job has several."""
+        return sum(each.rows for each in main_outputs(self.outputs))
+
+    @property
+    def output(self) -> str | None:
+        """Where the rows are; None for an empty window, and if several topics have outputs of their own."""
+        return main_place(self.outputs)
+
+    @property
+    def apart(self) -> bool:
+        """Whether the run's rows have places of their own, so that none replaces another's."""
+        return all(each.apart for each in self.outputs)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, with lists instead of tuples, because XCom keeps the difference."""
@@ -165,29 +188,48 @@ class RunResult:
         :raises LedgerCorruptError: when it is something else.
         """
         try:
-            nested = ("read", "written", "files", "source", "unread", "derived", "schemas")
+            nested = ("outputs", "read", "written", "source", "unread", "schemas")
             plain = {name: fields[name] for name in cls.__slots__ if name not in nested}
             if type(plain["attempt"]) is not int or not RUN.fullmatch(plain["run"]):
                 raise ValueError(f"attempt {plain['attempt']!r}, run {plain['run']!r}")
             written = tuple(PartitionTally(**tally) for tally in fields["written"])
             source = None if fields["source"] is None else Source(**fields["source"])
             unread = None if fields["unread"] is None else tuple(ReadPosition(*record) for record in fields["unread"])
-            files = tuple(str(file) for file in fields["files"])
+            outputs = tuple(map(OutputRows.from_json, fields["outputs"]))
+            if not outputs:
+                raise ValueError("no outputs")
             read = Tally(**fields["read"])
-            derived = tuple(DerivedRows(**rows | {"read": Tally(**rows["read"])}) for rows in fields["derived"])
             schemas = tuple(UsedSchemas.from_json(used) for used in fields["schemas"])
             return cls(
-                **plain,
-                read=read,
-                written=written,
-                files=files,
-                source=source,
-                unread=unread,
-                derived=derived,
-                schemas=schemas,
+                **plain, outputs=outputs, read=read, written=written, source=source, unread=unread, schemas=schemas
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
+
+
+class Placed(Protocol):
+    """An output, as a run or a publication has it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def output(self) -> str | None: ...
+
+
+AnOutput = TypeVar("AnOutput", bound=Placed)
+
+
+def main_outputs(outputs: Sequence[AnOutput]) -> Sequence[AnOutput]:
+    """The outputs that a window's rows are in if nobody names one: the first, whose name is empty; or all of them, if
+    each topic has its own."""
+    return outputs if outputs[0].name else outputs[:1]
+
+
+def main_place(outputs: Sequence[Placed]) -> str | None:
+    """Where these are, if that is one place; None if there is none, or if there are several."""
+    places = {each.output for each in main_outputs(outputs)}
+    return places.pop() if len(places) == 1 else None
 
 
 def counted_twice(read: Tally, task_starts: int | None) -> bool:

@@ -8,6 +8,7 @@ holds. Delta keeps these identifiers for ever, unless a property of the table sa
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Set as AbstractSet
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.spark.session.connect import cores, files_of
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, held
+from airflow_kafka_offsets.spark.sinks.columns import Widens, is_wider
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, commit_marks
@@ -26,8 +28,16 @@ if TYPE_CHECKING:
 
 _LOG_PARTITIONS, _LOG_TASKS = "spark.databricks.delta.snapshotPartitions", 50
 """How many tasks read a table's log, and Delta's default for it."""
+_MAY_WIDEN = "delta.enableTypeWidening"
+"""The property by which a table lets its columns become wider."""
 _RECENT = 50
-"""How many commits are looked at first: each is a file to read."""
+"""How many commits Delta is asked for first: each is a file to read."""
+_LAST = 3
+"""How many commits are looked at before Delta is asked."""
+_COMMIT, _COMMIT_INFO = re.compile(r"\d{20}\.json"), b'{"commitInfo":'
+"""A commit in a table's log, and how the line begins that says whose it is; as Delta's protocol has them."""
+_ELSEWHERE = frozenset({"_commits", "_staged_commits"})
+"""Where the newest commits of a table are that something else than its log decides about."""
 
 
 class DeltaSink(TableSink):
@@ -64,9 +74,9 @@ class DeltaSink(TableSink):
             return any(name.endswith((".json", ".parquet")) for name in log)
         return super()._exists(spark)
 
-    def _create(self, rows: DataFrame, attempt: Attempt) -> None:
+    def _create(self, rows: DataFrame, attempt: Attempt) -> bool:
         try:
-            super()._create(rows, attempt)
+            return super()._create(rows, attempt)
         except AnalysisException:
             # Delta makes the log's folder before the first commit, and then takes the folder for a table. A driver
             # killed in between leaves a table that can't be created, but can be written to.
@@ -80,22 +90,43 @@ class DeltaSink(TableSink):
                 # No driver was killed: one that is alive has made the table meanwhile.
                 if not self._exists(spark):
                     raise
+        return False
 
-    def _require_later(self, spark: SparkSession, attempt: Attempt) -> None:
+    def _widens(self, properties: Mapping[str, str]) -> Widens:
+        widens = properties.get(_MAY_WIDEN, "false").lower() == "true"
+        return lambda before, now: widens and is_wider(before, now)
+
+    def _require_later(self, table: DataFrame, attempt: Attempt, *, is_new: bool = False) -> None:
         # Delta itself keeps an earlier attempt out, so the first attempt at a new window need not ask.
-        if self.rows(spark).where(F.col(WINDOW_COLUMN) == attempt.window).head(1):
-            super()._require_later(spark, attempt)
+        if not is_new and table.where(F.col(WINDOW_COLUMN) == attempt.window).head(1):
+            super()._require_later(table, attempt)
 
     def _newest_version(self, spark: SparkSession) -> int | None:
         newest = spark.sql(f"DESCRIBE HISTORY {sql_name(self.kind, self.table)} LIMIT 1").select("version").head()
         return None if newest is None else int(newest[0])
 
     def _marks(self, spark: SparkSession, windows: AbstractSet[str]) -> Iterator[Mapping[str, Any]]:
+        yield from self._last_marks(spark)
         for limit in (f" LIMIT {_RECENT}", ""):
             history = spark.sql(f"DESCRIBE HISTORY {sql_name(self.kind, self.table)}{limit}")
             ours = history.orderBy("version", ascending=False).where("userMetadata IS NOT NULL")
             for row in ours.select("userMetadata").collect():
                 yield _json_object(row["userMetadata"])
+
+    def _last_marks(self, spark: SparkSession) -> Iterator[Mapping[str, Any]]:
+        """The marks of the last few commits, from the files of the log: a driver looks for the one that it has just
+        made, and to ask Delta for its history takes two jobs. None for a table in a catalog, whose folder isn't known,
+        and if some commits lie elsewhere."""
+        if "/" not in self.table:
+            return
+        files, log = files_of(spark), f"{self.table}/_delta_log"
+        names = files.names(log)
+        if any(name in _ELSEWHERE for name in names):
+            return
+        for name in sorted(filter(_COMMIT.fullmatch, names), reverse=True)[:_LAST]:
+            for line in (files.read(f"{log}/{name}") or b"").splitlines():
+                if line.startswith(_COMMIT_INFO):
+                    yield _json_object(_json_object(line)["commitInfo"].get("userMetadata", ""))
 
     def _overwrite(self, rows: DataFrame, attempt: Attempt, version: int | None) -> None:
         options = {
@@ -112,7 +143,7 @@ class DeltaSink(TableSink):
             writer.saveAsTable(self.table)
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def _json_object(text: str | bytes) -> dict[str, Any]:
     """What a commit's metadata says; empty when it is another writer's, in any form."""
     try:
         found = json.loads(text)

@@ -6,6 +6,7 @@ Nothing is replaced: the ledger's publications tell readers which folder to read
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.errors import AnalysisException
@@ -15,6 +16,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.connect import files_of
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
 from airflow_kafka_offsets.spark.session.session import held, words
+from airflow_kafka_offsets.spark.sinks.places import places_of
 from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, AUDITED_DDL, WINDOW_COLUMN, Attempt, Sink
 
 if TYPE_CHECKING:
@@ -49,7 +51,8 @@ FILE_FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "json")
 class FileSink(Sink):
     """Parquet, ORC or JSON files.
 
-    :param path: folder of the whole table, on any store that Spark can write to.
+    :param path: folder of the whole table, on any store that Spark can write to; see :mod:`.sinks.places` for names in
+        it.
     :param file_format: format of the files.
     :raises ConfigurationError: for another format.
     """
@@ -59,10 +62,15 @@ class FileSink(Sink):
     def __init__(self, path: str, file_format: FileFormat = "parquet") -> None:
         if file_format not in FILE_FORMATS:
             raise ConfigurationError(f"Files are written as {', '.join(FILE_FORMATS)}, not as {file_format!r}.")
-        self.kind = file_format
-        self.place = hadoop_uri(path)
+        self.kind: FileFormat = file_format
+        self.place: str = hadoop_uri(path)
         self._schemas: dict[str, StructType] = {}
         """Of what was written, by folder."""
+
+    def outputs(self, pipeline: str, topics: Iterable[str]) -> Mapping[str, Sink]:
+        """This sink, or one for each topic."""
+        places = places_of(self.place, pipeline, topics, is_path=True)
+        return {name: self if place == self.place else type(self)(place, self.kind) for name, place in places.items()}
 
     def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
         """Write the driver's folder; a window without offsets has none (S6).

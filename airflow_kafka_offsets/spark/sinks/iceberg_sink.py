@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaPackage  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.sql import functions as F
+from pyspark.sql.types import ByteType, IntegerType, ShortType
 
 from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
 from airflow_kafka_offsets.spark.session.connect import jvm_of
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
+from airflow_kafka_offsets.spark.sinks.columns import Widens, is_wider
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import PROPERTY
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink, WindowCommit, commit_marks
@@ -182,10 +184,16 @@ class IcebergSink(TableSink):
         log.warning(unproved, attempt.name, self.table, why)
         return False
 
+    def _widens(self, properties: Mapping[str, str]) -> Widens:
+        # Iceberg has no shorter whole numbers than an int.
+        return lambda before, now: (
+            is_wider(before, now) or (isinstance(before, IntegerType) and isinstance(now, ByteType | ShortType))
+        )
+
     def _require_branch(self, spark: SparkSession, attempt: Attempt) -> int:
         """The newest snapshot of the driver's branch. Refused if the table holds rows that it must not replace, or if
         a later attempt dropped the branch when it was released."""
-        self._require_later(spark, attempt)
+        self._require_later(self.rows(spark), attempt)
         snapshot = self._refs(spark).get(_branch(attempt))
         if snapshot is None:
             raise CommitConflictError(

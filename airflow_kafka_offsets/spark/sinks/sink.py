@@ -5,7 +5,7 @@ what it holds under a key and whose that is. Everything else is done for it: cou
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -31,11 +31,12 @@ class Attempt:
     :param window: the window's name.
     :param number: the attempt's number: of two attempts at a window, the higher one began later.
     :param run: the driver's own name, 8 hex digits: a submitter may start several drivers of one attempt.
-    :param offsets: offsets that it reads; 0 means that the window has no rows and old ones must be removed.
+    :param offsets: offsets that it reads for this output; 0 means that there are no rows and old ones must be removed.
     :param pipeline: the window's pipeline, for people: another ledger may have a pipeline of the same name.
     :param ledger_id: the window's ledger. It alone decides which ledger a place belongs to.
     :param manifest_sha256: hash of the manifest that lists the window's records.
-    :param output: name of the derived output that is written; empty for the first one, and for records.
+    :param output: name of the output that is written: empty for the first or only one; the topic, if each topic has its
+        own; or what a job calls a further one.
     :param is_noted: the ledger has this driver's note; False for a Spark Connect client, which can't write one.
     :param knows: whether the ledger has the note of a driver, by its attempt's number and its own name.
     """
@@ -110,6 +111,14 @@ class Sink(ABC):
     kind: str
     keeps_attempts_apart: bool = False
     place: str | None = None
+
+    def outputs(self, pipeline: str, topics: Iterable[str]) -> Mapping[str, Sink]:
+        """Where the rows of a window go: sinks by the names of their outputs. By default all go here, and the name is
+        empty. For an output for each topic, return a sink for each, by the topic's name.
+
+        :param topics: all topics of the window, also those without records in it.
+        """
+        return {"": self}
 
     @abstractmethod
     def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:

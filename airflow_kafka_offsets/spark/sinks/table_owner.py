@@ -69,7 +69,8 @@ def claim(spark: SparkSession, sql_name: str, ours: Owner, properties: Mapping[s
     """
     if table_owner(properties, sql_name) is None:
         spark.sql(f"ALTER TABLE {sql_name} SET TBLPROPERTIES ({_in_sql(ours)})")
-    require_owner(spark, sql_name, ours)
+        properties = table_properties(spark, sql_name)
+    _require_owner(properties, sql_name, ours)
 
 
 def require_owner(spark: SparkSession, sql_name: str, ours: Owner) -> None:
@@ -77,7 +78,11 @@ def require_owner(spark: SparkSession, sql_name: str, ours: Owner) -> None:
 
     :raises LedgerConflictError: naming both, and how to hand a table over.
     """
-    owner = table_owner(table_properties(spark, sql_name), sql_name)
+    _require_owner(table_properties(spark, sql_name), sql_name, ours)
+
+
+def _require_owner(properties: Mapping[str, str], sql_name: str, ours: Owner) -> None:
+    owner = table_owner(properties, sql_name)
     if owner is None or owner.ledger_id != ours.ledger_id:
         raise LedgerConflictError(
             f"{sql_name} is a table of {owner or 'no ledger'} according to its property {LEDGER}, and this is {ours}: "

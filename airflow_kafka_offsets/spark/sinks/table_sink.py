@@ -10,7 +10,7 @@ the first. Because the column has only the window's name, a table belongs to one
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ from airflow_kafka_offsets.compat.spark_versions import fitting
 from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError, StoreFailedError
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
+from airflow_kafka_offsets.spark.sinks.columns import Widens, refuse_changed
+from airflow_kafka_offsets.spark.sinks.places import places_of
 from airflow_kafka_offsets.spark.sinks.sink import AUDITED_DDL, WINDOW_COLUMN, Attempt, Sink
 from airflow_kafka_offsets.spark.sinks.table_owner import (
     Owner,
@@ -83,7 +85,7 @@ def _owner(attempt: Attempt) -> Owner:
 class TableSink(Sink):
     """A table of one ledger that replaces a window's rows in one commit. The first window with rows creates the table.
 
-    :param table: its name or, for some kinds, its path.
+    :param table: its name or, for some kinds, its path; see :mod:`.sinks.places` for names in it.
     :cvar needs: what a session must have for this kind of table; see :func:`.spark_versions.fitting`.
     :cvar conflicts: prefixes of the Java classes that the table's library throws when another commit came in between.
     :cvar properties: properties of the tables that it creates.
@@ -99,10 +101,16 @@ class TableSink(Sink):
     def __init__(self, table: str) -> None:
         self.table = self.place = hadoop_uri(table)
 
+    def outputs(self, pipeline: str, topics: Iterable[str]) -> Mapping[str, Sink]:
+        """This table, or one for each topic."""
+        places = places_of(self.table, pipeline, topics, is_path="/" in self.table)
+        return {name: self if place == self.table else type(self)(place) for name, place in places.items()}
+
     def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
         """Replace the window's rows.
 
-        :raises ConfigurationError: Spark can't write these rows to this table.
+        :raises ConfigurationError: Spark can't write these rows to this table. It is a ColumnChangedError if a column
+            has another type there.
         :raises LedgerConflictError: the table belongs to another ledger.
         :raises CommitConflictError: another commit came in between.
         :raises: as :meth:`.Attempt.require_later`.
@@ -155,16 +163,19 @@ class TableSink(Sink):
 
     def _replace(self, spark: SparkSession, rows: DataFrame, attempt: Attempt) -> str | None:
         marked = rows.withColumn(WINDOW_COLUMN, F.lit(attempt.window))
-        if not self._exists(spark):
+        is_new = not self._exists(spark)
+        if is_new:
             if not attempt.offsets:
                 return None
-            self._create(marked, attempt)
+            is_new = self._create(marked, attempt)
         version = self._version(spark)
         name = sql_name(self.kind, self.table)
         properties = table_properties(spark, name)
         self._refuse_terms(spark, name, properties)
         claim(spark, name, _owner(attempt), properties)
-        self._require_later(spark, attempt)
+        table = self.rows(spark)
+        refuse_changed(f"the {self.kind} table {self.table}", table.schema, marked.schema, self._widens(properties))
+        self._require_later(table, attempt, is_new=is_new)
         self._committing(attempt, self._overwrite, marked, attempt, version)
         return self.table
 
@@ -181,14 +192,22 @@ class TableSink(Sink):
                     f"UNSET TBLPROPERTIES ('{forbidden}'); or load into another table."
                 )
 
-    def _require_later(self, spark: SparkSession, attempt: Attempt) -> None:
-        """Refuse to replace rows that have to stay."""
-        newest = self.newest(spark, attempt)
+    @abstractmethod
+    def _widens(self, properties: Mapping[str, str]) -> Widens:
+        """Which columns of a table with these properties become wider when wider values are written."""
+
+    def _require_later(self, table: DataFrame, attempt: Attempt, *, is_new: bool = False) -> None:
+        """Refuse to replace rows that have to stay.
+
+        :param table: its rows.
+        :param is_new: whether this driver has just created it.
+        """
+        newest = self.newest(table.sparkSession, attempt)
         if newest is not None:
             attempt.require_later(newest.name, is_noted=newest.is_noted)
 
-    def _create(self, rows: DataFrame, attempt: Attempt) -> None:
-        """Create the table, empty, before any row is read; another load may create it first."""
+    def _create(self, rows: DataFrame, attempt: Attempt) -> bool:
+        """Create the table, empty, before any row is read; False if another load has created it first."""
         spark = rows.sparkSession
         empty = spark.createDataFrame([], rows.schema)
         writer = empty.writeTo(sql_name(self.kind, self.table)).using(self.kind).partitionedBy(F.col(WINDOW_COLUMN))
@@ -199,6 +218,8 @@ class TableSink(Sink):
         except JAVA_ERRORS:
             if not self._exists(spark):
                 raise
+            return False
+        return True
 
     def _require_ours(self, spark: SparkSession, attempt: Attempt) -> None:
         require_owner(spark, sql_name(self.kind, self.table), _owner(attempt))

@@ -53,9 +53,9 @@ def _of_ddl(rows: DataFrame, column: str, schema: str) -> DataFrame:
     whole, options = f"{schema}, {CORRUPT} STRING", {"columnNameOfCorruptRecord": CORRUPT}
     text = valid_text(F.col(column))
     found = rows.withColumn(_FOUND, F.from_json(text, whole, options))
-    fits = F.col(_FOUND).isNotNull() & F.col(_FOUND)[CORRUPT].isNull()
-    error = F.when(F.col(column).isNotNull() & ~fits, F.when(text.isNull(), F.lit(NOT_TEXT)).otherwise(F.lit(NOT_JSON)))
-    return replaced(found, column, F.when(fits, F.col(_FOUND).dropFields(CORRUPT)), error, None).drop(_FOUND)
+    reason = F.when(text.isNull(), F.lit(NOT_TEXT)).otherwise(F.lit(NOT_JSON))
+    error = F.when(F.col(column).isNotNull() & ~_fits_json(), reason)
+    return replaced(found, column, _of_json(), error, None).drop(_FOUND)
 
 
 def _framed(rows: DataFrame, column: str) -> DataFrame:
@@ -83,11 +83,19 @@ def _of_avro(rows: DataFrame, column: str, schemas: SubjectSchemas) -> DataFrame
 
 
 def _of_json_schema(rows: DataFrame, column: str, schemas: SubjectSchemas) -> DataFrame:
-    value, fits = json_schema.decoded(F.col(_PAYLOAD), json_schema.type_of(schemas))
     known = F.col(_SCHEMA).isin(*(name for writer in schemas.writers for name in names_of(writer)))
-    found = rows.withColumn(_FOUND, F.when(known, F.struct(value.alias("value"), fits.alias("fits"))))
-    fits = F.coalesce(F.col(_FOUND)["fits"], F.lit(False))
-    return _finished(found, column, schemas, F.when(fits, F.col(_FOUND)["value"]), fits, "JSON")
+    parsed = json_schema.parsed(F.col(_PAYLOAD), json_schema.type_of(schemas))
+    found = rows.withColumn(_FOUND, F.when(known, parsed))
+    return _finished(found, column, schemas, _of_json(), _fits_json(), "JSON")
+
+
+def _fits_json() -> Column:
+    """Whether what was parsed fits its type. Of what isn't text, and of blank text, Spark makes no struct at all."""
+    return F.col(_FOUND).isNotNull() & F.col(_FOUND)[CORRUPT].isNull()
+
+
+def _of_json() -> Column:
+    return F.when(_fits_json(), F.col(_FOUND).dropFields(CORRUPT))
 
 
 def _finished(

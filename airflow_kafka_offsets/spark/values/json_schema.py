@@ -59,17 +59,11 @@ def type_of(schemas: SubjectSchemas) -> StructType:
     return kind
 
 
-def decoded(payload: Column, kind: StructType) -> tuple[Column, Column]:
-    """A struct of JSON in bytes, which is null if it doesn't fit the type; and whether it fits.
-
-    :param payload: the bytes; not null.
-    """
-    text = valid_text(payload)
+def parsed(payload: Column, kind: StructType) -> Column:
+    """A struct of JSON in bytes, with one field more for the text of what doesn't fit the type; null for what isn't
+    text, and for blank text."""
     whole = StructType([*kind.fields, StructField(CORRUPT, StringType())])
-    parsed = F.from_json(text, whole, {"columnNameOfCorruptRecord": CORRUPT})
-    # Of blank text, Spark makes no struct at all.
-    fits = text.isNotNull() & parsed.isNotNull() & parsed[CORRUPT].isNull()
-    return F.when(fits, parsed.dropFields(CORRUPT)), fits
+    return F.from_json(valid_text(payload), whole, {"columnNameOfCorruptRecord": CORRUPT})
 
 
 def _parsed(schema: RegisteredSchema) -> Any:

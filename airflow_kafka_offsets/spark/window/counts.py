@@ -86,16 +86,16 @@ def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
         )
 
 
-def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sampled: bool) -> RunCounts:
+def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sample: DataFrame | None) -> RunCounts:
     """Count what was read for the rows, and what the output holds of them when it is read back after the write.
 
-    :param sampled: it is cheap to look at some rows of the output, to learn their size.
+    :param sample: rows of the output, if it is cheap to look at some of them, to learn their size.
     :raises UnprovenError: nothing was counted, and the output doesn't hold every offset exactly once.
     :raises KafkaOffsetsError: as :func:`~.unread.unread_records`, for offsets that Kafka must be asked about.
     """
     manifest = window.manifest
     if window.span and not window.needs_count:
-        return _by_output(window, output, sampled=sampled and window.may_be_split)
+        return _by_output(window, output, sample if window.may_be_split else None)
     written = scan(output, manifest)
     if not window.span:
         return RunCounts(Tally(), written)
@@ -140,11 +140,11 @@ def _with_gaps(
     return RunCounts(reads[0], written, starts, unread_records(window.clients(), stretches))
 
 
-def _by_output(window: PinnedRead, output: DataFrame, *, sampled: bool) -> RunCounts:
+def _by_output(window: PinnedRead, output: DataFrame, sample: DataFrame | None) -> RunCounts:
     """Count the output. Its short jobs run side by side: most of their time isn't Spark's tasks."""
     spark, manifest = window.spark, window.manifest
     with ThreadPoolExecutor(1) as pool:
-        size = pool.submit(alongside(spark, partial(sampled_bytes, output))) if sampled else None
+        size = None if sample is None else pool.submit(alongside(spark, partial(sampled_bytes, sample)))
         written = scan(output, manifest)
         read = replace(complete(manifest, window.left), bytes_per_record=size.result() if size else None)
     return RunCounts(read, written)

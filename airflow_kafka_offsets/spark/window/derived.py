@@ -21,13 +21,22 @@ from pyspark.sql import DataFrame, Observation, functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk, observation_name, was_observed
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
-from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, OutputRows, RunResult, Tally
 from airflow_kafka_offsets.spark.session.connect import DERIVED_ROWS, require_driver
 from airflow_kafka_offsets.spark.session.session import held
 from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Attempt, Sink, rows_of
 from airflow_kafka_offsets.spark.window.counts import RowPlan, count_records
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.window.proved_write import files_of_output, load, require_kind, run_result, source_of
+from airflow_kafka_offsets.spark.window.proved_write import (
+    columns_with,
+    files_of_output,
+    for_outputs,
+    load,
+    placed,
+    refuse_one_place,
+    run_result,
+    source_of,
+)
 from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe, observed_sums
 
 Transform: TypeAlias = Callable[[DataFrame], DataFrame]
@@ -65,23 +74,22 @@ class _Output:
 def write_derived(window: PinnedRead, outputs: Mapping[str, Derived], options: Mapping[str, str]) -> RunResult:
     """See :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write_derived`."""
     require_driver(window.spark, DERIVED_ROWS)
-    _refuse_one_place(outputs)
-    sinks = {name: output.sink for name, output in outputs.items()}
-    return load(window, sinks, partial(_write_all, window, window.frame(options), outputs))
+    placed_outputs = {name: _placed(window, name, output) for name, output in outputs.items()}
+    sinks = {name: output.sink for name, output in placed_outputs.items()}
+    refuse_one_place(sinks)
+    return load(window, sinks, partial(_write_all, window, window.frame(options), placed_outputs))
 
 
-def _refuse_one_place(outputs: Mapping[str, Derived]) -> None:
-    """Refuse two outputs in one place before anything is read. What is one place by two names is found as it is
-    written."""
-    places: dict[str, str] = {}
-    for name, output in outputs.items():
-        require_kind(output.sink)
-        place = output.sink.place
-        if place is not None and places.setdefault(place, name) != name:
-            raise ConfigurationError(
-                f"Two outputs go to {place}, where each would replace the other's rows: give {name} a folder or table "
-                "of its own."
-            )
+def _placed(window: PinnedRead, name: str, output: Derived) -> Derived:
+    """An output with the pipeline's name filled in. Refused if it is one for each topic: a job's rows have none."""
+    sinks = placed(window, output.sink)
+    if list(sinks) != [""]:
+        raise ConfigurationError(
+            f"{_what(name)} can't write to {output.sink.place}, which is a place for each topic: the rows that a job "
+            "makes need not have a topic. Give each topic an output of its own, whose transform takes that topic's "
+            "records."
+        )
+    return replace(output, sink=sinks[""])
 
 
 def _write_all(window: PinnedRead, records: DataFrame, outputs: Mapping[str, Derived], attempt: Attempt) -> RunResult:
@@ -94,29 +102,19 @@ def _write_all(window: PinnedRead, records: DataFrame, outputs: Mapping[str, Der
         made: list[_Output] = []
         for name, output in outputs.items():
             made.append(_derive(window, records, name, output, made))
-        places: dict[str, str | None] = {}
+        attempts, places = for_outputs(window, attempt, outputs), dict[str, str | None]()
+        columns = {each.name: columns_with(window, each.name, each.sink, each.rows) for each in made}
         with held(window.spark, _EXCLUDED_RULES, lambda given: ",".join(filter(None, (given, _PROPAGATES_EMPTY)))):
             for each in reversed(made):  # the first one last: whoever sees it finds the others
-                places[each.name] = _write(window, each, replace(attempt, output=each.name))
-        files: tuple[str, ...] | None = None
-        rows: list[DerivedRows] = []
+                places[each.name] = _write(window, each, attempts[each.name])
+        rows: list[OutputRows] = []
         for each in made:
-            found = rows_of(each.sink, window.spark, replace(attempt, output=each.name), places[each.name])
-            files = files_of_output(each.sink, found, places[each.name]) if files is None else files
-            rows.append(_counted(window, each, places[each.name], found.count()))
-        counts = count_records(window, records, [output.read for output in rows])
-    return run_result(
-        window,
-        attempt,
-        counts,
-        started,
-        output=rows[0].output,
-        sink=rows[0].sink,
-        apart=all(output.apart for output in rows),
-        files=files,
-        source=source_of(window),
-        derived=tuple(rows),
-    )
+            found = rows_of(each.sink, window.spark, attempts[each.name], places[each.name])
+            files = files_of_output(each.sink, found, places[each.name]) if each is made[0] else ()
+            counted = _counted(window, each, places[each.name], found.count())
+            rows.append(replace(counted, files=files, columns=columns[each.name]))
+        counts = count_records(window, records, [output.job.read for output in rows if output.job])
+    return run_result(window, attempt, counts, started, outputs=tuple(rows), source=source_of(window))
 
 
 def _derive(window: PinnedRead, records: DataFrame, name: str, derived: Derived, before: Iterable[_Output]) -> _Output:
@@ -189,7 +187,7 @@ def _write(window: PinnedRead, output: _Output, attempt: Attempt) -> str | None:
         return output.sink.replace(output.rows, attempt)
 
 
-def _counted(window: PinnedRead, output: _Output, place: str | None, held_rows: int) -> DerivedRows:
+def _counted(window: PinnedRead, output: _Output, place: str | None, held_rows: int) -> OutputRows:
     """What was counted for an output, and how many rows it holds after all outputs are written. An UnprovenError if
     nothing was counted."""
     counted = bool(window.span)
@@ -203,12 +201,11 @@ def _counted(window: PinnedRead, output: _Output, place: str | None, held_rows: 
             "side turns out to be empty: make that a left join, and filter its rows. It also doesn't see a read before "
             "an RDD, a checkpoint or collected rows."
         )
-    return DerivedRows(
+    return OutputRows(
         name=output.name,
         output=place,
         sink=output.sink.kind,
         apart=output.sink.keeps_attempts_apart,
-        made=sums[_COUNT],
         rows=held_rows,
-        read=read,
+        job=JobCounts(sums[_COUNT], read),
     )

@@ -1,29 +1,44 @@
-"""Kept records: each record of a window stays a row, so that the output proves the read."""
+"""Kept records: each record of a window stays a row, so that the output proves the read.
+
+If each topic has an output of its own, each gets the rows of its topic, and all outputs together prove the read. A row
+in another topic's output counts as a record that the window doesn't have.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import contextmanager
+from functools import partial, reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
+from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, RunResult
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import AUDITED, OWN_COLUMNS, Attempt, Sink, rows_of
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from airflow_kafka_offsets.spark.window.counts import count_run, refuse_uncountable
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.window.proved_write import files_of_output, load, require_kind, run_result, source_of
+from airflow_kafka_offsets.spark.window.proved_write import (
+    columns_with,
+    files_of_output,
+    for_outputs,
+    load,
+    placed,
+    run_result,
+    source_of,
+)
 
 
 def write_records(window: PinnedRead, rows: DataFrame, sink: Sink) -> RunResult:
     """See :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write`."""
-    require_kind(sink)
+    outputs = placed(window, sink)
     _check_columns(rows)
     refuse_uncountable(window, rows)
-    return load(window, {"": sink}, partial(_write, window, rows, sink))
+    return load(window, outputs, partial(_write, window, rows, outputs))
 
 
 def _check_columns(rows: DataFrame) -> None:
@@ -38,27 +53,68 @@ def _check_columns(rows: DataFrame) -> None:
         raise ConfigurationError(f"The rows to write have a column {found[0]}: that name is reserved for the output.")
 
 
-def _write(window: PinnedRead, rows: DataFrame, sink: Sink, attempt: Attempt) -> RunResult:
+def _write(window: PinnedRead, rows: DataFrame, outputs: Mapping[str, Sink], attempt: Attempt) -> RunResult:
     """Write, count what was read and written, and ask Kafka whether the rows came from the window's own topics."""
     started = time.monotonic()
-    with window.reading():
-        place = sink.replace(rows, attempt)
-    output = rows_of(sink, window.spark, attempt, place)
-    counted = partial(count_run, window, rows, output, sampled=isinstance(sink, FileSink | TableSink))
+    attempts, places = for_outputs(window, attempt, outputs), dict[str, str | None]()
+    columns = {name: columns_with(window, name, sink, rows) for name, sink in outputs.items()}
+    with _by_output(window, rows, attempts) as parts, window.reading():
+        for name, sink in outputs.items():
+            places[name] = sink.replace(parts[name], attempts[name])
+    held = {name: rows_of(sink, window.spark, attempts[name], places[name]) for name, sink in outputs.items()}
+    largest = max(outputs, key=lambda name: attempts[name].offsets)
+    sample = held[largest] if isinstance(outputs[largest], FileSink | TableSink) else None
+    counted = partial(count_run, window, rows, _together(held), sample=sample)
     if window.may_have_gaps:  # ask about gaps first: the topic check that follows then covers that answer too
         counts, source = counted(), source_of(window)
     else:
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(source_of, window)
             counts, source = counted(), asked.result()
-    return run_result(
-        window,
-        attempt,
-        counts,
-        started,
-        output=place,
-        sink=sink.kind,
-        apart=sink.keeps_attempts_apart,
-        files=files_of_output(sink, output, place),
-        source=source,
+    written = tuple(
+        OutputRows(
+            name=name,
+            output=places[name],
+            sink=sink.kind,
+            apart=sink.keeps_attempts_apart,
+            rows=sum(tally.count for tally in counts.written if name in ("", tally.topic)),
+            files=files_of_output(sink, held[name], places[name]),
+            columns=columns[name],
+        )
+        for name, sink in outputs.items()
     )
+    return run_result(window, attempt, counts, started, outputs=written, source=source)
+
+
+@contextmanager
+def _by_output(window: PinnedRead, rows: DataFrame, attempts: Mapping[str, Attempt]) -> Iterator[dict[str, DataFrame]]:
+    """The rows of each output. If several wouldn't read their own topics alone, Kafka is read once, to the executors'
+    disks, for as long as the block runs."""
+    if "" in attempts:
+        yield {"": rows}
+        return
+    kept = None
+    if window.span and window.has_driver and not window.is_by_topic and len(attempts) > 1:
+        with window.reading():
+            kept = rows = kept_on_disk(rows)
+    try:
+        yield {
+            topic: rows.where(F.col("topic") == topic) if attempt.offsets else rows.limit(0)
+            for topic, attempt in attempts.items()
+        }
+    finally:
+        if kept is not None:
+            drop_kept(kept)
+
+
+def _together(held: Mapping[str, DataFrame]) -> DataFrame:
+    """What all outputs hold. A row in another topic's output has a topic of its own, which is in no window."""
+    if "" in held:
+        return held[""]
+    return reduce(DataFrame.unionAll, (_of_topic(topic, rows) for topic, rows in held.items()))
+
+
+def _of_topic(topic: str, rows: DataFrame) -> DataFrame:
+    own = F.col("topic")
+    misplaced = F.concat(F.coalesce(own, F.lit("no topic")), F.lit(f" in the output of {topic}"))
+    return rows.select(F.when(own == topic, own).otherwise(misplaced).alias("topic"), "partition", "offset")

@@ -155,6 +155,23 @@ class RunLedger:
             return ()
         return AttemptFiles(self._files, self.window, published.attempt).published(published).schemas
 
+    def columns_of(self, output: str, kind: str, place: str) -> str | None:
+        """The columns that an output of files had by the last result that was published of another window with rows in
+        it; None if there is none.
+
+        :param place: the folder of the whole table.
+        """
+        others = (window for window in self._log.read().published if window.name != self.window)
+        for window in sorted(others, key=lambda each: each.publication.number if each.publication else 0, reverse=True):
+            published = window.publication
+            assert published is not None, "it is published"
+            told = next((each for each in published.outputs if each.name == output and each.rows), None)
+            if told is None or told.sink != kind or not str(told.output).startswith(f"{place}/"):
+                continue
+            result = AttemptFiles(self._files, window.name, published.attempt).published(published)
+            return next(each.columns for each in result.outputs if each.name == output)
+        return None
+
     def knows(self, number: int, run: str) -> bool:
         """Whether a driver of an attempt at this window has noted in this ledger that it began."""
         return self._files.read(f"{attempt_folder(self.window, number)}/{note_file(run)}") is not None

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import reduce
-from itertools import zip_longest
+from itertools import groupby, zip_longest
+from operator import attrgetter
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.compat.spark_versions import splits_by_records
@@ -77,6 +78,8 @@ class PinnedRead:
         self._conf = conf
         self._options: Mapping[str, str] = {}
         self._observed: ObservedRows | None = None
+        self.is_by_topic = False
+        """Whether what :meth:`read` returned last is read topic by topic."""
         self._is_written = False
         self.rows_written = 0
         """How many rows this driver has written and proved, in all outputs."""
@@ -124,7 +127,7 @@ class PinnedRead:
         """See :meth:`.RunLedger.failures_noted`; a session without an attempt notes nothing."""
         return nullcontext() if self.ledger is None else self.ledger.failures_noted()
 
-    def read(self, **options: str) -> DataFrame:
+    def read(self, *, by_topic: bool = False, **options: str) -> DataFrame:
         """The window's records, with the columns of Spark's Kafka source: key, value, topic, partition, offset,
         timestamp, timestampType, and headers if ``includeHeaders`` is true. What Kafka had lost when the attempt began
         is left out.
@@ -132,12 +135,16 @@ class PinnedRead:
         Each action on the frame reads Kafka again (S25). A window without offsets gives a frame without rows, and Kafka
         isn't asked (S6).
 
+        :param by_topic: read each topic on its own, for a sink with ``{topic}`` in its name: then each output's write
+            reads its topic alone. Otherwise the window is read once and copied to the executors' disks, which is also
+            what happens if offsets may be without a record.
         :param options: more options of Spark's Kafka source; they beat all others. Large ranges are split
             (:meth:`plan`) unless ``minPartitions`` or ``maxRecordsPerPartition`` is given here.
         :raises ConfigurationError: for an option that would change which records are read, and for brokers other than
             those of an earlier read.
         """
         self._observed = None
+        self.is_by_topic = by_topic and not self.needs_count
         with self.failures_noted():
             rows = self.frame(options)
             if self.needs_count:
@@ -205,7 +212,13 @@ class PinnedRead:
             headers = {name.lower(): value for name, value in chosen.items()}.get("includeheaders", "false")
             columns = COLUMNS + (HEADERS if headers.lower() == "true" else "")
             return self.spark.createDataFrame([], columns).coalesce(1)
-        return self._reads(self.left)
+        return self._read_topics() if self.is_by_topic else self._reads(self.left)
+
+    def _read_topics(self) -> DataFrame:
+        """Each topic on its own. Its name stands there as a constant, by which Spark sees what a filter needs not."""
+        topics = groupby(self.left, attrgetter("topic"))
+        reads = [self._reads(list(ranges)).withColumn("topic", F.lit(topic)) for topic, ranges in topics]
+        return reduce(DataFrame.unionAll, reads)
 
     def _reads(self, ranges: Sequence[LogRange]) -> DataFrame:
         give_back_soon(self.spark)

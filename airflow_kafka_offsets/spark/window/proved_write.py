@@ -4,13 +4,16 @@ where the rows came from, and what isn't proved is refused.
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from airflow_kafka_offsets.errors import ConfigurationError, CountedTwiceError, UnprovenError
 from airflow_kafka_offsets.offsets.instants import now_ms
@@ -18,11 +21,45 @@ from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read
 from airflow_kafka_offsets.spark.session.connect import application_of
+from airflow_kafka_offsets.spark.sinks.columns import added, refuse_changed
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink
 from airflow_kafka_offsets.spark.window.counts import RunCounts
 from airflow_kafka_offsets.spark.window.ledger import RunLedger
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
+
+
+def placed(window: PinnedRead, sink: Sink) -> Mapping[str, Sink]:
+    """Where a window's rows go: sinks by the names of their outputs; see :meth:`.Sink.outputs`. Refused before anything
+    is read if one can't be written."""
+    require_kind(sink)
+    outputs = sink.outputs(window.manifest.pipeline, sorted(window.manifest.topics))
+    refuse_one_place(outputs)
+    return outputs
+
+
+def refuse_one_place(sinks: Mapping[str, Sink]) -> None:
+    """Refuse two outputs in one place before anything is read. What is one place by two names is found as it is
+    written."""
+    places: dict[str, str] = {}
+    for name, sink in sinks.items():
+        place = sink.place
+        if place is not None and places.setdefault(place, name) != name:
+            raise ConfigurationError(
+                f"Two outputs go to {place}, where each would replace the other's rows: give {name} a folder or table "
+                "of its own."
+            )
+
+
+def for_outputs(window: PinnedRead, attempt: Attempt, names: Iterable[str]) -> dict[str, Attempt]:
+    """The attempt as the sink of each output sees it. Names are those of topics if none is empty."""
+    attempts = {name: replace(attempt, output=name) for name in names}
+    if "" in attempts:
+        return attempts
+    offsets = Counter[str]()
+    for each in window.left:
+        offsets[each.topic] += each.span
+    return {topic: replace(each, offsets=offsets[topic]) for topic, each in attempts.items()}
 
 
 def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt], RunResult]) -> RunResult:
@@ -57,12 +94,12 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt
             if hidden:
                 ledger.refuse_overtaken(ledger.attempt(window.manifest)[0])
             # Release before the result is written: Airflow's side publishes any proved counts that it finds.
-            for name in reversed(list(sinks)):
-                sinks[name].release(window.spark, replace(attempt, output=name))
+            for name, each in reversed(for_outputs(window, attempt, sinks).items()):
+                sinks[name].release(window.spark, each)
         ledger.record(result)
-        window.rows_written = sum(rows for *_, rows in result.outputs)
+        window.rows_written = sum(each.rows for each in result.outputs)
     if not verdict.proved:
-        seen = {name: str(place) for name, _, place, _ in result.outputs}
+        seen = {each.name: str(each.output) for each in result.outputs}
         raise _unproved(ledger, window, result, verdict, [(seen | hidden)[name] for name in sinks])
     return result
 
@@ -88,6 +125,23 @@ def _begin(window: PinnedRead, ledger: RunLedger) -> Attempt:
         is_noted=application is not None,
         knows=ledger.knows,
     )
+
+
+def columns_with(window: PinnedRead, name: str, sink: Sink, rows: DataFrame) -> str | None:
+    """The columns that an output of files has once it has these rows; None for other kinds of outputs, which know their
+    own.
+
+    :raises ColumnChangedError: the rows don't fit what other windows have there.
+    """
+    if window.ledger is None or sink.kind not in FILE_FORMATS:
+        return None
+    place = str(sink.place)
+    told = window.ledger.columns_of(name, sink.kind, place)
+    if told is None:
+        return rows.schema.json()
+    before = StructType.fromJson(json.loads(told))
+    refuse_changed(place, before, rows.schema, widens=lambda before, now: False)
+    return added(before, rows.schema).json()
 
 
 def run_result(window: PinnedRead, attempt: Attempt, counts: RunCounts, started: float, **written: Any) -> RunResult:

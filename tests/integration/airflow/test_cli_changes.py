@@ -228,7 +228,7 @@ class TestRestart:
         ]
         assert (told["lost"], "at least 4 offsets of the old logs" in told["remark"]) == (4, True)
         listed = rows_of(run("ledger", "list", "loads", "-o", "json")[1])
-        assert [row["status"] for row in listed] == ["published", "published", "restart", "pinned"]
+        assert [row["status"] for row in listed] == ["published", "published", "hole", "restart", "pinned"]
 
     def test_a_truncated_log_goes_on_where_it_was_truncated(
         self, run: Run, ledger: Ledger, ten: str, resolve: Resolve, produce: Produce, windows: list[str]

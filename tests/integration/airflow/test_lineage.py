@@ -144,7 +144,10 @@ class TestLoad:
         context["ti"].map_index, context["ti"].dag_run = -1, run
         context["ti"].get_template_context = lambda: context
         task = KafkaSparkSubmitOperator(
-            task_id="l", window=resolve(ten, at(2), at(7)), openlineage_inject_parent_job_info=True
+            task_id="l",
+            window=resolve(ten, at(2), at(7)),
+            application_args=["--output", "file:///t"],
+            openlineage_inject_parent_job_info=True,
         )
         with pytest.raises(AirflowFailException, match="was counted"):
             task.execute(context)

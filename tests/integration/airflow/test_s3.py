@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.ledger.file_lists import between
+from airflow_kafka_offsets.ledger.file_lists import published_files
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from dev import jars
@@ -155,7 +155,7 @@ def assert_published_once(ledger: Ledger, s3_endpoint: str, attempts: int) -> No
     store = pyarrow.fs.S3FileSystem(
         endpoint_override=s3_endpoint, access_key="test", secret_key="test", region="us-east-1"
     )
-    listed = [each.removeprefix("s3://") for each in between(ledger, None, None)[window.name]]
+    listed = [each.removeprefix("s3://") for each in published_files(ledger, None, None)[window.name]]
     rows = pyarrow.concat_tables(
         pyarrow.parquet.read_table(each, filesystem=store, columns=["partition", "offset"]) for each in listed
     )

@@ -81,7 +81,7 @@ def test_a_slow_load_tells_how_far_it_is_and_where_to_look(
     assert links[WindowLink().xcom_key].endswith(f"/w/{window['window']}")
     assert f"is in {window['manifest'].rpartition('/')[0]}" in log
     ui = links[SparkUILink().xcom_key]
-    (shown, *_) = blocks_of(DOCS / "guides" / "loads.md", "text")
+    (_, shown, *_) = blocks_of(DOCS / "guides" / "loads.md", "text")
     for line in shown.code.splitlines():
         assert re.search(like(line), log), f"the guide shows {line}"
     assert f"Spark application {report['application_id']} is running; its UI is {ui}" in log

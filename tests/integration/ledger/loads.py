@@ -19,7 +19,7 @@ from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
 from airflow_kafka_offsets.ledger.storage import StoragePath
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.left import left_of
-from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, PartitionTally, RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
@@ -186,6 +186,6 @@ def derive(ledger: Ledger, hour: int, rows: int) -> Window:
     window = resolve(ledger, hour)
     attempt = begin(ledger, window)
     plain = result_of(ledger, window, attempt)
-    made = DerivedRows("", plain.output, plain.sink, plain.apart, rows, rows, plain.read)
-    publish_result(ledger, window, replace(plain, derived=(made,)))
+    made = replace(plain.outputs[0], rows=rows, job=JobCounts(rows, plain.read))
+    publish_result(ledger, window, replace(plain, outputs=(made,)))
     return verify(ledger, ledger.window(window.name))

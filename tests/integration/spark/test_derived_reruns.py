@@ -133,7 +133,7 @@ class TestReload:
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, tmp_path: Path
     ) -> None:
         load(open_window(manifest), f"file://{tmp_path}/records")
-        with pytest.raises(LedgerError, match="without an output too_high; its further outputs are: none"):
+        with pytest.raises(LedgerError, match="without an output too_high; its named outputs are: none"):
             read_published(spark, ledger_uri, output="too_high")
         derive(open_window(manifest, again=True), *(FileSink(f"file://{tmp_path}/{name}") for name in "ab"))
         assert read_published(spark, ledger_uri, output="too_high").count() == 24

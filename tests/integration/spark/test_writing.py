@@ -46,7 +46,7 @@ class TestOneAttempt:
 
         assert (run.rows, run.output) == (205, f"{table}/window={manifest.window}/attempt={name_of(window)}")
         assert run.result == result_of(window)
-        assert (run.result.sink, run.result.apart) == ("parquet", True)
+        assert (run.result.outputs[0].sink, run.result.apart) == ("parquet", True)
         assert f"{run.result.attempt}-{run.result.run}" == name_of(window)
         assert run.result.application_id == spark.sparkContext.applicationId
         assert offsets(read_published(spark, ledger_uri)) == EXPECTED

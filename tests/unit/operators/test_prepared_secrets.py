@@ -42,3 +42,7 @@ def test_one_that_holds_a_secret_is_refused(name: str) -> None:
 )
 def test_one_that_says_where_a_secret_is_passes(name: str) -> None:
     assert not _holds_a_secret(name, "x")
+
+
+def test_the_login_of_a_registry_is_one_however_it_is_written() -> None:
+    assert _holds_a_secret("spark.kafkaOffsets.registry.authorization", "{{secrets/scope/key}}")

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from pyspark.sql import SparkSession, functions as F
 
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ColumnChangedError, ConfigurationError
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import FileSink, read_published
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, held
@@ -17,6 +17,7 @@ from airflow_kafka_offsets.spark.sinks.file_sink import FileFormat
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.publishing import load_rows
 from tests.integration.spark.sinks.conftest import EXPECTED, Holds, publish
+from tests.integration.spark.sinks.test_reading import tenth
 from tests.integration.spark.test_pinned_window import offsets
 
 NAMES = [
@@ -105,3 +106,24 @@ class TestRows:
         rows = window.read().withColumn("since", F.lit(None))
         with pytest.raises(ConfigurationError, match="since"):
             load_rows(window, rows, FileSink(table))
+
+
+class TestColumns:
+    def test_are_added_and_keep_their_types_from_window_to_window(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger_uri: str, tmp_path: Path
+    ) -> None:
+        """A window that lacks a column doesn't have it forgotten."""
+        sink = FileSink(f"file://{tmp_path}/table")
+        first, second, third, fourth = (open_window(tenth(flights, number)) for number in range(4))
+        load_rows(first, first.read().withColumn("added", F.struct(F.lit(1).alias("a"))), sink)
+        load_rows(second, second.read(), sink)
+        detail = F.struct(F.lit("x").alias("b"), F.lit(2).alias("a"))
+        load_rows(third, third.read().withColumn("added", detail), sink)
+        rows = read_published(spark, ledger_uri, mergeSchema="true")
+        found = [tuple(row) for row in rows.groupBy("added.a", "added.b").count().collect()]
+        assert sorted(found, key=str) == [(1, None, 10), (2, "x", 10), (None, None, 10)]
+
+        changed = fourth.read().withColumn("added", F.struct(F.lit(1).alias("b")))
+        with pytest.raises(ColumnChangedError, match=r"added\.b is string there and int in these rows"):
+            fourth.write(changed, sink)
+        assert not list((tmp_path / "table").glob(f"window={fourth.manifest.window}/*/*.parquet"))

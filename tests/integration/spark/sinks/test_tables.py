@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession, functions as F
 
-from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
+from airflow_kafka_offsets.errors import ColumnChangedError, CommitConflictError, ConfigurationError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, IcebergSink, Sink, read_published
@@ -99,23 +99,54 @@ class TestClocks:
 
 
 class TestColumns:
-    def test_columns_come_and_go_and_stand_in_any_order_but_never_change_their_type(
+    def test_columns_and_fields_come_and_go_and_stand_in_any_order_but_never_change_their_type(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger_uri: str, table_sink: TableSink
     ) -> None:
-        windows = (tenth(flights, number) for number in range(4))
-        first, second, third, fourth = windows
+        first, second, third, fourth, fifth = (tenth(flights, number) for number in range(5))
         publish(open_window(first), table_sink)
         window = open_window(second)
-        load_rows(window, window.read().withColumn("added", F.lit(1)).drop("key"), table_sink)
+        detail = F.struct(F.lit(1).alias("a")).alias("detail")
+        load_rows(window, window.read().select("*", F.lit(1).alias("added"), detail).drop("key"), table_sink)
         publish(open_window(third), table_sink)
+        window = open_window(fourth)
+        detail = F.struct(F.lit("x").alias("b"), F.lit(2).alias("a")).alias("detail")
+        load_rows(window, window.read().select(detail, "*"), table_sink)
 
         rows = read_published(spark, ledger_uri)
-        assert offsets(rows) == {2: list(range(30))}
-        assert offsets(rows.where("added = 1 AND key IS NULL")) == {2: list(range(10, 20))}
+        assert offsets(rows) == {2: list(range(40))}
+        assert offsets(rows.where("added = 1 AND key IS NULL AND detail.a = 1 AND detail.b IS NULL")) == {
+            2: list(range(10, 20))
+        }
+        assert offsets(rows.where("detail.a = 2 AND detail.b = 'x'")) == {2: list(range(30, 40))}
 
-        changed = open_window(fourth)
-        with pytest.raises(ConfigurationError, match="Spark can't write the window's rows to the"):
-            changed.write(changed.read().withColumn("timestampType", F.lit("text")), table_sink)
+        changed = open_window(fifth)
+        detail = F.struct(F.lit(3).alias("b")).alias("detail")
+        kinds = r"timestampType is int there and string in these rows, detail\.b is string there and int in these rows"
+        with pytest.raises(ColumnChangedError, match=kinds):
+            changed.write(
+                changed.read().withColumn("timestampType", F.lit("text")).withColumn("detail", detail), table_sink
+            )
+        assert table_sink.rows(spark).count() == 40
+
+    @pytest.mark.nightly("a type that holds the old values; the first test shows that others are refused")
+    def test_a_column_becomes_wider_where_the_table_can_do_that(
+        self, spark: SparkSession, open_window: OpenWindow, flights: str, ledger_uri: str, table_sink: TableSink
+    ) -> None:
+        first, second, third = (open_window(tenth(flights, number)) for number in range(3))
+        load_rows(first, first.read().withColumn("size", F.lit(1)), table_sink)
+        wide = second.read().withColumn("size", F.lit(2**40))
+        if isinstance(table_sink, DeltaSink):
+            with pytest.raises(ColumnChangedError, match="size is int there and bigint in these rows"):
+                second.write(wide, table_sink)
+            spark.sql(f"ALTER TABLE delta.`{table_sink.table}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+            second = open_window(second.manifest)
+            wide = second.read().withColumn("size", F.lit(2**40))
+        load_rows(second, wide, table_sink)
+        sizes = {row["size"] for row in read_published(spark, ledger_uri).select("size").distinct().collect()}
+        assert sizes == {1, 2**40}
+
+        with pytest.raises(ColumnChangedError, match="size is bigint there and int in these rows"):
+            third.write(third.read().withColumn("size", F.lit(3)), table_sink)
 
 
 class TestCreation:

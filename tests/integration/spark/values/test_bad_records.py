@@ -51,7 +51,7 @@ def test_dead_letters_are_another_output_of_the_same_window(
 ) -> None:
     conf = pin(manifest)
     result = run_load(conf, "--output", table, *AVRO, "--flatten", "--bad-records", "dead-letter", f"{table}_dead")
-    assert [(each.name, each.rows) for each in result.derived] == [("", 3), ("dead_letters", 2)]
+    assert [(each.name, each.rows) for each in result.outputs] == [("", 3), ("dead_letters", 2)]
     publish(PinnedWindow.open(spark, conf), result)
     rows = read_published(spark, ledger.as_uri()).orderBy("offset").collect()
     assert [(row.offset, row.id, row.tombstone) for row in rows] == [(0, 7, False), (1, None, True), (3, 7, False)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
@@ -20,6 +20,7 @@ def run_result(manifest: Manifest | str, written: Sequence[PartitionTally], **fi
     """What a driver of attempt 7 read and wrote; by default what it wrote is what it read.
 
     :param manifest: the manifest that it read, or its hash.
+    :param fields: of the result, and of its only output, unless all outputs are given.
     """
     sha256 = manifest if isinstance(manifest, str) else manifest.sha256
     count = sum(each.count for each in written)
@@ -27,14 +28,13 @@ def run_result(manifest: Manifest | str, written: Sequence[PartitionTally], **fi
         "attempt": 7,
         "run": "0000000a",
         "application_id": "app-1",
-        "output": "file:/out",
-        "sink": "parquet",
-        "apart": True,
         "read": Tally(count),
         "seconds": 1.0,
         "source": None if isinstance(manifest, str) else source_of(manifest),
     }
-    given = usual | fields
+    output = {"output": "file:/out", "sink": "parquet", "apart": True, "files": ()}
+    only = {name: fields.pop(name, value) for name, value in output.items()}
+    given = usual | {"outputs": (OutputRows(name="", rows=count, **only),)} | fields
     return RunResult(**given, manifest_sha256=sha256, written=tuple(written))
 
 

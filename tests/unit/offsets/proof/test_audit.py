@@ -211,13 +211,13 @@ class TestResult:
     def test_reads_back_as_it_was_written(self) -> None:
         run = result(manifest(), WHOLE, WHOLE, unread=(ReadPosition("t", 0, 18),))
         assert RunResult.from_json(json.loads(run.to_bytes())) == run
-        assert run.outputs == (("", "parquet", "file:/out", 10),)
+        assert (run.output, run.rows_written, run.apart) == ("file:/out", 10, True)
 
     @pytest.mark.parametrize("fields", [{"attempt": "7"}, {"attempt": True}, {"run": "../a"}, {"read": []}, {"x": 1}])
     def test_something_else_is_refused(self, fields: dict[str, Any]) -> None:
         told = result(manifest(), WHOLE, WHOLE).to_json() | fields
         if "x" in fields:
-            del told["sink"]
+            del told["outputs"]
         with pytest.raises(LedgerCorruptError, match="not the result of a run"):
             RunResult.from_json(told)
 

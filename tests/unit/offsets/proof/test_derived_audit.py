@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.offsets.proof.audit import judge
-from airflow_kafka_offsets.offsets.proof.run_result import DerivedRows, RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, OutputRows, RunResult, Tally
 from tests.unit.offsets.proof.test_audit import WHOLE, manifest, result
 
 MANIFEST = manifest()
@@ -16,13 +16,13 @@ RECORDS = result(MANIFEST, WHOLE, WHOLE, unread=None)
 """What was counted of the window, separately from the job."""
 
 
-def output(name: str = "", **fields: Any) -> DerivedRows:
-    usual = {"output": f"file:/{name or 'out'}", "sink": "parquet", "apart": True, "made": 3, "rows": 3}
-    return DerivedRows(**{"name": name, "read": RECORDS.read} | usual | fields)
+def output(name: str = "", made: int = 3, rows: int = 3, read: Tally = RECORDS.read) -> OutputRows:
+    return OutputRows(name, f"file:/{name or 'out'}", "parquet", apart=True, rows=rows, job=JobCounts(made, read))
 
 
-def derived(*outputs: DerivedRows, **fields: Any) -> RunResult:
-    return replace(RECORDS, derived=outputs, read=outputs[0].read, **fields)
+def derived(*outputs: OutputRows, **fields: Any) -> RunResult:
+    assert outputs[0].job is not None
+    return replace(RECORDS, outputs=outputs, read=outputs[0].job.read, **fields)
 
 
 class TestVerdict:
@@ -65,19 +65,19 @@ class TestVerdict:
 
     def test_of_a_log_with_gaps_is_held_against_its_records(self) -> None:
         some = result(MANIFEST, WHOLE[:7], WHOLE[:7], allow_gaps=True)
-        good = replace(some, derived=(output(read=some.read),))
+        good = replace(some, outputs=(output(read=some.read),))
         assert str(judge(MANIFEST, good)) == "read = log (3 rows written by your job), 3 offsets without a record"
         fewer = replace(some.read, count=6)
-        bad = replace(good, derived=(output(read=fewer),), read=fewer)
+        bad = replace(good, outputs=(output(read=fewer),), read=fewer)
         assert "made of 6 records, but the window has 7 records" in str(judge(MANIFEST, bad))
 
     def test_gaps_that_nobody_allowed_are_not(self) -> None:
         some = result(MANIFEST, WHOLE[:7], WHOLE[:7])
-        verdict = judge(MANIFEST, replace(some, derived=(output(read=some.read),)))
+        verdict = judge(MANIFEST, replace(some, outputs=(output(read=some.read),)))
         assert not verdict.proved
 
 
 def test_a_result_is_kept_as_json() -> None:
     kept = derived(output(), output("dead"))
     assert RunResult.from_json(kept.to_json()) == kept
-    assert kept.outputs == (("", "parquet", "file:/out", 3), ("dead", "parquet", "file:/dead", 3))
+    assert (kept.output, kept.rows_written) == ("file:/out", 3), "those of the first output"
