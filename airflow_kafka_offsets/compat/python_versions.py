@@ -1,6 +1,6 @@
 """What Python 3.10 lacks; the official image of Spark 4.1 runs drivers with it. Not needed without it.
 
-Airflow's side needs 3.11 or newer. Modules that a driver imports take from here what was new in 3.11.
+Airflow's side needs 3.11 or newer. Modules that a driver gets take from here what was new in 3.11.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The bundle: the parts of this package that a Spark driver needs, as a small zip, one of ``--py-files``.
+"""The bundle: the rooms of this package that a Spark driver needs, as a small zip, one of ``--py-files``.
 
-Among them is the ledger's pure half: the driver reads the log with the same code as Airflow's side. Nothing in it needs
-more than the standard library, and PySpark where it runs Spark.
+Among them is the ledger: the driver reads the log with the same code as Airflow's side. What a driver imports needs
+nothing but the standard library, and PySpark where it runs Spark.
 """
 
 from __future__ import annotations
@@ -16,16 +16,9 @@ from pathlib import Path
 import airflow_kafka_offsets
 
 _PACKAGE = Path(airflow_kafka_offsets.__file__).parent
-_LEDGER = (
-    *("__init__", "entries", "state", "files", "log", "checkpoints", "attempt_files"),
-    *("decisions", "load_decisions"),
-)
-_SHIPPED = (
-    *("__init__.py", "public.py", "errors.py", "offsets/**/*.py", "spark/**/*.py"),
-    *(f"compat/{name}.py" for name in ("__init__", "python_versions", "spark_versions")),
-    *(f"ledger/{name}.py" for name in _LEDGER),
-)
-"""Nothing that imports Airflow, kafka-python or fsspec: a Spark cluster has none of them."""
+_SHIPPED = ("*.py", *(f"{room}/**/*.py" for room in ("compat", "ledger", "offsets", "spark")))
+"""Whole rooms: what the driver's side imports is always among them. It imports neither Airflow nor kafka-python nor
+fsspec, which a Spark cluster doesn't have."""
 BUNDLE_NAME = "airflow_kafka_offsets.zip"
 LOAD_APPLICATION = str(_PACKAGE / "spark" / "load.py")
 """The ready-made application, for ``spark-submit``."""
