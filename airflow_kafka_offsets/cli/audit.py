@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -17,7 +17,7 @@ from airflow_kafka_offsets.cli.instants import instant
 from airflow_kafka_offsets.cli.ledger import named_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerError
+from airflow_kafka_offsets.errors import ConfigurationError, FailedWindow, LedgerError, WindowsFailedError
 from airflow_kafka_offsets.ledger import audits
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
@@ -25,6 +25,7 @@ from airflow_kafka_offsets.offsets.audits.findings import Finding, problem_words
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.reading import whole_windows
+from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.spark.session.conf import SECRETS_VARIABLE, secrets_text
 from airflow_kafka_offsets.submission.audit_submission import AuditSubmission
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
@@ -35,6 +36,7 @@ _AUDITED = (
     Column("written", "missing records are in", folds=True, unless=(None,)),
 )
 _FINDINGS = (
+    Column("window", unless=(None,)),
     *(Column("problem"), Column("topic", folds=True), Column("partition", "part"), Column("first"), Column("last")),
     *(Column("amount"), Column("from", unless=(None,)), Column("to", unless=(None,))),
     Column("key_hash", "key hash", unless=(None,), spare=True),
@@ -45,18 +47,28 @@ _LAST_LINES = 200
 
 @command
 def audit_table(args: Any) -> int:
-    """Audit the table for each window, record the verdicts, and print them with the first findings."""
+    """Audit the table for all windows by one Spark application, record the verdicts, and print them with the first
+    findings."""
     ledger = stored_ledger(args)
     if args.result is not None:
-        reports = [_handed_over(ledger, args)]
+        reports, errors = _handed_over(ledger, args), []
     else:
-        table, windows = _table(args), _windows(ledger, args)
-        reports = [_audited(ledger, window, table, args) for window in windows]
-    print_rows([_row(report) | _details(report, args) for report in reports], args, _AUDITED)
-    found = [finding for report in reports for finding in report.findings]
-    if found and args.output == "table":
+        found = _audited(ledger, _windows(ledger, args), _table(args), args)
+        reports = [each for each in found.values() if isinstance(each, AuditReport)]
+        errors = [
+            FailedWindow(each.name, ledger.pipeline, why) for each, why in found.items() if isinstance(why, Exception)
+        ]
+    if reports or not errors:
+        print_rows([_row(report) | _details(report, args) for report in reports], args, _AUDITED)
+    findings = [(report.window, each) for report in reports for each in report.findings]
+    if findings and args.output == "table":
         print()
-        print_rows([finding_row(each) for each in found], args, _FINDINGS)
+        several = len(reports) > 1
+        print_rows(
+            [{"window": window if several else None, **finding_row(each)} for window, each in findings], args, _FINDINGS
+        )
+    if errors:
+        raise errors[0].error if len(errors) == 1 else WindowsFailedError(errors, len(errors) + len(reports))
     return 0 if all(report.is_complete for report in reports) else 1
 
 
@@ -94,8 +106,9 @@ def _details(report: AuditReport, args: Any) -> Row:
 
 def _table(args: Any) -> AuditedTable:
     options = dict(_pair(each) for each in args.option or ())
-    names = ("path", "format", "table", "query", "where", "preset", "topic", "partition", "offset")
-    table = AuditedTable(**{name: getattr(args, name) for name in names}, options=options or None)
+    table = AuditedTable(
+        **{name: getattr(args, name) for name in AuditedTable.template_fields}, options=options or None
+    )
     table.check()
     return table
 
@@ -121,22 +134,25 @@ def _windows(ledger: Ledger, args: Any) -> list[str]:
     return found
 
 
-def _handed_over(ledger: Ledger, args: Any) -> AuditReport:
-    """Record a report whose driver couldn't reach the ledger."""
-    names = named_windows(ledger, args.windows, args.at)
-    if len(names) != 1:
-        raise ConfigurationError("--result is one window's: name it.")
+def _handed_over(ledger: Ledger, args: Any) -> list[AuditReport]:
+    """Record the reports, one a line, of a driver that couldn't reach the ledger."""
+    if args.windows or args.at or args.start or args.end:
+        raise ConfigurationError("--result names its windows itself: leave out windows, --at, --start and --end.")
     try:
         content = sys.stdin.buffer.read() if args.result == "-" else Path(args.result).read_bytes()
     except OSError as error:
         raise ConfigurationError(f"--result {args.result} can't be read: {error}.") from error
-    return audits.hand_over(ledger, ledger.window(names[0]), content, _who())
+    lines = [line for line in content.splitlines() if line.startswith(b"{")]
+    if not lines:
+        raise ConfigurationError(f"--result {args.result} has no report: a driver's last lines, which begin with {{.")
+    return [audits.hand_over(ledger, line, _who()) for line in lines]
 
 
-def _audited(ledger: Ledger, name: str, table: AuditedTable, args: Any) -> AuditReport:
-    window, kafka = ledger.window(name), java_settings(args)
-    given = args.writer_group, args.write_missing, args.allow_gaps
-    submission = AuditSubmission(ledger, ledger.pinned(window), token_hex(4), table, *given)
+def _audited(
+    ledger: Ledger, names: Sequence[str], table: AuditedTable, args: Any
+) -> dict[Wanted, AuditReport | Exception]:
+    windows, kafka = [Wanted(ledger, name, ledger.window(name).manifest) for name in names], java_settings(args)
+    submission = AuditSubmission(windows, token_hex(4), table, args.writer_group, args.write_missing, args.allow_gaps)
     program = SparkProgram(args.spark_submit)
     printed: deque[str] = deque(maxlen=_LAST_LINES)
     with submission.command(program, kafka.plain, args.packages, shlex.split(args.spark_args or "")) as words:
@@ -145,12 +161,10 @@ def _audited(ledger: Ledger, name: str, table: AuditedTable, args: Any) -> Audit
         except OSError as error:
             program.explain(error, printed, None)
             raise LedgerError(f"{args.spark_submit} can't be run: {error}.") from error
-    report = audits.record(ledger, window, submission.run, _who())
-    if report is None:
-        raise submission.failure([line.strip() for line in printed])
-    if code:
-        print_remark(f"{args.spark_submit} ended with status {code} after the audit of {name}.")
-    return report
+    found = submission.outcomes(_who(), [line.strip() for line in printed])
+    if code and not any(isinstance(each, Exception) for each in found.values()):
+        print_remark(f"{args.spark_submit} ended with status {code} after the audit.")
+    return found
 
 
 def _run(words: Iterable[str], environment: dict[str, str], printed: deque[str], *, shows: bool) -> int:

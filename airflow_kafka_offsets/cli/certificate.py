@@ -20,9 +20,18 @@ _CERTIFICATE = (
     Column("signed_by", "signed by", unless=(None,)),
 )
 _CLAIMS = (Column("claim"), Column("holds"), Column("tables", folds=True), Column("verdict", folds=True), Column("at"))
+_FACTS = (
+    *("start", "end", "issued", "cluster_id", "isolation_level"),
+    *("offsets", "manifest_sha256", "ledger_id", "commit"),
+)
 _ALGORITHM = "Ed25519"
-_CHECK_SIGNATURE = """jq -j .statement certificate.json > statement.json
-jq -r .signature certificate.json | base64 -d > signature
+_CHECK_SIGNATURE = """python3 - certificate.html <<'END'
+import base64, json, re, sys
+page = open(sys.argv[1], encoding="utf-8").read()
+signed = json.loads(re.search(r'id="certificate">(.*?)</script>', page)[1])
+open("statement.json", "wb").write(signed["statement"].encode())
+open("signature", "wb").write(base64.b64decode(signed["signature"]))
+END
 openssl pkeyutl -verify -pubin -inkey public.pem -rawin -in statement.json -sigfile signature"""
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
@@ -87,18 +96,7 @@ def _write(file: Path, page: str) -> None:
 def _page(statement: Row, signed: Row) -> str:
     """One self-contained page: the claims for people, and the signed statement for programs."""
     title = f"Window {statement['window']} of {statement['pipeline']}"
-    names = (
-        "start",
-        "end",
-        "issued",
-        "cluster_id",
-        "isolation_level",
-        "offsets",
-        "manifest_sha256",
-        "ledger_id",
-        "commit",
-    )
-    facts = "".join(f"<tr><th>{name}</th><td>{escape(str(statement[name]))}</td></tr>" for name in names)
+    facts = "".join(f"<tr><th>{name}</th><td>{escape(str(statement[name]))}</td></tr>" for name in _FACTS)
     topics = ", ".join(f"{name} ({topic_id})" for name, topic_id in statement["topics"].items())
     claims = "".join(map(_claim, statement["claims"])) or "<p>It was neither loaded nor audited.</p>"
     embedded = json.dumps(signed).replace("<", "\\u003c")
@@ -119,9 +117,12 @@ def _claim(claim: Row) -> str:
     if claim["check"] is not None:
         query = escape(claim["check"])
         check = f"<p>To check the rows, compare this query of Spark's SQL with the table above:</p><pre>{query}</pre>"
+    described = escape(json.dumps(claim.get("table")))
+    read = f"<p>The table, as it was read: <code>{described}</code></p>" if "table" in claim else ""
+    found = f"<p>First ranges:</p>{_table(claim['findings'])}" if claim.get("findings") else ""
     return (
         f"<h3>{escape(claim['claim'])}: {escape(tables)}</h3><p>{word}, as of {escape(claim['at'])}: "
-        f"{escape(claim['verdict'])}</p><p>{escape(claim['rule'])}</p>{_table(claim['partitions'])}"
+        f"{escape(claim['verdict'])}</p><p>{escape(claim['rule'])}</p>{read}{_table(claim['partitions'])}{found}"
         f"<p>Evidence: a file of the ledger with sha256 {escape(claim['evidence_sha256'])}.</p>{check}"
     )
 
@@ -131,7 +132,9 @@ def _signature(signed: Row) -> str:
         return "<h2>Signature</h2><p>It isn't signed.</p>"
     return (
         f"<h2>Signature</h2><p>{_ALGORITHM}, by the key below, of the text <code>statement</code> in the JSON that is "
-        f"part of this page. To check it, save that JSON as certificate.json:</p><pre>{escape(_CHECK_SIGNATURE)}</pre>"
+        "part of this page. What you see here isn't signed: save the page as certificate.html, and the signer's public "
+        "key, from the signer himself, as public.pem. If this prints Signature Verified Successfully, statement.json "
+        f"is what was signed:</p><pre>{escape(_CHECK_SIGNATURE)}</pre>"
         f"<pre>{escape(signed['public_key'])}</pre><pre>{escape(signed['signature'])}</pre>"
     )
 

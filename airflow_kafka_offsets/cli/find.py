@@ -8,7 +8,7 @@ from typing import Any
 from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.printing import Column, Row, command, every_column, print_record, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.ledger.audits import audit_words
+from airflow_kafka_offsets.ledger.audits import audit_words_at
 from airflow_kafka_offsets.ledger.find import Found, OffsetPlace, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
@@ -39,7 +39,7 @@ def find_record(args: Any) -> int:
             f"partitions. kafka-offsets ledger show {ledger.pipeline} names those of the newest one."
         )
     asked: Row = {"topic": args.topic, "partition": args.partition, "offset": args.offset}
-    rows = [asked | _row(ledger, place, args.topic) for place in found]
+    rows = [asked | _row(ledger, place, partition, args.offset) for place in found]
     if len(rows) == 1:
         print_record(rows[0], args, [replace(column, unless=(None,)) for column in every_column(rows)])
     else:
@@ -47,7 +47,7 @@ def find_record(args: Any) -> int:
     return 0 if any(place.window is not None for place in found) else 1
 
 
-def _row(ledger: Ledger, place: Found, topic: str) -> Row:
+def _row(ledger: Ledger, place: Found, partition: TopicPartition, offset: int) -> Row:
     window = place.window
     published = None if window is None else window.publication
     attempt = None if window is None or published is None else window.attempt(published.attempt)
@@ -56,8 +56,8 @@ def _row(ledger: Ledger, place: Found, topic: str) -> Row:
         "window": None if window is None else window.name,
         "attempt": None if published is None else published.attempt,
         "run": None if published is None else published.run,
-        "output": None if published is None else published.output_of(topic),
-        "audits": None if window is None else audit_words(window.audits),
+        "output": None if published is None else published.output_of(partition.topic),
+        "audits": None if window is None else audit_words_at(ledger, window, partition, offset),
     } | {name: None if attempt is None else attempt.who.get(name) for name in _RUN}
 
 

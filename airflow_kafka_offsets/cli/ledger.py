@@ -32,10 +32,13 @@ _WINDOWS = (
     Column("remark", folds=True, unless=(None,)),
     Column("audits", folds=True, unless=(None,)),
 )
-_OF_PIPELINE = ("topics", "windows", "loaded", "failed", "holes", "lost", "complete_up_to", "late_s", "error")
+_OF_PIPELINE = (
+    *("topics", "windows", "loaded", "failed", "holes", "lost", "audits", "complete_up_to", "late_s", "error"),
+)
 _PIPELINES = (
     *(Column("pipeline"), Column("topics", folds=True, spare=True), Column("windows"), Column("loaded")),
     *(Column("failed", unless=(0, None)), Column("holes", unless=(0, None)), Column("lost", unless=(0, None))),
+    Column("audits", "incomplete audits", folds=True, unless=([], None), as_text=", ".join),
     Column("complete_up_to", "complete up to"),
     Column("late_s", "late by", unless=(None,), as_text=duration_text),
     Column("error", folds=True, unless=(None,)),
@@ -75,6 +78,7 @@ def _pipeline_row(ledger: Ledger) -> Row:
         "failed": states[WindowStatus.FAILED],
         "holes": len(found["holes"]),
         "lost": found["lost_offsets"],
+        "audits": found["audits"],
         "complete_up_to": None if since_ms is None else iso_instant(since_ms),
         "late_s": None if late is None else late / 1000,
     }

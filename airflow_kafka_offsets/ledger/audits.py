@@ -8,19 +8,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError, LedgerCorruptError, or_error
 from airflow_kafka_offsets.ledger.decisions import Entries
-from airflow_kafka_offsets.ledger.entries import Audited
+from airflow_kafka_offsets.ledger.entries import AnyEntry, Audited
 from airflow_kafka_offsets.ledger.files import audit_failure_file, audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.load_decisions import window_read_from
 from airflow_kafka_offsets.ledger.state import Audit, State, Window
+from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.audits.findings import problem_words
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_of
 from airflow_kafka_offsets.offsets.windows.manifest import digest
@@ -38,26 +40,43 @@ def audited(state: State, wish: Audited, manifest: str) -> Entries:
     return () if is_old else (wish,)
 
 
-def record(ledger: Ledger, window: Window, run: str, who: Mapping[str, Any]) -> AuditReport | None:
-    """Record what an audit has found. Returns its report; None when it has left none.
+class _Wish(NamedTuple):
+    """What is to be recorded."""
 
-    :raises LedgerConflictError: as :func:`audited`.
-    :raises LedgerCorruptError: when the report is damaged, or another audit's.
-    """
-    content = ledger.files.read(audit_file(window.name, run))
-    return None if content is None else _recorded(ledger, window, run, content, who)
+    report: AuditReport
+    entry: Audited
 
 
-def hand_over(ledger: Ledger, window: Window, content: bytes, who: Mapping[str, Any]) -> AuditReport:
-    """Record what an audit has found whose driver couldn't reach the ledger. Errors as in :func:`record`.
+def record(
+    ledger: Ledger, windows: Sequence[Window], run: str, who: Mapping[str, Any]
+) -> list[AuditReport | KafkaOffsetsError | None]:
+    """Record what an audit has found of some windows, in one commit. Returns the report of each; None if it has left
+    none, and an error as in :func:`hand_over` where it can't be recorded."""
+
+    def read(window: Window) -> _Wish | KafkaOffsetsError | None:
+        content = ledger.files.read(audit_file(window.name, run))
+        return None if content is None else or_error(lambda: _wish(ledger, window, run, content, who))
+
+    found = in_parallel(read, windows)
+    refused = _commit(ledger, [each for each in found if isinstance(each, _Wish)])
+    return [refused.get(each.entry.window, each.report) if isinstance(each, _Wish) else each for each in found]
+
+
+def hand_over(ledger: Ledger, content: bytes, who: Mapping[str, Any]) -> AuditReport:
+    """Record what an audit has found of a window whose driver couldn't reach the ledger.
 
     :param content: the report.
+    :raises LedgerConflictError: as :func:`audited`.
+    :raises LedgerCorruptError: when the report is damaged, contradicts itself or the window, or is another audit's.
     """
     report = AuditReport.from_json(json_of(content))
-    kept = report.to_bytes()
+    window, kept = ledger.window(report.window), report.to_bytes()
+    wish = _wish(ledger, window, report.run, kept, who)
     if not ledger.files.create(audit_file(window.name, report.run), kept):
         raise LedgerCorruptError(f"Audit {report.run} of window {window.name} has left another report in the ledger.")
-    return _recorded(ledger, window, report.run, kept, who)
+    for error in _commit(ledger, [wish]).values():
+        raise error
+    return report
 
 
 def report_of(ledger: Ledger, window: Window, audit: Audit) -> AuditReport:
@@ -81,6 +100,23 @@ def audit_words(audits: Iterable[Audit]) -> str | None:
     return "; ".join(found) or None
 
 
+def audit_words_at(ledger: Ledger, window: Window, partition: TopicPartition, offset: int) -> str | None:
+    """What audits say of their tables, and of a record; None without any."""
+    found = (f"{each.table}: {_words_at(ledger, window, each, partition, offset)}" for each in window.audits)
+    return "; ".join(found) or None
+
+
+def _words_at(ledger: Ledger, window: Window, audit: Audit, partition: TopicPartition, offset: int) -> str:
+    words = problem_words(audit.counts) or "complete"
+    report = or_error(lambda: report_of(ledger, window, audit))
+    here = [
+        each.problem
+        for each in ([] if isinstance(report, KafkaOffsetsError) else report.findings)
+        if TopicPartition.of(each) == partition and each.start_offset <= offset < each.end_offset
+    ]
+    return f"{words}; this one is {' and '.join(here).replace('_', ' ')}" if here else words
+
+
 def audit_problems(audits: Iterable[Audit]) -> str | None:
     """What audits have found wrong with their tables, in words; None if nothing."""
     wrong = ((each.table, problem_words(each.counts)) for each in audits)
@@ -95,14 +131,15 @@ def failure_of(ledger: Ledger, window: str, run: str) -> FailureNote | None:
     return None
 
 
-def _recorded(ledger: Ledger, window: Window, run: str, content: bytes, who: Mapping[str, Any]) -> AuditReport:
+def _wish(ledger: Ledger, window: Window, run: str, content: bytes, who: Mapping[str, Any]) -> _Wish:
     report = AuditReport.from_json(json_of(content))
     if (report.run, report.window, report.manifest_sha256) != (run, window.name, window.manifest):
         raise LedgerCorruptError(
             f"{audit_file(window.name, run)} is the report of audit {report.run} of window {report.window}, manifest "
             f"{report.manifest_sha256}."
         )
-    wish = Audited(
+    report.check(ledger.pinned(window).manifest)
+    entry = Audited(
         window=window.name,
         table=report.table.name,
         run=run,
@@ -113,5 +150,23 @@ def _recorded(ledger: Ledger, window: Window, run: str, content: bytes, who: Map
         who=who,
         audited_ms=report.audited_ms,
     )
-    ledger.change(lambda state: audited(state, wish, window.manifest))
-    return report
+    return _Wish(report, entry)
+
+
+def _commit(ledger: Ledger, wishes: Sequence[_Wish]) -> dict[str, LedgerConflictError]:
+    """Record audits of several windows in one commit. Returns the errors of those that can't be."""
+    refused: dict[str, LedgerConflictError] = {}
+
+    def decide(state: State) -> Entries:
+        entries: list[AnyEntry] = []
+        refused.clear()
+        for report, entry in wishes:
+            try:
+                entries += audited(state, entry, report.manifest_sha256)
+            except LedgerConflictError as error:
+                refused[entry.window] = error
+        return tuple(entries)
+
+    if wishes:
+        ledger.change(decide)
+    return refused

@@ -4,21 +4,26 @@ package. Reads the ledger alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from airflow_kafka_offsets.ledger.audits import report_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Audit, Publication, Window
+from airflow_kafka_offsets.offsets.audits.audited_table import Columns
 from airflow_kafka_offsets.offsets.audits.report import PartitionCounts
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, by_partition
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum
-from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally
+from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, PartitionTally
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
 FORMAT = 1
+_NAMED = 100
+"""How many of an audit's ranges are named; its report has more."""
+_VIEW = "the_table"
+"""What stands for a table that only Spark's reader can read, by its options."""
 _LOADED = (
     "The window's records were read from Kafka between the offsets below, at the isolation level below, and written "
     "once. The rows were counted after they were written, by partition."
@@ -26,12 +31,14 @@ _LOADED = (
 _AUDITED = (
     "A table that something else has written was compared with the log's records between the offsets below, at the "
     "isolation level below. A complete table has one row for each record, and no other row at these offsets. An offset "
-    "without a record (a transaction's marker, an aborted record, one that compaction has removed) has none."
+    "without a record (a transaction's marker, an aborted record, one that compaction has removed) has none. The table "
+    "of the claim says where the rows were, their columns, and their condition; a query of the_table means what the "
+    "reader of Spark returns by its options."
 )
 _CHECKSUM = (
     "Each row adds (xor) xxHash64 of its place and xxHash64 of the place after it, seeded with Spark's 42; a place is "
     "the salt, the topic if the window has several, the partition and the offset. As many rows with the same checksum "
-    "are the same rows."
+    "are the same rows, but for a chance of one in 2^64, unless somebody who knows the salt has made them up."
 )
 
 
@@ -69,7 +76,7 @@ def certificate_of(ledger: Ledger, window: Window, issued_ms: int) -> dict[str, 
 def _load(ledger: Ledger, window: Window, manifest: Manifest, published: Publication) -> dict[str, Any]:
     result = ledger.published_result(window.name, published)
     verdict = judge(manifest, result, window.lost)
-    tables = [] if result.derived else [each.output for each in result.outputs if each.output is not None]
+    tables = [] if result.derived else [_relation(each) for each in result.outputs if each.output is not None]
     return {
         "claim": "loaded",
         "rule": _LOADED,
@@ -80,14 +87,14 @@ def _load(ledger: Ledger, window: Window, manifest: Manifest, published: Publica
         "evidence_sha256": published.result,
         "lost": [each._asdict() for each in window.lost],
         "partitions": [_tallied(each) for each in result.written],
-        "check": _query(tables, manifest, ("topic", "`partition`", "`offset`")) if tables else None,
+        "check": check_query(tables, manifest, Columns("topic", "`partition`", "`offset`")) if tables else None,
     }
 
 
 def _audit(ledger: Ledger, window: Window, manifest: Manifest, audit: Audit) -> dict[str, Any]:
     report = report_of(ledger, window, audit)
-    columns = report.table.columns
-    topic = columns.topic or report.table.topic_of(sorted(manifest.topics))
+    table = report.table
+    columns = table.columns._replace(topic=table.topic_of(sorted(manifest.topics)))
     return {
         "claim": "audited",
         "rule": _AUDITED,
@@ -97,7 +104,9 @@ def _audit(ledger: Ledger, window: Window, manifest: Manifest, audit: Audit) -> 
         "tables": [audit.table],
         "evidence_sha256": audit.report,
         "partitions": [_counted(each) for each in report.partitions],
-        "check": _query([audit.table], manifest, (topic, columns.partition, columns.offset)),
+        "table": table.to_json(),
+        "findings": [each._asdict() for each in report.findings[:_NAMED]],
+        "check": check_query([table.relation or _VIEW], manifest, columns, table.where),
     }
 
 
@@ -110,12 +119,23 @@ def _counted(counts: PartitionCounts) -> dict[str, Any]:
     return found | {"records": counts.records, "checksum": counts.checksum}
 
 
-def _query(tables: Iterable[str], manifest: Manifest, columns: Sequence[str]) -> str:
-    """Spark's SQL for the rows and the checksum of each partition, which are to be those of the claim."""
-    topic, partition, offset = columns
+def _relation(output: OutputRows) -> str:
+    """What stands for an output after FROM in Spark's SQL: a table's name, or its folder with its format."""
+    place = str(output.output)
+    return f"{output.sink}.`{place}`" if "/" in place else place
+
+
+def check_query(tables: Iterable[str], manifest: Manifest, columns: Columns, where: str | None = None) -> str:
+    """Spark's SQL for the rows and the checksum of each partition, which are to be those of the claim.
+
+    :param tables: what stands after FROM.
+    :param columns: with an expression for the topic.
+    :param where: a condition of the rows.
+    """
+    only = "" if where is None else f" WHERE {where}"
     placed = " UNION ALL ".join(
-        f"SELECT cast({topic} AS string) AS topic, cast({partition} AS int) AS `partition`, "
-        f"cast({offset} AS bigint) AS `offset` FROM {table}"
+        f"SELECT cast({columns.topic} AS string) AS topic, try_cast({columns.partition} AS int) AS `partition`, "
+        f"try_cast({columns.offset} AS bigint) AS `offset` FROM {table}{only}"
         for table in tables
     )
     inside = " OR ".join(_inside(each.log_range for each in manifest.non_empty())) or "false"

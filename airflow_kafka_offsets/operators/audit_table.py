@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from secrets import token_hex
@@ -12,9 +12,15 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from airflow_kafka_offsets.arguments import as_name, check_choice, constant
 from airflow_kafka_offsets.compat.spark_provider import kept_output
-from airflow_kafka_offsets.errors import ConfigurationError, IncompleteTableError, NotWrittenYetError
-from airflow_kafka_offsets.ledger import audits
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    FailedWindow,
+    IncompleteTableError,
+    NotWrittenYetError,
+    WindowsFailedError,
+)
 from airflow_kafka_offsets.ledger.files import audit_file
+from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.lineage.links import TellsLineage
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
@@ -22,6 +28,7 @@ from airflow_kafka_offsets.offsets.audits.findings import is_only_late
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.windows.policies import IncompletePolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 from airflow_kafka_offsets.submission.audit_submission import AuditSubmission
 from airflow_kafka_offsets.submission.driver_bundle import AUDIT_APPLICATION
@@ -48,7 +55,8 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
 
     All other arguments of ``SparkSubmitOperator`` work as usual, but ``application`` and ``application_args``.
 
-    :param window: what ``KafkaResolveWindowOperator`` returned. (templated)
+    :param window: what ``KafkaResolveWindowOperator`` returned; or a list of it, of any pipelines with one Kafka
+        connection: one Spark application audits them all, and reads the table once. (templated)
     :param table: an :class:`~airflow_kafka_offsets.offsets.audits.audited_table.AuditedTable`. (templated)
     :param writer_group: the consumer group of the table's writer, such as ``connect-orders``. What is above its commits
         isn't missing, but not written yet: if nothing else is wrong, a retry audits again. (templated)
@@ -61,8 +69,9 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
         (default) leaves it to ``packages``, ``jars`` or the cluster.
 
     XCom: ``{"window", "table", "verdict", "complete", "counts", "rows", "records", "looked_at", "findings", "written",
-    "report", "seconds"}``. ``counts`` has the amounts by problem: ``missing``, ``doubled``, ``foreign``, ``not_yet``,
-    ``unknowable``. ``findings`` are the first ranges, and ``report`` is the file with more of them.
+    "report", "seconds"}``; of a list of windows, a list of that. ``counts`` has the amounts by problem: ``missing``,
+    ``doubled``, ``foreign``, ``not_yet``, ``unknowable``. ``findings`` are the first ranges, and ``report`` is the file
+    with more of them.
     """
 
     template_fields: Sequence[str] = (
@@ -102,18 +111,22 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
         super().render_template_fields(context, jinja_env)
 
     @failing_fast()
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # the parent returns nothing
-        """Audit the table, record the verdict, and fail unless it is complete."""
+    def execute(self, context: Context) -> Any:  # the parent returns nothing
+        """Audit the table, record the verdicts, and fail unless it is complete."""
         self.table.check()
-        ref = WindowRef.from_json(self.window)
-        ledger, kafka = ref.ledger(), ref.hook()
-        window = ref.window_in(ledger)
-        pinned = ledger.pinned(window)
-        self.seen = (TaskWindow.of(pinned, bootstrap_servers=kafka.settings().bootstrap_servers),)
+        refs = WindowRefs.from_json(self.window)
+        if not refs.refs:
+            self.log.info("There are no windows to audit")
+            return []
+        kafka, ledgers = refs.hook(), refs.ledgers()
+        windows = [Wanted(ledger, ref.window, ref.sha256) for ref, ledger in zip(refs.refs, ledgers, strict=True)]
+        servers = kafka.settings().bootstrap_servers
+        pinned = in_parallel(lambda each: each.ledger.pinned(each.window), windows)
+        self.seen = tuple(TaskWindow.of(each, bootstrap_servers=servers) for each in pinned)
         given = self.writer_group, self.write_missing, self.allow_gaps
-        submission = AuditSubmission(ledger, pinned, token_hex(4), self.table, *given)
+        submission = AuditSubmission(windows, token_hex(4), self.table, *given)
         self.application_args = submission.words
-        submitter = Submitter.of(self)
+        submitter, failure = Submitter.of(self), None
         try:
             with submission.arguments(self, submitter, kafka.java_settings(), self.connector) as arguments:
                 self._arguments, self._hook = arguments, None
@@ -121,13 +134,10 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
         except Exception as error:
             submitter.program.explain(error, self._printed(), self._conn_id)
             # The provider's own error repeats a long command, and output that the log has already.
-            raise submission.failure(self._printed(), error) from None
+            failure = error
         finally:
             self._arguments = None
-        report = audits.record(ledger, window, submission.run, who_of(context))
-        if report is None:
-            raise submission.failure(self._printed())
-        return self._told(context, ref, report, f"{ledger.uri}/{audit_file(ref.window, report.run)}")
+        return self._told(context, refs, submission.outcomes(who_of(context), self._printed(), failure))
 
     def _check(self) -> None:
         check_choice("on_incomplete", self.on_incomplete, *get_args(IncompletePolicy))
@@ -141,21 +151,36 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
         if self.writer_group is not None:
             as_name(constant(self.writer_group, "group"), "writer_group")
 
-    def _told(self, context: Context, ref: WindowRef, report: AuditReport, place: str) -> dict[str, Any]:
-        """Log the verdict, and return it; or fail by it."""
-        summary = _summary(report) | {"report": place}
-        note_outlets(self, context, WindowRefs((ref,), is_list=False), [summary])
-        said = f"Window {ref.window}: {report}"
+    def _told(self, context: Context, refs: WindowRefs, outcomes: Mapping[Wanted, AuditReport | Exception]) -> Any:
+        """Log the verdicts, and return them; or fail by them."""
+        failed = []
+        for each, found in outcomes.items():
+            error = found if isinstance(found, Exception) else self._judged(each, found)
+            if error is not None:
+                failed.append(FailedWindow(each.name, each.ledger.pipeline, error))
+        reports = [(each, found) for each, found in outcomes.items() if isinstance(found, AuditReport)]
+        summaries = [_summary(found) | {"report": _place(each, found)} for each, found in reports]
+        if len(summaries) == len(outcomes):
+            note_outlets(self, context, refs, summaries)
+        if failed and len(outcomes) == 1:
+            raise failed[0].error from None
+        if failed:
+            raise WindowsFailedError(failed, len(outcomes)) from None
+        return refs.of(summaries)
+
+    def _judged(self, window: Wanted, report: AuditReport) -> IncompleteTableError | None:
+        """Log a verdict. Returns the error that it is."""
+        said = f"Window {window.name}: {report}"
         if report.is_complete:
             self.log.info("%s", said)
-            return summary
+            return None
         if report.written is not None:
             said += f" The missing records are in {report.written.output}."
-        said += f" All that was found is in {place}."
+        said += f" All that was found is in {_place(window, report)}."
         if self.on_incomplete == "warn":
             self.log.warning("%s", said)
-            return summary
-        raise (NotWrittenYetError if is_only_late(report.counts) else IncompleteTableError)(said)
+            return None
+        return (NotWrittenYetError if is_only_late(report.counts) else IncompleteTableError)(said)
 
     def _printed(self) -> list[str]:
         """The output of ``spark-submit``, without secrets."""
@@ -165,6 +190,10 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
         hook = super()._get_hook() if self._arguments is None else self._arguments.hook(self)
         self._output = kept_output(hook)
         return hook
+
+
+def _place(window: Wanted, report: AuditReport) -> str:
+    return f"{window.ledger.uri}/{audit_file(window.name, report.run)}"
 
 
 def _summary(report: AuditReport) -> dict[str, Any]:

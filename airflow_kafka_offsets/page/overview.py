@@ -101,12 +101,13 @@ def _gone(ledger: Ledger, missing: Unloaded) -> int:
 
 
 def dags_of_pipeline(state: State) -> frozenset[str]:
-    """The Dags that load a pipeline: those that made the attempts at the last windows; empty if no attempt names a Dag.
-    Users who may not read them can't see the pipeline."""
-    tried = (window for window in reversed(state.windows.values()) if window.attempts)
+    """The Dags that load or audit a pipeline: those of the last windows; empty if they name none. Users who may not
+    read them can't see the pipeline."""
+    tried = (window for window in reversed(state.windows.values()) if window.attempts or window.audits)
     return frozenset().union(*map(dags_of_window, islice(tried, _LATEST)))
 
 
 def dags_of_window(window: Window) -> frozenset[str]:
-    """The Dags that made a window's attempts, the published one among them."""
-    return frozenset(str(attempt.who["dag_id"]) for attempt in window.attempts if attempt.who.get("dag_id"))
+    """The Dags that made a window's attempts, the published one among them, or have audited tables."""
+    who = (*(each.who for each in window.attempts), *(each.who for each in window.audits))
+    return frozenset(str(each["dag_id"]) for each in who if each.get("dag_id"))

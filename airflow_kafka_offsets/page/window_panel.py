@@ -1,5 +1,5 @@
-"""One window: its ranges with their evidence, its attempts, its publication and its proof; and which one a record is
-in. It shows no records.
+"""One window: its ranges with their evidence, its attempts, its publication and its proof, and what audits of tables
+have found; and which window a record is in. It shows no records.
 
 In all of the page, rows are those that the output holds; in the first one, if a job has several. Which partition they
 are from is known only if each record is a row, not if a job makes other rows of the records.
@@ -11,10 +11,12 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
+from airflow_kafka_offsets.ledger.audits import audit_words_at, report_of
 from airflow_kafka_offsets.ledger.find import Found, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.ledger.state import Attempt, Audit, Publication, Window
 from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
+from airflow_kafka_offsets.offsets.audits.findings import Problem, problem_words
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
@@ -44,8 +46,10 @@ _EVIDENCE = {
     Evidence.MATCHED_MARKER: "there is a transaction marker or an aborted record; later records may be older",
     Evidence.COMMITTED: "a group committed that offset",
 }
+_NAMED = 20
+"""How many of an audit's ranges are shown."""
 _WHO = ("dag_id", "run_id", "task_id", "map_index", "try_number", "by_hand")
-"""What an attempt says about who made it: an Airflow task, or a person by a command."""
+"""What an attempt, or an audit, says about who made it: an Airflow task, or a person by a command."""
 
 
 def window_panel(ledger: Ledger, window: Window, *, messages: bool = False) -> Json:
@@ -70,6 +74,7 @@ def window_panel(ledger: Ledger, window: Window, *, messages: bool = False) -> J
         "lost": sum(lost_of(window).values()),
         "publication": None if published is None else _publication(window, published, manifest, result),
         "attempts": [_attempt(ledger, window, attempt, messages) for attempt in window.attempts],
+        "audits": [_audit(ledger, window, audit) for audit in window.audits],
         "ranges": _ranges(window, manifest, result),
         "evidence": {str(kind): words for kind, words in _EVIDENCE.items()},
     }
@@ -131,9 +136,38 @@ def _attempt(ledger: Ledger, window: Window, attempt: Attempt, messages: bool) -
     }
 
 
-def who_of(attempt: Attempt | None) -> Json:
-    """Who made an attempt; None for what isn't known."""
-    return {name: None if attempt is None else attempt.who.get(name) for name in _WHO}
+def _audit(ledger: Ledger, window: Window, audit: Audit) -> Json:
+    """What an audit has found, with the first ranges, the missing ones first. Offsets are text, as in the window's own
+    ranges."""
+    found = {
+        "table": audit.table,
+        "found": problem_words(audit.counts) or None,
+        "rows": audit.rows,
+        "records": audit.records,
+        "audited_ms": audit.audited_ms,
+        **who_of(audit),
+    }
+    try:
+        report = report_of(ledger, window, audit)
+    except LedgerError as error:
+        return found | {"problem": str(error), "ranges": []}
+    order = list(Problem)
+    named = sorted(report.findings, key=lambda each: order.index(Problem(each.problem)))
+    ranges = [
+        {
+            **{name: getattr(each, name) for name in ("problem", "topic", "partition", "amount", "first_ms")},
+            "start_offset": str(each.start_offset),
+            "last_offset": str(each.end_offset - 1),
+        }
+        for each in named[:_NAMED]
+    ]
+    written = None if report.written is None else report.written.output
+    return found | {"ranges": ranges, "more": len(named) > len(ranges), "written": written}
+
+
+def who_of(made: Attempt | Audit | None) -> Json:
+    """Who made an attempt or an audit; None for what isn't known."""
+    return {name: None if made is None else made.who.get(name) for name in _WHO}
 
 
 def _driver(files: AttemptFiles, run: str) -> Json:
@@ -156,16 +190,20 @@ def record(ledger: Ledger, topic: str, partition: int, offset: int) -> list[Json
 
     :raises LedgerError: when a file can't be read or is damaged.
     """
-    return [_place(ledger, found) for found in find(ledger, TopicPartition(topic, partition), offset)]
+    key = TopicPartition(topic, partition)
+    return [_place(ledger, found, key, offset) for found in find(ledger, key, offset)]
 
 
-def _place(ledger: Ledger, found: Found) -> Json:
+def _place(ledger: Ledger, found: Found, partition: TopicPartition, offset: int) -> Json:
     place = {
         "where": found.where,
         "earlier": None if found.earlier is None else found.earlier.name,
         "later": None if found.later is None else found.later.name,
     }
-    return place | (_of_window(ledger, found.window) if found.window is not None else {"window": None})
+    if found.window is None:
+        return place | {"window": None}
+    audits = audit_words_at(ledger, found.window, partition, offset)
+    return place | _of_window(ledger, found.window) | {"audits": audits}
 
 
 def _of_window(ledger: Ledger, window: Window) -> Json:

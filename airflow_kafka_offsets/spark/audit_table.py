@@ -1,35 +1,37 @@
-"""The ready-made audit: a table that something else has written, compared with a window of Kafka. Run it with
+"""The ready-made audit: a table that something else has written, compared with windows of Kafka. Run it with
 spark-submit; it changes neither the table nor Kafka.
 
-What it finds goes into one file in the window's folder of the ledger, and the same JSON is the last line on stdout.
-Airflow's side records it. An error of this package prints one line and exits with status 1.
+What it finds is printed as JSON on stdout, one line for each window, and goes into one file in each window's folder of
+the ledger. Airflow's side records it. An error of this package prints one line and exits with status
+1; what was found of other windows is there all the same.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.compat.spark_versions import confs_of
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, LedgerCorruptError
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.ledger.files import audit_failure_file, audit_file
+from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line, note_of
 from airflow_kafka_offsets.offsets.proof.run_result import RUN
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.audits.kept_census import kept_census
-from airflow_kafka_offsets.spark.audits.table_audit import AuditRequest, audit_table
+from airflow_kafka_offsets.spark.audits.table_audit import Outcome, audit_table
+from airflow_kafka_offsets.spark.audits.table_sums import AuditedWindow, AuditRequest
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.session.connect import files_of
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
-from airflow_kafka_offsets.spark.window.ledger import PipelineFiles
+from airflow_kafka_offsets.spark.window.ledger import PipelineFiles, log_of
+from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
+from airflow_kafka_offsets.spark.windows import run_confs
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -53,34 +55,41 @@ def _table(text: str) -> AuditedTable:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def run_audit(spark: SparkSession, arguments: argparse.Namespace) -> AuditReport:
-    """Audit the window that the job's confs name, and store what was found."""
-    conf = RunConf.read(confs_of(spark), os.environ)
+def run_audit(spark: SparkSession, arguments: argparse.Namespace) -> list[Outcome]:
+    """Audit the windows that the job's confs name; print and store what was found of each, or why it couldn't be."""
     if not RUN.fullmatch(arguments.run):
         raise ConfigurationError(f"--run is 8 hex digits, not {arguments.run!r}.")
-    pipeline_uri, _, window, _ = hadoop_uri(conf.manifest_uri).rsplit("/", 3)
-    files, run = PipelineFiles(files_of(spark), pipeline_uri), arguments.run
-    with _failures_noted(files, window, run):
-        content = files_of(spark).read(conf.manifest_uri)
-        if content is None:
-            raise LedgerCorruptError(f"There is no manifest at {conf.manifest_uri}.")
-        manifest = Manifest.from_bytes(content, conf.sha256)
-        census = kept_census(spark, pipeline_uri, manifest)
-        request = AuditRequest(run, arguments.table, arguments.writer_group, arguments.write_missing, census)
-        report = audit_table(spark, manifest, conf, request)
-        files.create(audit_file(window, run), report.to_bytes())
-    return report
-
-
-@contextmanager
-def _failures_noted(files: PipelineFiles, window: str, run: str) -> Iterator[None]:
-    """Note an error of this package that ends the block, for the waiting task, and re-raise it."""
+    confs = run_confs(spark)
     try:
-        yield
+        windows = _windows(spark, confs)
+        request = AuditRequest(arguments.run, arguments.table, arguments.writer_group, arguments.write_missing)
+        outcomes = audit_table(spark, windows, confs[0], request)
     except KafkaOffsetsError as error:
+        outcomes = [error] * len(confs)
+    for report in outcomes:
+        if isinstance(report, AuditReport):  # first: the ledger may be read-only here
+            print(report.to_bytes().decode(), flush=True)
+    for conf, outcome in zip(confs, outcomes, strict=True):
+        pipeline_uri, _, window, _ = hadoop_uri(conf.manifest_uri).rsplit("/", 3)
+        files = PipelineFiles(files_of(spark), pipeline_uri)
+        if isinstance(outcome, AuditReport):
+            files.create(audit_file(window, arguments.run), outcome.to_bytes())
+            continue
         with suppress(Exception):  # the error itself is what counts
-            files.create(audit_failure_file(window, run), note_of(error).to_bytes())
-        raise
+            files.create(audit_failure_file(window, arguments.run), note_of(outcome).to_bytes())
+    return outcomes
+
+
+def _windows(spark: SparkSession, confs: Sequence[RunConf]) -> list[AuditedWindow]:
+    """The manifests, and what was counted of their windows."""
+    states, found = dict[str, State](), []
+    for conf in confs:
+        manifest = PinnedRead.open(spark, conf).manifest
+        pipeline_uri = hadoop_uri(conf.manifest_uri).rsplit("/", 3)[0]
+        if pipeline_uri not in states:
+            states[pipeline_uri] = log_of(spark, pipeline_uri, conf.commit).read()
+        found.append(AuditedWindow(manifest, kept_census(spark, pipeline_uri, states[pipeline_uri], manifest)))
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -88,7 +97,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parse_arguments(argv)
     spark = SparkSession.builder.appName("kafka-offsets-audit").getOrCreate()
     try:
-        print(run_audit(spark, arguments).to_bytes().decode(), flush=True)
+        for outcome in run_audit(spark, arguments):
+            if isinstance(outcome, KafkaOffsetsError):
+                raise outcome
     except KafkaOffsetsError as error:
         sys.exit(exit_line(error))
     finally:

@@ -1,4 +1,5 @@
-"""What ``spark-submit`` gets to audit a table: the window's manifest, the table, and where to write what is found."""
+"""What ``spark-submit`` gets to audit a table: the windows' manifests, the table, and where to write what is found; and
+what comes of it."""
 
 from __future__ import annotations
 
@@ -6,15 +7,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import KafkaOffsetsError, SparkFailedError
 from airflow_kafka_offsets.ledger import audits
-from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
-from airflow_kafka_offsets.spark.session import conf as driver_conf
+from airflow_kafka_offsets.offsets.audits.report import AuditReport
+from airflow_kafka_offsets.pipelines.attempts import Wanted
+from airflow_kafka_offsets.pipelines.loads import by_ledger_of
 from airflow_kafka_offsets.spark.session.release import names_connector, packages_in
 from airflow_kafka_offsets.submission.driver_bundle import AUDIT_APPLICATION, driver_bundle
 from airflow_kafka_offsets.submission.spark_arguments import (
@@ -28,20 +31,20 @@ from airflow_kafka_offsets.submission.spark_arguments import (
 )
 from airflow_kafka_offsets.submission.spark_failure import last_words, printed_failure
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
-from airflow_kafka_offsets.submission.window_confs import default_confs, record_size_conf
+from airflow_kafka_offsets.submission.window_confs import default_confs, window_confs
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSubmission:
     """One audit, before it is submitted.
 
+    :param windows: those that are audited, by one driver.
     :param run: the audit's own name, 8 hex digits.
-    :param writer_group, missing_to: as for :class:`~airflow_kafka_offsets.spark.audits.table_audit.AuditRequest`.
+    :param writer_group, missing_to: as for :class:`~airflow_kafka_offsets.spark.audits.table_sums.AuditRequest`.
     :param allow_gaps: the topics may have offsets without a record.
     """
 
-    ledger: Ledger
-    pinned: PinnedManifest
+    windows: Sequence[Wanted]
     run: str
     table: AuditedTable
     writer_group: str | None = None
@@ -63,13 +66,9 @@ class AuditSubmission:
         :param reader: options of the Kafka reader that aren't secret.
         :param given: the user's confs.
         """
-        own = {
-            driver_conf.MANIFEST: self.pinned.uri,
-            driver_conf.SHA256: self.pinned.sha256,
-            driver_conf.ALLOW_GAPS: str(self.allow_gaps).lower(),
-        }
-        size = record_size_conf(self.ledger, self.ledger.window(self.pinned.manifest.window), given)
-        return default_confs(reader, given) | size, own
+        in_order = sorted(self.windows, key=lambda each: (each.name, each.ledger.pipeline))
+        own = window_confs([(each, None) for each in in_order], given, allow_gaps=self.allow_gaps)
+        return default_confs(reader, given), own
 
     @contextmanager
     def arguments(
@@ -107,15 +106,26 @@ class AuditSubmission:
         with driver_bundle() as bundle:
             yield [program.binary, *chosen, "--py-files", bundle, *confs, *others, AUDIT_APPLICATION, *self.words]
 
-    def failure(self, printed: Sequence[str], error: Exception | None = None) -> Exception:
-        """The exception for an audit that has left no report, which decides whether it is retried.
+    def outcomes(
+        self, who: Mapping[str, Any], printed: Sequence[str], error: Exception | None = None
+    ) -> dict[Wanted, AuditReport | Exception]:
+        """Record what the driver has found. Returns the report of each window, or why there is none.
 
+        :param who: the Airflow task and its try, or whoever else audits.
         :param printed: the last output of ``spark-submit``.
         :param error: what was raised when it was submitted; None if nothing was.
         """
+        found = dict[Wanted, AuditReport | Exception]()
+        for ledger, wanted in by_ledger_of((each.ledger, each) for each in self.windows).items():
+            reports = audits.record(ledger, [each.window for each in wanted], self.run, who)
+            found |= {each: report for each, report in zip(wanted, reports, strict=True) if report is not None}
+        return {each: found.get(each) or self._failure(each, printed, error) for each in self.windows}
+
+    def _failure(self, wanted: Wanted, printed: Sequence[str], error: Exception | None) -> Exception:
+        """The exception for an audit that has left no report, which decides whether it is retried."""
         if isinstance(error, KafkaOffsetsError):
             return error
-        note = audits.failure_of(self.ledger, self.pinned.manifest.window, self.run) or printed_failure(printed)
+        note = audits.failure_of(wanted.ledger, wanted.name, self.run) or printed_failure(printed)
         if note is not None:
             return note.as_error()
         if error is not None and not printed:

@@ -27,12 +27,12 @@ records."""
 
 
 def window_confs(
-    windows: Sequence[tuple[Wanted, int]], given: Mapping[str, str], *, allow_gaps: bool
+    windows: Sequence[tuple[Wanted, int | None]], given: Mapping[str, str], *, allow_gaps: bool
 ) -> dict[str, str]:
     """The confs that say what a driver reads, and which attempts it makes. If it is several windows, they name a file,
     which is stored here.
 
-    :param windows: the windows, in order of time, each with the attempt's number.
+    :param windows: the windows, in order of time, each with the attempt's number; None if the driver only reads.
     :param given: the user's confs. A record's size that he gives is that of all windows.
     """
     sizes = {} if driver_conf.BYTES_PER_RECORD in given else _record_sizes([each for each, _ in windows])
@@ -50,12 +50,9 @@ def window_confs(
     if len(told) > 1:
         return gaps | _stored(windows[0][0].ledger, batch_to_bytes(told))
     ((uri, sha256, attempt, commit, size),) = told
-    confs = {
-        driver_conf.MANIFEST: uri,
-        driver_conf.SHA256: sha256,
-        driver_conf.ATTEMPT: str(attempt),
-        driver_conf.COMMIT: str(commit),
-    }
+    confs = {driver_conf.MANIFEST: uri, driver_conf.SHA256: sha256, driver_conf.COMMIT: str(commit)}
+    if attempt is not None:
+        confs[driver_conf.ATTEMPT] = str(attempt)
     return gaps | confs | _size_conf(size)
 
 
@@ -79,12 +76,6 @@ def default_confs(reader: Mapping[str, str], given: Mapping[str, str]) -> dict[s
     """
     read_by = {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}
     return not_given({**driver_conf.GIVEN_BACK, **read_by}, given)
-
-
-def record_size_conf(ledger: Ledger, window: Window, given: Mapping[str, str]) -> dict[str, str]:
-    """The conf with the size of a record, unless the user gives it himself, or nobody knows: see
-    :func:`record_size`."""
-    return {} if driver_conf.BYTES_PER_RECORD in given else _size_conf(record_size(ledger, window))
 
 
 def _size_conf(size: float | None) -> dict[str, str]:

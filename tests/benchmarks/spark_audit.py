@@ -4,16 +4,22 @@ one row removed, one doubled, and one of an aborted record. Peer: reading the sa
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, functions as F
 
+from airflow_kafka_offsets.client.connection.settings import ClientSettings
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
+from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.audits.table_audit import AuditRequest, audit_table
+from airflow_kafka_offsets.pipelines.loads import returned
+from airflow_kafka_offsets.spark.audits.table_audit import audit_table
+from airflow_kafka_offsets.spark.audits.table_sums import AuditedWindow, AuditRequest
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from dev import raw_client
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, create, wait_for_leaders
@@ -61,18 +67,34 @@ def _transactional(clusters: Clusters, folder: str) -> Iterator[Row]:
     clusters.say("writing and auditing its tables")
     window.read().select(*_COLUMNS).write.parquet(whole)
     _spoil(session().read.parquet(whole), aborted).write.parquet(faulty)
-    faults = {"missing": 1, "doubled": 1, "foreign": 1}
+    faults = {"missing": 5, "doubled": 7, "foreign": aborted}
+    started = time.monotonic()
+    census = _counted(clusters, manifest)
+    clusters.say(f"counted its records in {time.monotonic() - started:.1f} s, {len(census.to_bytes()):,} bytes")
     taken = medians(
         {
             "complete": lambda: _expect({}, _audit(clusters, manifest, whole, gaps=True)),
             "faulty": lambda: _expect(faults, _audit(clusters, manifest, faulty, gaps=True)),
+            "gone": lambda: _expect(faults, _audit(clusters, manifest, faulty, gaps=True, census=census)),
             "read": lambda: consume(window.read()),
         },
         clusters.sizes.rounds,
     )
     work, peer = f"audit of a table, {manifest.span:,} offsets with transactions", "ours, reading the window"
-    yield Row.compared(work, taken["complete"], peer, taken["read"], limit=None)
-    yield Row.compared("… a row removed, doubled, foreign", taken["faulty"], peer, taken["read"], limit=None)
+    for name, words in (
+        ("complete", work),
+        ("faulty", "… a row removed, doubled, foreign"),
+        ("gone", "… the same after retention"),
+    ):
+        yield Row.compared(words, taken[name], peer, taken["read"], limit=None)
+
+
+def _counted(clusters: Clusters, manifest: Manifest) -> Census:
+    """Which offsets have a record, as resolving counts them."""
+    settings = ClientSettings.from_config({"bootstrap.servers": clusters.records.bootstrap_servers})
+    with OffsetsClient(settings) as client:
+        ranges = [each.log_range for each in manifest.ranges]
+        return Census.of(client.log_contents(ranges, isolation_level=manifest.isolation_level).raise_for_errors())
 
 
 def _spoil(rows: DataFrame, aborted: int) -> DataFrame:
@@ -83,17 +105,27 @@ def _spoil(rows: DataFrame, aborted: int) -> DataFrame:
 
 
 def _audit(
-    clusters: Clusters, manifest: Manifest, table: str, *, gaps: bool = False, servers: str | None = None
+    clusters: Clusters,
+    manifest: Manifest,
+    table: str,
+    *,
+    gaps: bool = False,
+    servers: str | None = None,
+    census: Census | None = None,
 ) -> AuditReport:
-    address = servers or clusters.records.bootstrap_servers
+    """The report of a table; without a broker if the records were counted."""
+    address = servers or (_NOBODY if census else clusters.records.bootstrap_servers)
     conf = RunConf("", "", None, {"kafka.bootstrap.servers": address}, allow_gaps=gaps, bytes_per_record=RECORD_BYTES)
     request = AuditRequest("0a1b2c3d", AuditedTable(table, format="parquet"))
-    return audit_table(session(), manifest, conf, request)
+    (found,) = audit_table(session(), [AuditedWindow(manifest, census)], conf, request)
+    return returned(found)
 
 
-def _expect(counts: Mapping[str, int], report: AuditReport) -> None:
-    if dict(report.counts) != counts:
-        raise AssertionError(f"expected {counts}, but: {report}")
+def _expect(faults: Mapping[str, int], report: AuditReport) -> None:
+    """Exactly these faults, each at one offset of the first partition."""
+    found = {each.problem: (each.partition, each.start_offset, each.amount) for each in report.findings}
+    if found != {problem: (0, offset, 1) for problem, offset in faults.items()} or len(report.counts) != len(faults):
+        raise AssertionError(f"expected {faults}, but: {report}")
 
 
 def _with_transactions(clusters: Clusters) -> tuple[Manifest, int]:

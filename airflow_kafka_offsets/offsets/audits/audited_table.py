@@ -4,6 +4,7 @@ and drivers alike.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -13,6 +14,8 @@ from airflow_kafka_offsets.errors import ConfigurationError
 
 _SECRET = ("password", "secret", "token")
 _LONGEST_NAME = 200
+_HASH = 12
+"""Hex digits."""
 
 
 class Columns(NamedTuple):
@@ -70,10 +73,14 @@ class AuditedTable:
     :param topic: an expression of Spark's SQL instead of the preset's: a column, a field, or a name in quotes.
     :param partition: the same for the partition.
     :param offset: the same for the offset.
+    :param source: a condition that only rows of the window's own cluster and topic fulfil, such as ``cluster = 'eu'``,
+        if a column tells: other rows at the window's offsets are foreign. A row for which it is null is taken as one of
+        them.
     """
 
     template_fields: ClassVar[tuple[str, ...]] = (
         *("path", "format", "table", "query", "where", "preset", "topic", "partition", "offset"),
+        "source",
     )
 
     path: str | None = None
@@ -87,14 +94,29 @@ class AuditedTable:
     topic: str | None = None
     partition: str | None = None
     offset: str | None = None
+    source: str | None = None
 
     @property
     def name(self) -> str:
-        """What it is called in the ledger: two audits of the same name are of the same table."""
-        options = self.options or {}
-        found = self.table or self.path or options.get("dbtable") or options.get("path") or self.query or ""
-        words = " ".join(str(found).split())
-        return words if len(words) <= _LONGEST_NAME else f"{words[: _LONGEST_NAME - 1]}…"
+        """What it is called in the ledger: two audits of the same name are of the same table. A long one ends with a
+        hash of the whole."""
+        words = " ".join((self.table or self.path or self.query or self._named_by_options()).split())
+        digest = hashlib.sha256(words.encode()).hexdigest()[:_HASH]
+        return words if len(words) <= _LONGEST_NAME else f"{words[: _LONGEST_NAME - _HASH - 2]}… {digest}"
+
+    def _named_by_options(self) -> str:
+        """A table of the same name may be in another database."""
+        options = dict(self.options or {})
+        inside = options.pop("dbtable", None) or options.pop("path", "")
+        others = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
+        return f"{inside} ({others})" if others else inside
+
+    @property
+    def relation(self) -> str | None:
+        """What stands for it after FROM in Spark's SQL; None if only Spark's reader can tell, by its options."""
+        if self.query is not None or self.table is not None:
+            return self.table or f"({self.query})"
+        return None if self.options else f"{self.format}.`{self.path}`"
 
     @property
     def columns(self) -> Columns:
@@ -119,11 +141,15 @@ class AuditedTable:
             )
         if self.preset not in PRESETS:
             raise ConfigurationError(f"preset must be one of {', '.join(PRESETS)}, not {self.preset!r}.")
-        secret = sorted(name for name in self.options or {} if any(word in name.lower() for word in _SECRET))
+        secret = sorted(
+            name
+            for name, value in (self.options or {}).items()
+            if any(word in name.lower() or f"{word}=" in value.lower() for word in _SECRET)
+        )
         if secret:
             raise ConfigurationError(
-                f"options= can't hold {', '.join(secret)}: they are arguments of the driver, which logs show. Name the "
-                "table in a catalog of Spark's instead (spark.sql.catalog.<name>, for JDBC "
+                f"options= can't hold the secret in {', '.join(secret)}: they are arguments of the driver, which logs "
+                "show. Name the table in a catalog of Spark's instead (spark.sql.catalog.<name>, for JDBC "
                 "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog), whose confs come from a "
                 "properties file."
             )
@@ -137,7 +163,7 @@ class AuditedTable:
         if (given := self.columns.topic) is not None:
             return given
         if len(topics) == 1:
-            return "'" + topics[0].replace("'", "\\'") + "'"
+            return f"'{topics[0]}'"  # topics have neither quotes nor backslashes
         raise ConfigurationError(
             f"Rows of {self.name} don't tell their topic, and the window has several: {', '.join(topics)}. Give "
             "topic=, a column or a name in quotes; or audit a pipeline of one topic."

@@ -3,8 +3,12 @@ must be for a whole range, in closed form.
 
 Each row adds (xor) two hashes: that of its offset, and that of the next offset. Where one offset follows another, the
 hash between them is added twice, and so cancels out. Every offset of a range, once, comes to the hash of its start and
-that of its end, however many offsets lie between. Any other set of offsets starts and stops at other places, and so has
-another checksum.
+that of its end, however many offsets lie between.
+
+Why that is enough: the checksum depends on the set of offsets that are there an odd number of times. Another set
+differs by some runs of offsets, and the checksums by the xor of the hashes of all starts and ends of these runs. For
+one run that is never zero, as the hash of a number is a bijection; for several, it is by a chance of one in 2^64. The
+same set with as many rows has each offset once.
 
 The hash is xxHash64 (https://xxhash.com), which Spark has as ``xxhash64``. No I/O here.
 """
@@ -51,9 +55,7 @@ class Checksum:
     @property
     def sql(self) -> str:
         """The checksum in Spark's SQL: an aggregate over the columns topic, partition and offset."""
-        place = f"{self.salt}L, {'`topic`, ' if self.with_topic else ''}`partition`"
-        # The largest of all numbers has no next one, and Spark's usual sum would end the query.
-        return f"bit_xor(xxhash64({place}, `offset`) ^ xxhash64({place}, try_add(`offset`, 1L)))"
+        return f"bit_xor({hash_sql(f'{self.salt}L, `topic`' if self.with_topic else f'{self.salt}L')})"
 
     def every_offset(self, ranges: Sequence[LogRange]) -> PartitionTally:
         """What rows hold that have each offset once of some ranges of one partition, in order and not empty."""
@@ -70,6 +72,16 @@ class Checksum:
             total += offset_sum(each)
         first, last = ranges[0].start_offset, ranges[-1].end_offset - 1
         return PartitionTally(topic, partition, count, first, last, total, _signed(found))
+
+
+def hash_sql(seed: str) -> str:
+    """What a row adds, in Spark's SQL.
+
+    :param seed: the salt, and the topic; where the topic is null, Spark leaves it out of the hash.
+    """
+    place = f"{seed}, `partition`"
+    # The largest of all numbers has no next one, and Spark's usual sum would end the query.
+    return f"xxhash64({place}, `offset`) ^ xxhash64({place}, try_add(`offset`, 1L))"
 
 
 def offset_sum(offsets: LogRange) -> int:

@@ -33,7 +33,7 @@ function placePart(pipeline, place) {
   const windows = [place.window, place.earlier, place.later].filter(Boolean);
   return [make("p", {}, badge(MARKS[place.where] ?? place.state, WHERE[place.where](place))),
     facts([["Window", make("span", {}, ...windows.flatMap((each, at) => [at ? ", " : "", windowLink(pipeline, each)]))],
-      ["State", place.state], ["Loaded by", runLink(place) ?? place.by_hand], ["Attempt", place.attempt], ["Output", place.output]])];
+      ["State", place.state], ["Loaded by", runLink(place) ?? place.by_hand], ["Attempt", place.attempt], ["Output", place.output], ["Audits", place.audits]])];
 }
 
 export async function foundRecord(pipeline, question) {

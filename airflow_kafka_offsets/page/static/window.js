@@ -1,4 +1,4 @@
-// One window: its proof, who tried to load it and why that failed, and its ranges.
+// One window: its proof, what audits found, who tried to load it and why that failed, and its ranges.
 import { ask } from "./asking.js";
 import { bad, badge, duration, facts, hash, lostCell, make, note, number, plural, runLink, table, time, timeAt, timeOf } from "./elements.js";
 
@@ -45,7 +45,19 @@ function attemptParts(answer) {
     counted += attempt.runs.filter((run) => run.written !== null && run.written !== undefined).length;
     return part;
   });
-  return parts.length ? parts.toReversed() : [note("Nobody has tried to load it yet.")];
+  return parts.length ? parts.toReversed() : [note(answer.audits.length ? "Nothing of this package has loaded it." : "Nobody has tried to load it yet.")];
+}
+
+// What an audit of a table that something else has written has found, with the first ranges.
+function auditPart(audit) {
+  const rows = audit.ranges.map((range) => [range.problem.replace("_", " "), `${range.topic}-${range.partition}`, number(range.start_offset), number(range.last_offset),
+    number(range.amount), range.first_ms === null ? "" : timeAt(range.first_ms)]);
+  return make("section", { className: "audit" }, make("h3", {}, `Audit of ${audit.table} `, badge(audit.found ? "lost" : "verified", audit.found ?? "complete")),
+    audit.problem ? note(bad(audit.problem)) : null,
+    facts([["Rows", number(audit.rows)], ["Records in the log", audit.records === null ? "not known any more" : number(audit.records)],
+      ["Audited", timeAt(audit.audited_ms)], ["By", loadedBy(audit)], ["Missing records are in", audit.written]]),
+    rows.length ? table(["Problem", "Partition", "From", "To", "Records or rows", "Written to Kafka"], rows, [2, 3, 4], "compact") : null,
+    audit.more ? note("kafka-offsets ledger show names the report, which has more ranges.") : null);
 }
 
 // Why ranges start, or end, where they do: each reason once, with the partitions that it is for if there are several.
@@ -82,6 +94,6 @@ export async function windowPanel(pipeline, window) {
     answer.again ? note("It is to be loaded again. Until then, readers get the rows that are published; a table refuses them while they may be replaced.") : null,
     facts([["Offsets", number(answer.offsets)], ["Lost before loading", answer.lost ? bad(plural(answer.lost, "offset")) : null],
       ...publicationFacts(answer.publication)]),
-    ...attemptParts(answer), ...rangesPart(answer),
+    ...answer.audits.map(auditPart), ...attemptParts(answer), ...rangesPart(answer),
     make("details", {}, make("summary", {}, "Manifest"), facts([["File", answer.manifest], ["sha256", answer.sha256], ["Isolation level", answer.isolation_level]])));
 }

@@ -11,19 +11,21 @@ from airflow_kafka_offsets.ledger.files import census_file
 from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.spark.session.connect import files_of
-from airflow_kafka_offsets.spark.window.ledger import log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from airflow_kafka_offsets.ledger.state import State
 
-def kept_census(spark: SparkSession, pipeline_uri: str, manifest: Manifest) -> Census | None:
+
+def kept_census(spark: SparkSession, pipeline_uri: str, state: State, manifest: Manifest) -> Census | None:
     """Which offsets of a window have a record, if that was counted; None if it wasn't, or not for this manifest.
 
     :param pipeline_uri: the pipeline's folder.
+    :param state: what its log adds up to.
     :raises LedgerCorruptError: when the file is missing, or was changed.
     """
-    window = log_of(spark, pipeline_uri).read().windows.get(manifest.window)
+    window = state.windows.get(manifest.window)
     if window is None or window.census is None or window.manifest != manifest.sha256:
         return None
     name = census_file(window.name, window.census)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
-from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
+from airflow_kafka_offsets.errors import ConfigurationError, TopicChangedError, shorten
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, by_topic
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 
 
-def log_starts(clients: KafkaClients, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The first offset that each log still has (ListOffsets, key 2)."""
+def log_starts(clients: KafkaClients, ranges: Collection[LogRange]) -> dict[TopicPartition, int]:
+    """The first offset that each log of some ranges still has (ListOffsets, key 2).
+
+    :raises TopicChangedError: when a log ends before a range does.
+    """
     java: Any = clients.spark._jvm
-    places = {key: java.org.apache.kafka.common.TopicPartition(*key) for key in partitions}
+    ends = {TopicPartition.of(each): each.end_offset for each in sorted(ranges)}
+    places = {key: java.org.apache.kafka.common.TopicPartition(*key) for key in ends}
     with clients.consumer() as consumer:
-        found = consumer.beginningOffsets(list(places.values()))
-        return {key: int(found.get(place)) for key, place in places.items()}
+        starts, now = (ask(list(places.values())) for ask in (consumer.beginningOffsets, consumer.endOffsets))
+        found = {key: (int(starts.get(place)), int(now.get(place))) for key, place in places.items()}
+    short = [f"{key} (at {found[key][1]}, before {end})" for key, end in ends.items() if found[key][1] < end]
+    if short:
+        raise TopicChangedError(
+            f"Logs end before the window does: {shorten(short)}. They were truncated, by an unclean leader election or "
+            "because their topic was re-created, so nobody can tell what they had there. kafka-offsets ledger restart "
+            "begins them anew."
+        )
+    return {key: start for key, (start, _) in found.items()}
 
 
 def commits_of(clients: KafkaClients, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:

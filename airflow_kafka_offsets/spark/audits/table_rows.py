@@ -1,8 +1,8 @@
-"""The rows of an audited table: topic, partition and offset of those that belong to a window, and their sums."""
+"""The rows of an audited table: topic, partition and offset of those that belong to some windows, and their sums."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
-from airflow_kafka_offsets.offsets.audits.cells import CellKey, Sums
+from airflow_kafka_offsets.offsets.audits.cells import CellKey, Sums, SumsByCell
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.offsets.proof.checksum import Checksum
+from airflow_kafka_offsets.offsets.proof.checksum import Checksum, hash_sql
+from airflow_kafka_offsets.offsets.proof.left import span_of
 from airflow_kafka_offsets.spark.session.session import words
 from airflow_kafka_offsets.spark.window.tally import literal_rows
 
@@ -22,13 +23,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-_RANGES = {"t": "string", "p": "int", "start": "bigint", "end": "bigint"}
+_WHOLE = ("float", "double", "decimal")
+"""Types that may hold what is no whole number, and so no offset."""
+_RANGES = {"t": "string", "p": "int", "c": "bigint", "start": "bigint", "end": "bigint"}
+_WINDOWS = _RANGES | {"window": "int", "salt": "bigint", "hashed": "string"}
+SALTED = hash_sql("`salt`, `hashed`")
+"""What a row adds to its window's checksum."""
 
 
 def placed_rows(spark: SparkSession, table: AuditedTable, topics: Collection[str]) -> DataFrame:
-    """Topic, partition and offset of a table's rows; null where a row doesn't tell.
+    """Topic, partition and offset of a table's rows; null where a row doesn't tell. ``own`` is false if it tells that
+    it is from another source.
 
-    :param topics: the window's topics.
+    :param topics: the windows' topics.
     :raises ConfigurationError: when Spark can't read the table, or an expression isn't one of its columns'.
     """
     columns = table.columns
@@ -36,30 +43,65 @@ def placed_rows(spark: SparkSession, table: AuditedTable, topics: Collection[str
         rows = _read(spark, table)
         if table.where is not None:
             rows = rows.where(table.where)
-        return rows.selectExpr(
+        found = rows.selectExpr(
             f"cast({table.topic_of(sorted(topics))} AS string) AS `topic`",
-            f"try_cast({columns.partition} AS int) AS `partition`",
-            f"try_cast({columns.offset} AS bigint) AS `offset`",
+            f"{columns.partition} AS `partition`",
+            f"{columns.offset} AS `offset`",
+            f"coalesce({table.source or 'true'}, true) AS `own`",
         )
+        kinds = dict(found.dtypes)
+        partition, offset = _number("partition", "int", kinds), _number("offset", "bigint", kinds)
+        return found.selectExpr("`topic`", partition, offset, "`own`")
 
 
-def rows_of(placed: DataFrame, ranges: Collection[LogRange]) -> DataFrame:
-    """The rows whose offsets lie in some ranges, at most one for each partition."""
-    low, high = min(each.start_offset for each in ranges), max(each.end_offset for each in ranges)
-    bounds = placed.where(f"`offset` >= {low}L AND `offset` < {high}L")  # the source may skip files by it
-    known = F.broadcast(literal_rows(placed.sparkSession, _RANGES, [tuple(each) for each in ranges]))
-    inside = F.expr("`t` = `topic` AND `p` = `partition` AND `offset` >= `start` AND `offset` < `end`")
-    return bounds.join(known, inside).select("topic", "partition", "offset")
+def _number(column: str, kind: str, kinds: Mapping[str, str]) -> str:
+    """A column as a number; null where it isn't one, as a cast would cut off its fraction."""
+    number = f"try_cast(`{column}` AS {kind})"
+    whole = f"IF(`{column}` = floor(`{column}`), {number}, NULL)"
+    return f"{whole if kinds[column].startswith(_WHOLE) else number} AS `{column}`"
 
 
-def sums_by_cell(rows: DataFrame, size: int, checksum: Checksum) -> dict[CellKey, Sums]:
-    """The sums of rows by cell, in one pass.
+def in_windows(rows: DataFrame, windows: Sequence[tuple[Checksum, Collection[LogRange]]]) -> DataFrame:
+    """The rows whose offsets lie in windows' ranges, each with the place of its window, and what is hashed with it. If
+    windows share an offset, its rows are there for each.
 
+    :param windows: in order of their places.
+    """
+    ranges = [(place, checksum, each) for place, (checksum, own) in enumerate(windows) for each in own]
+    low = min((each.start_offset for *_, each in ranges), default=0)
+    high = max((each.end_offset for *_, each in ranges), default=0)
+    # Ranges are found by stretches as long as an average range, so that each row is compared with few of them.
+    stretch = max(1, span_of(each for *_, each in ranges) // max(1, len(ranges)))
+    places = [
+        (
+            *(each.topic, each.partition, number, each.start_offset, each.end_offset),
+            *(place, checksum.salt, each.topic if checksum.with_topic else None),
+        )
+        for place, checksum, each in ranges
+        for number in range(each.start_offset // stretch, (each.end_offset - 1) // stretch + 1)
+    ]
+    known = F.broadcast(literal_rows(rows.sparkSession, _WINDOWS, places))
+    inside = F.expr(
+        f"`t` = `topic` AND `p` = `partition` AND `c` = `offset` div {stretch}L AND `offset` >= `start` AND "
+        "`offset` < `end`"
+    )
+    bounds = rows.where(f"`offset` >= {low}L AND `offset` < {high}L")  # the source may skip files by it
+    return bounds.join(known, inside).drop("t", "p", "c", "start", "end")
+
+
+def sums_by_cell(rows: DataFrame, size: int) -> tuple[SumsByCell, SumsByCell]:
+    """The sums of rows by cell, in one pass: of those that are from the windows' source, and of the others.
+
+    :param rows: :func:`in_windows`, with ``own``.
     :param size: offsets of a cell.
     """
-    grouped = rows.groupBy("topic", "partition", F.expr(f"`offset` div {size}").alias("cell"))
-    found = grouped.agg(F.count(F.lit(1)).alias("rows"), F.expr(checksum.sql).alias("checksum")).collect()
-    return {(row["topic"], row["partition"], row["cell"]): Sums(row["rows"], row["checksum"]) for row in found}
+    cell = F.expr(f"`offset` div {size}").alias("cell")
+    grouped = rows.groupBy("own", "window", "topic", "partition", cell)
+    own, others = dict[CellKey, Sums](), dict[CellKey, Sums]()
+    for row in grouped.agg(F.count(F.lit(1)).alias("rows"), F.expr(f"bit_xor({SALTED})").alias("checksum")).collect():
+        key = CellKey(row["window"], row["topic"], row["partition"], row["cell"])
+        (own if row["own"] else others)[key] = Sums(row["rows"], row["checksum"])
+    return own, others
 
 
 def require_places(placed: DataFrame, table: AuditedTable) -> None:

@@ -23,7 +23,7 @@ class BatchWindow(NamedTuple):
 
     manifest_uri: str
     sha256: str
-    attempt: int
+    attempt: int | None
     commit: int
     bytes_per_record: float | None = None
 

@@ -6,8 +6,9 @@ import json
 import re
 import shutil
 import subprocess
-from base64 import b64decode
 from collections.abc import Iterable
+from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from kafka import KafkaAdminClient, TopicPartition
 
-from airflow_kafka_offsets.errors import IncompleteTableError, NotWrittenYetError
+from airflow_kafka_offsets.errors import IncompleteTableError, NotWrittenYetError, WindowsFailedError
+from airflow_kafka_offsets.ledger import audits
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.operators.audit_table import KafkaAuditTableOperator
@@ -109,20 +111,22 @@ class TestOneTable:
         statement = json.loads(signed["statement"])
         (claim,) = statement["claims"]
         assert (claim["claim"], claim["holds"], claim["tables"]) == ("audited", True, [place])
-        assert "`partition`" in claim["check"]
-        embedded = re.search(r'<script type="application/json" id="certificate">(.+)</script>', page.read_text())
-        assert embedded is not None
-        assert json.loads(embedded[1]) == signed
-        for name, content in {
-            "statement.json": signed["statement"].encode(),
-            "signature": b64decode(signed["signature"]),
-            "public.pem": signed["public_key"].encode(),
-        }.items():
-            (folder / name).write_bytes(content)
-        check = "openssl pkeyutl -verify -pubin -inkey public.pem -rawin -in statement.json -sigfile signature"
-        assert subprocess.run(check.split(), cwd=folder, check=False).returncode == 0
-        (folder / "statement.json").write_bytes(signed["statement"].replace("complete", "c0mplete").encode())
-        assert subprocess.run(check.split(), cwd=folder, check=False).returncode == 1
+        assert f"FROM parquet.`{place}`" in claim["check"]
+        public = folder / "public.pem"
+        subprocess.run(["openssl", "pkey", "-in", key, "-pubout", "-out", public], check=True)
+        assert signed["public_key"] == public.read_text()
+        (check,) = [
+            unescape(each) for each in re.findall("<pre>(.+?)</pre>", page.read_text(), re.S) if "openssl" in each
+        ]
+
+        def is_signed() -> bool:
+            done = subprocess.run(["bash", "-c", check], cwd=folder, check=False, capture_output=True, text=True)
+            return done.returncode == 0 and "Signature Verified Successfully" in done.stdout
+
+        assert is_signed()
+        assert (folder / "statement.json").read_text() == signed["statement"]
+        page.write_text(page.read_text().replace("is complete", "is c0mplete"))
+        assert not is_signed()
 
     @pytest.mark.nightly("a driver of its own; spark/test_audits.py has the comparison, and the test above the task")
     def test_of_a_writer_that_is_behind_is_audited_again_by_a_retry(
@@ -145,6 +149,35 @@ class TestOneTable:
         warned = audit(window, table, writer_group="connect-orders", on_incomplete="warn").execute(context)
         assert (warned["complete"], warned["counts"]) == (False, {"not_yet": 2})
         assert "2 records not yet" in "".join(capfd.readouterr())
+
+
+class TestSeveralWindows:
+    def test_are_audited_by_one_application_and_one_commit_and_those_that_are_wrong_are_named(
+        self, ten: str, resolve: Resolve, context: Context, ledger: Ledger, spark_submit: str, run: Run, tmp_path: Path
+    ) -> None:
+        windows = [resolve(ten, at(0), at(3)), resolve(ten, at(3), at(7))]
+        place = write(tmp_path / "table", ten, (0, 1, 2, 3, 5, 6))
+        table = AuditedTable(place, format="parquet", partition="kafka.part", offset="kafka.pos")
+        before = ledger.read().number
+        with pytest.raises(AirflowFailException) as failed:
+            audit(windows, table).execute(context)
+        assert fails_with(WindowsFailedError, failed)
+        assert "1 of 2 windows failed; the other 1 did not." in str(failed.value)
+        assert f"Missing: {ten}-0 at 4." in str(failed.value)
+        state = ledger.read()
+        assert state.number == before + 1
+        kept = [window.audits[0] for window in state.windows.values()]
+        assert [(dict(each.counts), each.rows) for each in kept] == [({}, 3), ({"missing": 1}, 3)]
+        assert len({each.run for each in kept}) == 1
+
+        # A driver that can't reach the ledger prints its reports, one a line.
+        reports = [audits.report_of(ledger, window, window.audits[0]) for window in state.windows.values()]
+        lines = [replace(each, run="00000000", audited_ms=each.audited_ms + 1).to_bytes() for each in reports]
+        (tmp_path / "printed").write_bytes(b"\n".join([b"25/11/29 WARN said", *lines]))
+        code, out, err = run("audit", "loads", "--result", str(tmp_path / "printed"))
+        assert code == 1, err
+        assert "missing" in out
+        assert {window.audits[0].run for window in ledger.read().windows.values()} == {"00000000"}
 
 
 class TestRefusals:

@@ -13,13 +13,17 @@ from airflow.sdk import ObjectStoragePath
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from airflow_kafka_offsets.ledger import load_decisions
+from airflow_kafka_offsets.ledger import audits, load_decisions
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.lineage.links import window_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
+from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
+from airflow_kafka_offsets.offsets.audits.findings import Finding, Problem
+from airflow_kafka_offsets.offsets.audits.report import AuditReport, PartitionCounts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.proof.checksum import Checksum
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.page.app import make_app
@@ -207,6 +211,42 @@ class TestSaysWhatTheCommandsSay:
         assert [(run["run"], run["written"]) for run in attempt["runs"]] == [(stands["run"], OFFSETS)]
         assert {each["start_evidence"] for each in answer["ranges"]} <= answer["evidence"].keys()
         assert (answer["state"], answer["said"].startswith("Published, and proved")) == ("verified", True)
+
+    def test_a_windows_panel_and_a_record_have_what_audits_have_found(
+        self, log_in: As, make_pipeline: MakePipeline
+    ) -> None:
+        audited = make_pipeline("audited")
+        made = resolve(audited, 0)
+        manifest = audited.pinned(made).manifest
+        (whole,) = [each.log_range for each in manifest.ranges]
+        checksum = Checksum.of(manifest).every_offset([whole]).checksum
+        report = AuditReport(
+            run="0a1b2c3d",
+            window=made.name,
+            manifest_sha256=made.manifest,
+            table=AuditedTable(table="lake.t"),
+            counts={"missing": 2},
+            findings=(Finding(Problem.MISSING, "t", 0, AT_T0 + 3, AT_T0 + 5, 2, T0, T0, "0" * 16),),
+            partitions=(PartitionCounts(*whole, OFFSETS - 2, OFFSETS, checksum),),
+            audited_ms=LATER_MS,
+            seconds=1.0,
+        )
+        audits.hand_over(audited, report.to_bytes(), {"dag_id": "loads", "run_id": "r-1", "task_id": "audit"})
+        browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
+        (shown,) = browser.get(f"/api/pipelines/audited/windows/{made.name}").json()["audits"]
+        assert (shown["table"], shown["found"], shown["rows"], shown["records"]) == (
+            "lake.t",
+            "2 records missing",
+            8,
+            10,
+        )
+        assert (shown["audited_ms"], shown["run_id"], shown["task_id"]) == (LATER_MS, "r-1", "audit")
+        (named,) = shown["ranges"]
+        assert (named["start_offset"], named["last_offset"], named["first_ms"]) == (f"{AT_T0 + 3}", f"{AT_T0 + 4}", T0)
+        for offset, words in ((4, "; this one is missing"), (5, "")):
+            query = {"topic": "t", "partition": 0, "offset": AT_T0 + offset}
+            (place,) = browser.get("/api/pipelines/audited/records", params=query).json()["places"]
+            assert place["audits"] == f"lake.t: 2 records missing{words}"
 
     def test_what_was_lost_before_a_load_is_in_the_panel_by_partition(self, log_in: As) -> None:
         answer = log_in("viewer").get(f"/api/pipelines/troubled/windows/{window(5)}").json()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import ConfigurationError, TopicChangedError
+from airflow_kafka_offsets.errors import ConfigurationError, SparkFailedError, TopicChangedError
+from airflow_kafka_offsets.ledger.certificate import check_query
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.audits import cells
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
@@ -23,7 +24,10 @@ from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.audits.findings import Known, problem_at
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.audits.table_audit import AuditRequest, audit_table
+from airflow_kafka_offsets.pipelines.loads import returned
+from airflow_kafka_offsets.spark.audits import log_audit
+from airflow_kafka_offsets.spark.audits.table_audit import Outcome, audit_table
+from airflow_kafka_offsets.spark.audits.table_sums import AuditedWindow, AuditRequest
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from dev.kafka import Broker
 from tests.integration.spark.conftest import FIVE_MS, MakeFlights, delete_before
@@ -35,15 +39,35 @@ NOBODY = "127.0.0.1:1"
 
 
 @pytest.fixture
-def audit(spark: SparkSession, broker: Broker, cluster_id: str) -> Audit:
-    """Audit a table for a window, as a driver does."""
+def audit_each(spark: SparkSession, broker: Broker, cluster_id: str) -> Callable[..., list[Outcome]]:
+    """Audit a table for some windows, as a driver does."""
 
     def run(
-        manifest: Manifest, table: AuditedTable, *, servers: str | None = None, gaps: bool = False, **asked: Any
-    ) -> AuditReport:
+        manifests: Sequence[Manifest],
+        table: AuditedTable,
+        *,
+        census: Census | None = None,
+        servers: str | None = None,
+        gaps: bool = False,
+        **asked: Any,
+    ) -> list[Outcome]:
         conf = RunConf("", "", None, {"kafka.bootstrap.servers": servers or broker.bootstrap_servers}, allow_gaps=gaps)
-        asked = {"run": "0a1b2c3d", **asked}
-        return audit_table(spark, replace(manifest, cluster_id=cluster_id), conf, AuditRequest(table=table, **asked))
+        windows = [AuditedWindow(replace(each, cluster_id=cluster_id), census) for each in manifests]
+        outcomes = audit_table(spark, windows, conf, AuditRequest(table=table, **{"run": "0a1b2c3d", **asked}))
+        for window, found in zip(windows, outcomes, strict=True):
+            if isinstance(found, AuditReport):
+                found.check(window.manifest)
+        return outcomes
+
+    return run
+
+
+@pytest.fixture
+def audit(audit_each: Callable[..., list[Outcome]]) -> Audit:
+    """Audit a table for one window."""
+
+    def run(manifest: Manifest, *given: Any, **asked: Any) -> AuditReport:
+        return returned(audit_each([manifest], *given, **asked)[0])
 
     return run
 
@@ -113,6 +137,16 @@ class TestTransactions:
         table = written((transactional, 0, offset) for offset in [*range(10), 12])
         report = audit(manifest, table)
         assert (report.is_complete, report.unconfirmed, report.records) == (True, 1, 10)
+
+    def test_a_table_with_a_row_at_each_offset_is_not_complete_once_some_are_seen_to_lack_a_record(
+        self, audit: Audit, written: Any, transactional: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nobody has said that there are transactions, and offsets 12 to 15 are all aborted records."""
+        monkeypatch.setattr(cells, "SMALLEST", 4)
+        table = written((transactional, 0, offset) for offset in range(17) if offset not in (10, 16))
+        report = audit(manifest_of([(transactional, 0, 0, 17)]), table)
+        assert dict(report.counts) == {"foreign": 5}
+        assert places(report) == [("foreign", 0, 11, 15)]
 
     @pytest.mark.parametrize(("size", "is_counted"), [(4, False), (65_536, False), (4, True)])
     def test_each_offset_is_judged_by_the_rule(
@@ -198,6 +232,11 @@ class TestPlainTopics:
         assert places(report) == [("doubled", 0, 9, 9), ("missing", 0, 50, 50), ("unknowable", 0, 0, 39)]
         assert report.records is None
 
+    def test_a_log_that_ends_before_the_window_was_truncated(self, audit: Audit, written: Any, flights: str) -> None:
+        manifest = manifest_of([(flights, 0, 90, 103), (flights, 1, 0, 50)])
+        with pytest.raises(TopicChangedError, match=r"flights.*-0 \(at 100, before 103\)"):
+            audit(manifest, written([(flights, 0, 90)]))
+
     def test_a_topic_that_was_made_anew_is_named(
         self, admin: KafkaAdminClient, audit: Audit, written: Any, make_flights: MakeFlights, broker: Broker
     ) -> None:
@@ -213,7 +252,111 @@ class TestPlainTopics:
         assert audit(manifest, every).is_complete, "its own sums tell"
 
 
+class TestSeveralWindows:
+    """Windows of one topic, audited by one pass over the table."""
+
+    def test_each_has_its_own_verdict_and_checksums(
+        self, spark: SparkSession, audit_each: Any, written: Any, flights: str, tmp_path: Path
+    ) -> None:
+        windows = [
+            manifest_of([(flights, 0, 0, 30), (flights, 2, 0, 90)], start_ms=0, end_ms=FIVE_MS),
+            manifest_of([(flights, 0, 30, 30), (flights, 2, 90, 100)], start_ms=FIVE_MS, end_ms=FIVE_MS + 1),
+            manifest_of([(flights, 0, 30, 100), (flights, 2, 100, 250)], start_ms=FIVE_MS + 1, end_ms=FIVE_MS + 2),
+        ]
+        rows = [(flights, 0, offset) for offset in range(100) if offset not in (29, 30)]
+        rows += [(flights, 2, offset) for offset in (*range(250), 100)]
+        reports = audit_each(windows, written(rows), missing_to=f"file://{tmp_path}/missing")
+        assert [places(each) for each in reports] == [
+            [("missing", 0, 29, 29)],
+            [],
+            [("doubled", 2, 100, 100), ("missing", 0, 30, 30)],
+        ]
+        assert [each.rows for each in reports] == [119, 10, 220]
+        assert [each.looked_at for each in reports] == [30, 0, 220]
+        for report, offset in ((reports[0], 29), (reports[2], 30)):
+            assert [row.offset for row in spark.read.parquet(report.written.output).collect()] == [offset]
+
+    def test_of_a_topic_that_began_anew_are_judged_by_the_log_that_each_is_of(
+        self, audit_each: Any, written: Any, make_flights: MakeFlights, broker: Broker
+    ) -> None:
+        """The table lacks a record of each; the old log's can't be asked for any more."""
+        topic = make_flights({0: 5})
+        with connected(broker) as ask:
+            facts = ask.topic_facts([topic])
+        old = {topic: replace(facts[topic], topic_id="00000000-0000-0000-0000-000000000001")}
+        windows = [
+            replace(manifest_of([(topic, 0, 0, 3)], start_ms=0, end_ms=1), topics=old),
+            replace(manifest_of([(topic, 0, 3, 5)], start_ms=1, end_ms=2), topics=old),
+            replace(manifest_of([(topic, 0, 0, 5)], start_ms=2, end_ms=3), topics=facts),
+        ]
+        first, second, third = audit_each(windows, written((topic, 0, offset) for offset in (0, 2, 3, 4)))
+        assert isinstance(first, TopicChangedError)
+        assert second.is_complete
+        assert places(third) == [("missing", 0, 1, 1)]
+
+
 class TestTables:
+    def test_rows_of_another_source_are_foreign(
+        self, spark: SparkSession, audit: Audit, written: Any, flights: str
+    ) -> None:
+        """They are neither the window's records nor doubled ones; and Kafka isn't asked for that."""
+        manifest = manifest_of([(flights, 0, 0, 10)])
+        table = written([(flights, 0, offset) for offset in range(12)])
+        rows = (
+            "SELECT *, 'eu' AS cluster FROM parquet.`{0}` UNION ALL SELECT *, 'us' FROM parquet.`{0}` WHERE offset > 7"
+        )
+        by_query = AuditedTable(query=rows.format(table.path), source="cluster = 'eu'")
+        report = audit(manifest, by_query, servers=NOBODY)
+        assert (dict(report.counts), report.rows, report.records) == ({"foreign": 2}, 12, 10)
+        assert places(report) == [("foreign", 0, 8, 9)]
+        assert audit(manifest, replace(by_query, source="IF(cluster = 'eu', true, NULL)"), servers=NOBODY).counts == {}
+
+    @pytest.mark.parametrize(
+        ("expression", "found"),
+        [
+            ("cast(offset AS string)", {}),
+            ("cast(offset AS decimal(38, 0))", {}),
+            ("cast(offset AS double)", {}),
+            ("IF(offset = 3, 2.5, offset)", {"missing": 1}),
+            ("IF(offset = 3, 'three', cast(offset AS string))", {"missing": 1}),
+            ("-offset", {"missing": 9}),
+        ],
+    )
+    def test_offsets_are_whole_numbers_of_any_type(
+        self, audit: Audit, written: Any, flights: str, expression: str, found: dict[str, int]
+    ) -> None:
+        table = written([(flights, 0, offset) for offset in range(10)])
+        assert dict(audit(manifest_of([(flights, 0, 0, 10)]), replace(table, offset=expression)).counts) == found
+
+    def test_one_that_changes_while_it_is_judged_is_audited_again(
+        self, spark: SparkSession, audit: Audit, flights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its second reading has another row than its first one."""
+        folder = f"file://{tmp_path}/table"
+        frame(spark, [(flights, 0, offset) for offset in range(9)]).write.format("delta").save(folder)
+        asked = log_audit.log_starts
+
+        def meanwhile(*given: Any) -> Any:
+            frame(spark, [(flights, 0, 9)]).write.format("delta").mode("append").save(folder)
+            return asked(*given)
+
+        monkeypatch.setattr(log_audit, "log_starts", meanwhile)
+        with pytest.raises(SparkFailedError, match="has changed at the offsets of the windows"):
+            audit(manifest_of([(flights, 0, 0, 10)]), AuditedTable(folder, format="delta"))
+
+    def test_the_certificates_query_finds_what_the_audit_did(
+        self, spark: SparkSession, audit: Audit, written: Any, flights: str
+    ) -> None:
+        manifest = manifest_of([(flights, 0, 10, 90), (flights, 2, 0, 125)])
+        rows = [(flights, 0, offset) for offset in range(100)] + [(flights, 2, offset) for offset in range(130)]
+        table = replace(written(rows), where="offset >= 0")
+        report, relation = audit(manifest, table, servers=NOBODY), table.relation
+        assert relation is not None
+        query = check_query([relation], manifest, table.columns, table.where)
+        assert [tuple(row) for row in spark.sql(query).collect()] == [
+            (each.topic, each.partition, each.rows, each.checksum) for each in report.partitions
+        ]
+
     @pytest.mark.parametrize(
         ("made", "described"),
         [
@@ -258,7 +401,7 @@ class TestTables:
         with pytest.raises(ConfigurationError, match=r"can't be read as it was described: .*ofset"):
             audit(manifest, replace(table, offset="ofset"))
         with pytest.raises(ConfigurationError, match=r"No row of .* tells topic, partition and offset"):
-            audit(manifest, replace(table, offset="cast(NULL AS bigint)"))
+            audit(manifest, replace(table, offset="offset + 0.5"))
         assert dict(audit(manifest, written([])).counts) == {"missing": 10}
 
 

@@ -27,7 +27,7 @@ def sums_of(rows: Iterable[tuple[int, int]]) -> dict[CellKey, Sums]:
     for partition, offset in rows:
         seed = xxhash64(struct.pack("<i", partition), xxhash64(struct.pack("<q", CHECKSUM.salt), 42))
         hashes = [xxhash64(struct.pack("<q", each), seed) for each in (offset, offset + 1)]
-        found.setdefault(("t", partition, offset // SIZE), []).append(reduce(xor, hashes))
+        found.setdefault(CellKey(0, "t", partition, offset // SIZE), []).append(reduce(xor, hashes))
     signed = {key: reduce(xor, each) for key, each in found.items()}
     return {
         key: Sums(len(found[key]), number - (1 << 64) if number >> 63 else number) for key, number in signed.items()
@@ -44,23 +44,23 @@ class TestSums:
     ) -> None:
         rows = [*(OFFSETS - removed), *changes]
         times = Counter(rows)
-        wrong = {("t", *place) for place in ((p, offset // SIZE) for p, offset in OFFSETS if times[p, offset] != 1)}
-        assert set(Cells.of(WINDOW, SIZE).unlike_every_offset(sums_of(rows), CHECKSUM)) == wrong
+        wrong = {(0, "t", *place) for place in ((p, offset // SIZE) for p, offset in OFFSETS if times[p, offset] != 1)}
+        assert set(Cells.of([WINDOW], SIZE).unlike_every_offset(sums_of(rows), [CHECKSUM])) == wrong
 
     def test_a_row_that_stands_in_for_another_is_noticed(self) -> None:
         """As many rows as offsets, of which one is there twice and one isn't."""
         rows = [*OFFSETS - {(0, 5)}, (0, 6)]
-        assert Cells.of(WINDOW, SIZE).unlike_every_offset(sums_of(rows), CHECKSUM) == [("t", 0, 1)]
+        assert Cells.of([WINDOW], SIZE).unlike_every_offset(sums_of(rows), [CHECKSUM]) == [(0, "t", 0, 1)]
 
 
 class TestCells:
     def test_have_each_offset_of_the_window_once(self) -> None:
-        cells = Cells.of(WINDOW, SIZE).ranges.values()
+        cells = Cells.of([WINDOW], SIZE).ranges.values()
         found = [(each.partition, offset) for each in cells for offset in range(each.start_offset, each.end_offset)]
         assert sorted(found) == sorted(OFFSETS)
 
     def test_are_few_enough_for_a_drivers_memory(self) -> None:
-        cells = Cells.of([LogRange("t", 0, 5, 5 + 10**11)])
+        cells = Cells.of([[LogRange("t", 0, 5, 5 + 10**11)]])
         assert len(cells.ranges) <= 50_002
         assert span_of(cells.ranges.values()) == 10**11
 
@@ -75,5 +75,5 @@ class TestCells:
             assert (read[0].start_offset, read[-1].end_offset) == (min(chosen) * SIZE, (max(chosen) + 1) * SIZE)
 
     def test_those_that_touch_are_one_range(self) -> None:
-        cells = Cells.of(WINDOW, SIZE).ranges.values()
+        cells = Cells.of([WINDOW], SIZE).ranges.values()
         assert read_together(cells) == list(WINDOW)

@@ -25,7 +25,7 @@ def runs_of(offsets: set[int]) -> Runs:
 @given(st.sets(st.integers(WHOLE.start_offset, WHOLE.end_offset - 1)))
 def test_cells_hold_by_it_what_a_table_does_that_has_each_record_once(offsets: set[int]) -> None:
     content = LogContent(*WHOLE, records=len(offsets), runs=runs_of(offsets))
-    census, cells = Census.of([content]), Cells.of([WHOLE], SIZE)
+    census, cells = Census.of([content]), Cells.of([[WHOLE]], SIZE)
     rows = sums_of((0, offset) for offset in offsets)
     assert census.sums(cells, cells.ranges, CHECKSUM) == {key: rows.get(key, Sums()) for key in cells.ranges}
     assert census.records == len(offsets)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,17 @@ from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.offsets.audits.findings import Finding, Problem
 from airflow_kafka_offsets.offsets.audits.report import AuditReport, PartitionCounts, WrittenMissing
+from airflow_kafka_offsets.offsets.proof.checksum import Checksum
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from tests.unit.spark.manifests import manifest_of
+
+
+def _counted(manifest: Manifest, place: int, rows: int) -> PartitionCounts:
+    """A partition's counts, whose log has a record at each offset."""
+    whole = manifest.ranges[place].log_range
+    return PartitionCounts(*whole, rows, whole.span, Checksum.of(manifest).every_offset([whole]).checksum)
+
 
 COMPLETE = AuditReport(
     run="0a1b2c3d",
@@ -55,3 +66,39 @@ def test_its_words_name_the_first_places_and_count_the_rest() -> None:
 def test_anything_else_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(LedgerCorruptError, match="not the report of an audit"):
         AuditReport.from_json(COMPLETE.to_json() | change)
+
+
+class TestChecks:
+    """What is recorded must fit the window, and itself."""
+
+    MANIFEST = manifest_of([("t", 0, 0, 10), ("t", 1, 5, 8), ("u", 0, 4, 4)])
+    LACKS_ONE = replace(
+        COMPLETE,
+        counts={"missing": 1},
+        findings=(Finding(Problem.MISSING, "t", 1, 6, 7, 1),),
+        partitions=(_counted(MANIFEST, 0, 10), _counted(MANIFEST, 1, 2)),
+    )
+
+    def test_a_true_one_fits(self) -> None:
+        self.LACKS_ONE.check(self.MANIFEST)
+
+    @pytest.mark.parametrize(
+        ("change", "told"),
+        [
+            ({"partitions": LACKS_ONE.partitions[:1]}, "its partitions aren't the window's"),
+            ({"partitions": ()}, "its partitions aren't the window's"),
+            ({"counts": {}}, "names more that is missing than it counts"),
+            ({"counts": {"missing": 1, "lost": 1}}, "it counts"),
+            ({"counts": {"missing": 0}, "findings": ()}, "it counts"),
+            ({"counts": {}, "findings": ()}, "12 rows don't come from 13 records"),
+            ({"findings": (Finding(Problem.MISSING, "t", 1, 8, 9, 1),)}, "t-1 at 8 isn't in the window"),
+            ({"findings": (Finding(Problem.MISSING, "v", 1, 6, 7, 1),)}, "v-1 at 6 isn't in the window"),
+            (
+                {"partitions": (LACKS_ONE.partitions[0]._replace(checksum=5), LACKS_ONE.partitions[1])},
+                "the checksum of t-0 isn't",
+            ),
+        ],
+    )
+    def test_one_that_is_forged_or_damaged_is_refused(self, change: dict[str, Any], told: str) -> None:
+        with pytest.raises(LedgerCorruptError, match=told):
+            replace(self.LACKS_ONE, **change).check(self.MANIFEST)

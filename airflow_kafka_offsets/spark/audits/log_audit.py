@@ -1,0 +1,254 @@
+"""The windows of one log, as far as a table's own sums don't tell whether it is complete: compared with what was
+counted of the log, or with the log itself, whose offsets are read only where the table's sums are not those of its
+records.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, functions as F
+
+from airflow_kafka_offsets.errors import DataLossError, SparkFailedError
+from airflow_kafka_offsets.offsets.audits.cells import CellKey, Sums, read_together, total
+from airflow_kafka_offsets.offsets.audits.findings import Finding, Known, Problem
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged
+from airflow_kafka_offsets.offsets.proof.left import span_of
+from airflow_kafka_offsets.spark.audits.comparison import (
+    MOST_RANGES,
+    Differences,
+    Place,
+    findings_of,
+    from_elsewhere,
+    in_cells,
+    of_census,
+    of_kafka,
+    of_table,
+)
+from airflow_kafka_offsets.spark.audits.log_facts import log_starts
+from airflow_kafka_offsets.spark.audits.missing_records import write_missing
+from airflow_kafka_offsets.spark.audits.table_rows import in_windows, sums_by_cell
+from airflow_kafka_offsets.spark.session.connect import require_driver
+from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.offsets.audits.report import WrittenMissing
+    from airflow_kafka_offsets.offsets.windows.kafka_source import Source
+    from airflow_kafka_offsets.spark.audits.table_sums import AuditRequest, TableSums
+    from airflow_kafka_offsets.spark.session.conf import RunConf
+
+KAFKA = "Comparing a table with Kafka's log"
+
+
+@dataclass(slots=True)
+class Found:
+    """What a comparison has found. All but the sums are by the window's place.
+
+    :param findings: the first ranges of each problem in each partition.
+    :param counts: amounts of all, by problem.
+    :param looked_at: offsets that were read from Kafka.
+    :param of_log: the sums of the log's records in the cells that were looked at, without those that it no longer has
+        all of.
+    :param source: what Kafka said about itself after the read; None when nothing was read.
+    """
+
+    findings: dict[int, list[Finding]] = field(default_factory=dict)
+    counts: dict[int, dict[str, int]] = field(default_factory=dict)
+    looked_at: Counter[int] = field(default_factory=Counter)
+    written: dict[int, WrittenMissing] = field(default_factory=dict)
+    of_log: dict[CellKey, Sums] = field(default_factory=dict)
+    source: Source | None = None
+
+
+class LogAudit:
+    """The comparison of some windows of one log.
+
+    :param places: the windows' places, in order of time.
+    :param commits: how far the writer's group has come, by partition.
+    """
+
+    def __init__(
+        self,
+        table: TableSums,
+        places: Sequence[int],
+        conf: RunConf,
+        request: AuditRequest,
+        commits: Mapping[TopicPartition, int],
+    ) -> None:
+        self._table, self._conf, self._request, self._commits = table, conf, request, commits
+        self._spark, self._places = table.rows.sparkSession, set(places)
+        manifests = [table.windows[place].manifest for place in places]
+        # One read is of all windows. Their newest facts about topics count: a topic may have become compacted.
+        topics = reduce(dict.__or__, (dict(each.topics) for each in manifests))
+        self._manifest = replace(manifests[-1], topics=topics)
+        self._own = {TopicPartition.of(each): each for manifest in manifests for each in manifest.ranges}
+        self._left: dict[CellKey, LogRange] = {}
+        """What Kafka still has of the cells that it was asked about; some may be empty."""
+        self._known: dict[Place, Known] = {}
+        self.suspect: set[CellKey] = set()
+        """The cells that the table's own sums don't show to be complete, as far as is known."""
+        self.found = Found()
+
+    def compare(self, suspect: Iterable[CellKey]) -> None:
+        """Find out where table and log differ.
+
+        :param suspect: the cells that the table's own sums don't show to be complete.
+        :raises TopicChangedError: when records have to be looked at, and a topic isn't the one that was resolved.
+        :raises SparkFailedError: when Kafka has deleted records meanwhile, or the table has changed.
+        :raises UncheckedSourceError: when Kafka can't be asked.
+        """
+        found, own = self.found, self._table.own
+        try:
+            while more := set(suspect) - self.suspect:
+                self.suspect |= more
+                self._look(sorted(more))
+                suspect = self._with_gaps(more)
+            self._name([key for key in sorted(self.suspect) if found.of_log.get(key) != own.get(key, Sums())])
+        except DataLossError as error:
+            raise SparkFailedError(
+                f"Kafka has deleted records of the windows while they were compared with {self._request.table.name}: "
+                f"audit again, to compare what is left. {error}"
+            ) from error
+        self._add_gone()
+        if self._left:
+            asked = (self._table.cells.ranges[key] for key in self._left)
+            found.source = self._reader(asked).source_check().after()
+
+    def _look(self, suspect: Sequence[CellKey]) -> None:
+        """Sum up the log's records in some cells. Where they were counted, Kafka isn't asked."""
+        cells, found, windows = self._table.cells.ranges, self.found, self._table.windows
+        asked = []
+        for key in suspect:
+            place, census = Place(*key[:3]), windows[key.window].census
+            facts = self._manifest.topics[key.topic]
+            if census is None or facts.compacted or TopicPartition.of(key) not in census.runs:
+                asked.append(key)
+                continue
+            self._known[place] = Known(0, self._commits.get(TopicPartition.of(key)), compacted=False)
+            checksum = self._table.checksums[key.window]
+            found.of_log |= census.sums(self._table.cells, [key], checksum)
+        if not asked:
+            return
+        starts = self._ask([cells[key] for key in asked])
+        for key in asked:
+            of, whole = TopicPartition.of(key), cells[key]
+            facts = self._manifest.topics[key.topic]
+            self._known[Place(*key[:3])] = Known(starts[of], self._commits.get(of), facts.compacted)
+            self._left[key] = _cut(whole, starts)
+            found.looked_at[key.window] += self._left[key].span
+        there = {key: self._left[key] for key in asked if self._left[key].span}
+        if there:
+            read = self._reader(there.values())
+            with read.reading():
+                sums, _ = sums_by_cell(self._records(read), self._table.cells.size)
+            whole_cells = (key for key, cut in there.items() if cut == cells[key])
+            found.of_log |= {key: sums.get(key, Sums()) for key in whole_cells}
+
+    def _with_gaps(self, looked_at: Collection[CellKey]) -> list[CellKey]:
+        """All cells of the topics that have just been found to lack records at some offsets: they are written in
+        transactions, though nobody has said so. Then a cell with a row at each offset proves nothing: all its records
+        may be aborted ones."""
+        cells, of_log = self._table.cells.ranges, self.found.of_log
+        gaps = {key.topic for key in looked_at if key in of_log and of_log[key].rows < cells[key].span}
+        return [key for key in cells if key.window in self._places and key.topic in gaps]
+
+    def _ask(self, cells: Collection[LogRange]) -> dict[TopicPartition, int]:
+        """The first offset that each log still has, before records are read."""
+        require_driver(self._spark, KAFKA)
+        read = self._reader(cells)
+        read.source_check().before()
+        return log_starts(read.clients(), cells)
+
+    def _name(self, differing: Sequence[CellKey]) -> None:
+        """Compare cells offset by offset, and name the offsets that differ."""
+        table, found = self._table, self.found
+        strays = [key for key in table.others if key.window in self._places]
+        named = []
+        if strays:
+            places = ", ".join(map(str, self._places))
+            named.append(from_elsewhere(table.rows.where(f"NOT `own` AND `window` IN ({places})")))
+        read = self._reader([self._left[key] for key in differing if key in self._left])
+        differences = self._differences(read, differing) if differing else None
+        if differences is not None:
+            named.append(differences.offsets)
+        if not named:
+            return
+        partitions = len({key[:3] for key in (*differing, *strays)})
+        with read.reading():
+            found.findings, found.counts = findings_of(reduce(DataFrame.unionAll, named), partitions)
+        if differences is None:
+            return
+        if differences.read_sums() != total(map(table.own.get, differing)):
+            raise SparkFailedError(
+                f"{self._request.table.name} has changed at the offsets of the windows while it was audited: audit "
+                "again, once its writer has passed them."
+            )
+        for place in sorted(self._places):
+            if self._request.missing_to is not None and found.counts.get(place, {}).get(Problem.MISSING):
+                found.written[place] = self._write(
+                    differences, place, [table.cells.ranges[key] for key in differing if key.window == place]
+                )
+
+    def _differences(self, read: PinnedRead, differing: Collection[CellKey]) -> Differences:
+        table, size = self._table, self._table.cells.size
+        asked = [key for key in differing if key in self._left]
+        runs = [
+            (key.window, run)
+            for key in differing
+            if key not in self._left and (census := table.windows[key.window].census) is not None
+            for run in census.records_in(table.cells.ranges[key])
+        ]
+        sides = [of_table(in_cells(table.rows.where("`own`"), differing, size))]
+        if any(self._left[key].span for key in asked):
+            sides.append(of_kafka(in_cells(self._records(read), asked, size)))
+        if runs:
+            sides.append(of_census(self._spark, runs))
+        return Differences.of(sides, self._known)
+
+    def _write(self, differences: Differences, place: int, cells: Collection[LogRange]) -> WrittenMissing:
+        """Write a window's missing records, as far as Kafka still has them."""
+        starts = self._ask(cells)
+        read = self._reader([_cut(cell, starts) for cell in cells])
+        with read.reading():
+            missing = differences.missing(place, starts)
+            request, manifest = self._request, self._table.windows[place].manifest
+            return write_missing(missing, read.frame({}), str(request.missing_to), request.run, manifest)
+
+    def _add_gone(self) -> None:
+        """Add the offsets that the log no longer has, and that nobody can judge."""
+        gone = defaultdict[int, list[LogRange]](list)
+        for key, cut in self._left.items():
+            cell = self._table.cells.ranges[key]
+            if cut.start_offset > cell.start_offset:
+                gone[key.window].append(cell._replace(end_offset=cut.start_offset))
+        for place, cells in gone.items():
+            ranges = merged(cells)
+            named = [Finding(Problem.UNKNOWABLE, *each, each.span) for each in ranges[:MOST_RANGES]]
+            self.found.findings.setdefault(place, []).extend(named)
+            self.found.counts.setdefault(place, {})[Problem.UNKNOWABLE] = span_of(ranges)
+
+    def _records(self, read: PinnedRead) -> DataFrame:
+        """The log's records, in their windows."""
+        table = self._table
+        own = [each if place in self._places else () for place, each in enumerate(table.ranges)]
+        rows = read.frame({}).withColumn("own", F.lit(True))
+        return in_windows(rows, list(zip(table.checksums, own, strict=True)))
+
+    def _reader(self, cells: Iterable[LogRange]) -> PinnedRead:
+        """A read of some cells, and of little else."""
+        parts = (
+            replace(self._own[TopicPartition.of(each)], start_offset=each.start_offset, end_offset=each.end_offset)
+            for each in read_together(each for each in cells if each.span)
+        )
+        read = PinnedRead(self._spark, replace(self._manifest, ranges=tuple(parts)), self._conf)
+        read.frame({})
+        return read
+
+
+def _cut(cell: LogRange, starts: Mapping[TopicPartition, int]) -> LogRange:
+    """What the log still has of a cell; an empty range if nothing."""
+    return cell._replace(start_offset=min(max(cell.start_offset, starts[TopicPartition.of(cell)]), cell.end_offset))
