@@ -17,7 +17,7 @@ from airflow_kafka_offsets.cli.instants import instant
 from airflow_kafka_offsets.cli.ledger import named_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
-from airflow_kafka_offsets.errors import ConfigurationError, FailedWindow, LedgerError, WindowsFailedError
+from airflow_kafka_offsets.errors import ConfigurationError, FailedWindow, LedgerError, WindowsFailedError, number_of
 from airflow_kafka_offsets.ledger import audits
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
@@ -154,6 +154,8 @@ def _audited(
     windows, kafka = [Wanted(ledger, name, ledger.window(name).manifest) for name in names], java_settings(args)
     submission = AuditSubmission(windows, token_hex(4), table, args.writer_group, args.write_missing, args.allow_gaps)
     program = SparkProgram(args.spark_submit)
+    if not args.verbose:
+        print_remark(f"{args.spark_submit} audits {number_of(len(names), 'window')}; --verbose shows what it prints.")
     printed: deque[str] = deque(maxlen=_LAST_LINES)
     with submission.command(program, kafka.plain, args.packages, shlex.split(args.spark_args or "")) as words:
         try:
