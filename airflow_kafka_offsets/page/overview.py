@@ -66,7 +66,7 @@ def overview(ledger: Ledger) -> Json:
         "next": next_window(state, status),
         "states": Counter(status.values()),
         "failures": [{"window": window.name, **(failure_of(ledger, window) or {})} for window in failed],
-        "audits": [f"{words} (audit of window {name})" for name, words in audited[-_SHOWN:]],
+        "audits": [f"table {words} (audit of window {name})" for name, words in audited[-_SHOWN:]],
         "losses": [f"{number_of(count, 'offset')} of window {name}" for name, count in lost.items()],
         "lost_offsets": sum(lost.values()),
         "restarts": [str(restart) for _, restart in state.restarts],

@@ -155,7 +155,7 @@ def _audit(ledger: Ledger, window: Window, audit: Audit) -> Json:
     named = sorted(report.findings, key=lambda each: order.index(Problem(each.problem)))
     ranges = [
         {
-            **{name: getattr(each, name) for name in ("problem", "topic", "partition", "amount", "first_ms")},
+            **{name: getattr(each, name) for name in ("problem", "topic", "partition", "amount")},
             "start_offset": str(each.start_offset),
             "last_offset": str(each.end_offset - 1),
         }

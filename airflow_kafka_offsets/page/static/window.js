@@ -50,13 +50,12 @@ function attemptParts(answer) {
 
 // What an audit of a table that something else has written has found, with the first ranges.
 function auditPart(audit) {
-  const rows = audit.ranges.map((range) => [range.problem.replace("_", " "), `${range.topic}-${range.partition}`, number(range.start_offset), number(range.last_offset),
-    number(range.amount), range.first_ms === null ? "" : timeAt(range.first_ms)]);
+  const rows = audit.ranges.map((range) => [range.problem.replace("_", " "), `${range.topic}-${range.partition}`, number(range.start_offset), number(range.last_offset), number(range.amount)]);
   return make("section", { className: "audit" }, make("h3", {}, `Audit of ${audit.table} `, badge(audit.found ? "lost" : "verified", audit.found ?? "complete")),
     audit.problem ? note(bad(audit.problem)) : null,
     facts([["Rows", number(audit.rows)], ["Records in the log", audit.records === null ? "not known any more" : number(audit.records)],
       ["Audited", timeAt(audit.audited_ms)], ["By", loadedBy(audit)], ["Missing records are in", audit.written]]),
-    rows.length ? table(["Problem", "Partition", "From", "To", "Records or rows", "Written to Kafka"], rows, [2, 3, 4], "compact") : null,
+    rows.length ? table(["Problem", "Partition", "From", "To", "Count"], rows, [2, 3, 4], "compact") : null,
     audit.more ? note("kafka-offsets ledger show names the report, which has more ranges.") : null);
 }
 

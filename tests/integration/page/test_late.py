@@ -114,7 +114,7 @@ class TestWhatIsNext:
         answer = ask()
         found = [(each["audits"], each["audited_well"]) for each in answer["entries"]]
         assert found == [("lake.orders: complete", True), ("lake.orders: 3 records missing", False)]
-        assert answer["overview"]["audits"] == [f"lake.orders: 3 records missing (audit of window {made.name})"]
+        assert answer["overview"]["audits"] == [f"table lake.orders: 3 records missing (audit of window {made.name})"]
         assert (answer["overview"]["next"]["window"], answer["overview"]["next"]["start_ms"]) == (None, made.end_ms)
 
     def test_is_known_where_the_first_load_has_failed_and_unknown_without_windows(
