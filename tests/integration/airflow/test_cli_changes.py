@@ -16,7 +16,8 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from tests.integration.airflow.conftest import Publish, Resolve, Run, at, recreate
 from tests.integration.conftest import Produce
-from tests.integration.ledger.loads import begin, result_of, store_result
+from tests.integration.ledger.loads import begin, store_result
+from tests.integration.ledger.results import result_of
 
 Rows = list[dict[str, Any]]
 HOUR = ("--start", "2026-11-20T07:00Z", "--end", "2026-11-20T08:00Z", "--cron", "0 * * * *")
