@@ -296,7 +296,7 @@ def test_a_broker_that_hangs_holds_two_threads_until_a_deadline_and_its_name_is_
 
     async def ask() -> list[httpx.Response]:
         transport = httpx.ASGITransport(server)
-        async with httpx.AsyncClient(transport=transport, base_url="http://page", timeout=60) as browser:
+        async with httpx.AsyncClient(transport=transport, base_url="http://page", timeout=PATIENCE_S) as browser:
             path = f"/kafka-windows/api/pipelines/{ledger.pipeline}/now"
             pressed = [asyncio.create_task(browser.get(path, headers=OURS)) for _ in range(60)]
             first, _ = await asyncio.wait(pressed, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
