@@ -96,20 +96,6 @@ def submit(name: str, prepared: dict[str, Any], **variables: str) -> Any:
     return submit_of(FOLDER / f"{name}.py", prepared, VARIABLES | variables)
 
 
-def described(name: str, prepared: dict[str, Any], python: Path | None = None) -> Rendered:
-    """A Dag and its request.
-
-    :param python: of another environment, if it is rendered there.
-    """
-    file = FOLDER / f"{name}.py"
-    if python is None:
-        return rendered(file, prepared, VARIABLES)
-    told = [str(python), rendering.__file__, str(file), json.dumps(prepared), json.dumps(VARIABLES)]
-    answer = subprocess.run(told, cwd=LOCAL, capture_output=True, text=True)
-    assert answer.returncode == 0, answer.stderr
-    return Rendered(**json.loads(answer.stdout.splitlines()[-1]))
-
-
 @pytest.fixture
 def sent(context: Context, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sent]:
     """What AWS is asked, which moto answers in this process; botocore refuses what isn't in a service's model."""
@@ -142,7 +128,7 @@ def test_the_page_has_a_section_for_each_dag() -> None:
 
 @pytest.mark.parametrize("name", [name for name in DAGS.values() if name not in AT_GOOGLE])
 def test_each_dag_is_a_whole_pipeline(name: str, prepared: dict[str, Any]) -> None:
-    refuse_half_a_pipeline(name, described(name, prepared))
+    refuse_half_a_pipeline(name, rendered(FOLDER / f"{name}.py", prepared, VARIABLES))
 
 
 def refuse_half_a_pipeline(name: str, dag: Rendered) -> None:
@@ -222,10 +208,16 @@ def test_botocore_refuses_what_a_service_does_not_have(
 
 
 @pytest.mark.timeout(900)
-def test_dataproc_gets_a_job(prepared: dict[str, Any], google: Path) -> None:
-    dag = described("dataproc", prepared, google)
-    refuse_half_a_pipeline("dataproc", dag)
-    request = dag.submit
+def test_dataproc_gets_a_job_and_its_serverless_a_batch(prepared: dict[str, Any], google: Path) -> None:
+    files = [str(FOLDER / f"{name}.py") for name in AT_GOOGLE]
+    told = [str(google), rendering.__file__, json.dumps(prepared), json.dumps(VARIABLES), *files]
+    answer = subprocess.run(told, cwd=LOCAL, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    dags = [Rendered(**each) for each in json.loads(answer.stdout.splitlines()[-1])]
+    for name, dag in zip(AT_GOOGLE, dags, strict=True):
+        refuse_half_a_pipeline(name, dag)
+    request, serverless = (dag.submit for dag in dags)
+
     job = dataproc_v1.Job(request["job"])
     assert dataproc_v1.SubmitJobRequest(project_id=request["project_id"], region=request["region"], job=job)
     assert job.placement.cluster_name == "spark"
@@ -234,14 +226,8 @@ def test_dataproc_gets_a_job(prepared: dict[str, Any], google: Path) -> None:
     assert list(job.pyspark_job.args) == prepared["arguments"]
     assert dict(job.pyspark_job.properties) == prepared["conf"]
 
-
-@pytest.mark.timeout(900)
-def test_dataproc_serverless_gets_a_batch(prepared: dict[str, Any], google: Path) -> None:
-    dag = described("dataproc_serverless", prepared, google)
-    refuse_half_a_pipeline("dataproc_serverless", dag)
-    request = dag.submit
-    batch = dataproc_v1.Batch(request["batch"])
-    parent = f"projects/{request['project_id']}/locations/{request['region']}"
+    batch = dataproc_v1.Batch(serverless["batch"])
+    parent = f"projects/{serverless['project_id']}/locations/{serverless['region']}"
     assert dataproc_v1.CreateBatchRequest(parent=parent, batch=batch)
     assert batch.runtime_config.version == "2.2"
     assert batch.pyspark_batch.main_python_file_uri == prepared["application"]
