@@ -19,12 +19,8 @@ from typing import Any
 
 import boto3
 import pytest
-from airflow.providers.cncf.kubernetes.operators.custom_object_launcher import CustomObjectLauncher
 from botocore.client import BaseClient
 from botocore.exceptions import ParamValidationError
-from databricks.sdk.service.jobs import JobsAPI, SubmitTask
-from google.cloud import dataproc_v1
-from moto import mock_aws
 
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -99,6 +95,8 @@ def submit(name: str, prepared: dict[str, Any], **variables: str) -> Any:
 @pytest.fixture
 def sent(context: Context, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sent]:
     """What AWS is asked, which moto answers in this process; botocore refuses what isn't in a service's model."""
+    from moto import mock_aws
+
     keys = {"conn_type": "aws", "login": "test", "password": "test", "extra": {"region_name": "us-east-1"}}
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(keys))
     context["ti"].xcom_push = lambda **_: None
@@ -209,6 +207,8 @@ def test_botocore_refuses_what_a_service_does_not_have(
 
 @pytest.mark.timeout(900)
 def test_dataproc_gets_a_job_and_its_serverless_a_batch(prepared: dict[str, Any], google: Path) -> None:
+    from google.cloud import dataproc_v1
+
     files = [str(FOLDER / f"{name}.py") for name in AT_GOOGLE]
     told = [str(google), rendering.__file__, json.dumps(prepared), json.dumps(VARIABLES), *files]
     answer = subprocess.run(told, cwd=LOCAL, capture_output=True, text=True)
@@ -238,11 +238,15 @@ def test_dataproc_gets_a_job_and_its_serverless_a_batch(prepared: dict[str, Any]
 
 
 def test_googles_messages_refuse_a_field_that_they_do_not_have() -> None:
+    from google.cloud import dataproc_v1
+
     with pytest.raises(ValueError, match="python_files"):
         dataproc_v1.Job({"pyspark_job": {"python_files": []}})
 
 
 def test_databricks_gets_a_run(prepared: dict[str, Any]) -> None:
+    from databricks.sdk.service.jobs import JobsAPI, SubmitTask
+
     files = [f"s3://lake/drivers/{name}/file.zip" for name in "ab"]
     request = submit("databricks", prepared | {"py_files": files})._get_merged_json()
     assert request.keys() <= inspect.signature(JobsAPI.submit).parameters.keys()
@@ -259,9 +263,15 @@ def test_databricks_gets_a_run(prepared: dict[str, Any]) -> None:
     }
 
 
+def application(task: Any) -> dict[str, Any]:
+    """What Kubernetes is sent for a task."""
+    from airflow.providers.cncf.kubernetes.operators.custom_object_launcher import CustomObjectLauncher
+
+    return dict(CustomObjectLauncher("orders-1", task.namespace, None, None, task.template_body).body)
+
+
 def test_the_spark_operator_gets_an_application(prepared: dict[str, Any]) -> None:
-    task = submit("spark_kubernetes", prepared)
-    body = CustomObjectLauncher("orders-1", task.namespace, None, None, task.template_body).body
+    body = application(submit("spark_kubernetes", prepared))
     assert is_an_application(body)
     spec = body.pop("spec")
     assert body == {
@@ -284,8 +294,7 @@ def test_the_spark_operator_gets_an_application(prepared: dict[str, Any]) -> Non
 def test_the_spark_operators_types_refuse_a_field_that_they_do_not_have(
     where: str, fields: dict[str, Any], prepared: dict[str, Any]
 ) -> None:
-    task = submit("spark_kubernetes", prepared)
-    body = CustomObjectLauncher("orders-1", task.namespace, None, None, task.template_body).body
+    body = application(submit("spark_kubernetes", prepared))
     (body["spec"] if where == "spec" else body["spec"][where]).update(fields)
     assert not is_an_application(body)
 
