@@ -23,9 +23,8 @@ from airflow_kafka_offsets.conditions.left_to_read import (
     worst,
 )
 from airflow_kafka_offsets.conditions.needs import Answers, Lags, LagsOn, Topics
-from airflow_kafka_offsets.conditions.record_ages import RecordAges
 from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError, number_of, shorten
-from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition, RecordAges
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.measures import Measure

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
-from airflow_kafka_offsets.page.losses import lost_of
+from airflow_kafka_offsets.page.overview import lost_of
 from airflow_kafka_offsets.page.reasons import told
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, statuses
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.page.lateness import backfilling
-from airflow_kafka_offsets.page.losses import lost_of
+from airflow_kafka_offsets.page.overview import lost_of
 from airflow_kafka_offsets.page.reasons import failure_of
 
 Json = dict[str, Any]

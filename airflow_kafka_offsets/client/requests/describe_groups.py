@@ -22,7 +22,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, Consume
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
-from airflow_kafka_offsets.client.connection.response_errors import Code, named_error, response_error
+from airflow_kafka_offsets.client.connection.wire import Code, named_error, response_error
 from airflow_kafka_offsets.client.requests.list_groups import look_up_listed, undescribed
 from airflow_kafka_offsets.client.requests.messages import (
     ConsumerGroupDescribeRequest,

@@ -21,9 +21,8 @@ from sqlalchemy import delete, insert, text
 from airflow_kafka_offsets.conditions import CONDITIONS
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.conditions.log_ends_found import LogEndsFound
 from airflow_kafka_offsets.conditions.new_data import NewData
-from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
+from airflow_kafka_offsets.conditions.offsets_reached import LogEndsFound, OffsetsReached
 from airflow_kafka_offsets.conditions.wait_memory import WaitMemory
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import ClusterUnreachableError
@@ -32,7 +31,7 @@ from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.page.waits import read_waits
 from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
-from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
+from airflow_kafka_offsets.triggers.polls import KafkaWaitTrigger
 from tests.integration.page.auth_manager import HALF, SECRET
 from tests.integration.page.conftest import As
 from tests.unit.offsets.builders import HOUR_MS, T0

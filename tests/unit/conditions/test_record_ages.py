@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.conditions.record_ages import RecordAges
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.answers.records import FirstRecord
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, RecordAges
 from airflow_kafka_offsets.offsets.instants import FUTURE_TOLERANCE_MS
 
 NOW_MS = 1_795_240_800_000

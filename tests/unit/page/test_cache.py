@@ -14,7 +14,7 @@ from weakref import ref
 import pytest
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.page.cache import Answer, Cache
+from airflow_kafka_offsets.page.ledgers import Answer, Cache
 
 KIB = 2**10
 
