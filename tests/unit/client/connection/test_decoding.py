@@ -26,7 +26,7 @@ def messages() -> Iterator[Any]:
             yield message
 
 
-OWN = [getattr(own, name) for name in own.__all__ if name.endswith("Response")]
+OWN = [each.response_class for name, each in vars(own).items() if name.endswith("Request")]
 MESSAGES = [*sorted(messages(), key=lambda message: str(message.name)), *OWN]
 
 
