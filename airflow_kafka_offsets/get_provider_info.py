@@ -43,7 +43,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "connection-types": [_CONNECTION_TYPE],
         "config": _CONFIG,
-        "cli": ["airflow_kafka_offsets.cli.airflow_commands.get_cli_commands"],
+        "cli": ["airflow_kafka_offsets.cli.main.get_cli_commands"],
     }
 
 
