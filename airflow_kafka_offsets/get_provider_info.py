@@ -18,9 +18,7 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": [
             _modules("sensors.group_lag", "sensors.offsets_reached", "sensors.window_complete", "sensors.new_data")
         ],
-        "triggers": [
-            _modules("triggers.polls", "triggers.watchers", "triggers.driver_ended", "triggers.window_loaded")
-        ],
+        "triggers": [_modules("triggers.wait", "triggers.watchers", "triggers.driver_ended", "triggers.window_loaded")],
         "operators": [
             _modules(
                 "operators.snapshot",

@@ -31,7 +31,7 @@ from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.instants import instant_ms, now_ms
 from airflow_kafka_offsets.page.kafka_now import page_kafka_conn_id
-from airflow_kafka_offsets.triggers.polls import KafkaWaitTrigger
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
 log = logging.getLogger(__name__)
 

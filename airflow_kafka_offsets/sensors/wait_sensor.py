@@ -29,7 +29,7 @@ from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, OfPipeline, as_p
 from airflow_kafka_offsets.ledger.store_errors import first_line, is_from_store
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.triggers.polls import KafkaWaitTrigger
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -82,7 +82,7 @@ def waits(clusters: Clusters) -> Iterator[Row]:
             clock = _take(it, broker, "clock", "airflow.providers.standard.triggers.temporal.DateTimeTrigger", _clock())
             clusters.say(f"{WAITS:,} waits of ours")
             with _moving(broker):
-                path = "airflow_kafka_offsets.triggers.polls.KafkaWaitTrigger"
+                path = "airflow_kafka_offsets.triggers.wait.KafkaWaitTrigger"
                 ours = _take(it, broker, "ours", path, _ours())
     yield from _requests(ours.all_the_time, _requests_of_one_wait(broker), usual)
     yield from _cpu(ours.all_the_time, clock.all_the_time, usual)

@@ -27,7 +27,7 @@ from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOpe
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
-from airflow_kafka_offsets.triggers.polls import KafkaWaitTrigger
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from dev import ROOT
 from dev.airflow_home import environment
 from dev.kafka import Broker, BrokerSettings

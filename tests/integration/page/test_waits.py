@@ -31,7 +31,7 @@ from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.page.waits import read_waits
 from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
-from airflow_kafka_offsets.triggers.polls import KafkaWaitTrigger
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.page.auth_manager import HALF, SECRET
 from tests.integration.page.conftest import As
 from tests.unit.offsets.builders import HOUR_MS, T0

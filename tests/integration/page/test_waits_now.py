@@ -21,7 +21,7 @@ from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.page.app import make_app
-from airflow_kafka_offsets.triggers.polls import KafkaWaitTrigger
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.waits.whole_airflow import commit
 from tests.integration.conftest import MakeTopic, Produce

@@ -20,7 +20,8 @@ from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progr
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers import polls
-from airflow_kafka_offsets.triggers.polls import KafkaWaitTrigger, joined_poll
+from airflow_kafka_offsets.triggers.polls import joined_poll
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from airflow_kafka_offsets.triggers.watchers import (
     KafkaEdgeTrigger,
     KafkaLagZeroTrigger,

@@ -28,7 +28,7 @@ from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
-from airflow_kafka_offsets.triggers.polls import KafkaWaitTrigger
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.airflow.conftest import T0_MS, Commit, Context, at, use_connection
 from tests.integration.airflow.waits.waits import event_of
 from tests.integration.client.cases.workload import new_name

@@ -26,7 +26,7 @@ from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.kafka_clients import connect
 from tests.integration.ledger import loads
 
-WAIT_TRIGGER = "airflow_kafka_offsets.triggers.polls.KafkaWaitTrigger"
+WAIT_TRIGGER = "airflow_kafka_offsets.triggers.wait.KafkaWaitTrigger"
 COUNTED = "counted"
 """The connection to the broker by its proxy, which counts requests; no other test leaves clients there."""
 

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.triggers.polls import KafkaWaitTrigger
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from airflow_kafka_offsets.triggers.watchers import KafkaEdgeTrigger
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS
 from tests.integration.airflow.waits.runner import Runner, running

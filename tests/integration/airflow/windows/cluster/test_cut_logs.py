@@ -17,7 +17,7 @@ from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, Commit
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
-from airflow_kafka_offsets.triggers.polls import KafkaWaitTrigger
+from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.airflow.conftest import Context, fails_with
 from tests.integration.airflow.windows.cluster.conftest import Cut
 from tests.integration.airflow.windows.conftest import Snapshot, XCom
