@@ -47,8 +47,7 @@ class KafkaOffsetsHook(BaseHook):
 
         :param most_s: upper limit on the seconds that one call to Kafka may take; the setting may be lower.
         """
-        timeout_s = client_timeout_s()
-        return OffsetsClient(self.settings(), timeout_s=timeout_s if most_s is None else min(most_s, timeout_s))
+        return OffsetsClient(self.settings(), timeout_s=client_timeout_s(most_s))
 
     async def asettings(self) -> ClientSettings:
         """The client's settings, looked up without blocking the event loop.
@@ -103,9 +102,13 @@ def variable_of(conn_id: str) -> str:
     return f"AIRFLOW_CONN_{conn_id.upper()}"
 
 
-def client_timeout_s() -> float:
-    """Seconds that one call to Kafka may take: the ``[kafka_offsets] client_timeout_s`` setting."""
-    return float(conf.getint("kafka_offsets", "client_timeout_s"))
+def client_timeout_s(most_s: float | None = None) -> float:
+    """Seconds that one call to Kafka may take: the ``[kafka_offsets] client_timeout_s`` setting.
+
+    :param most_s: its upper limit; None for no limit.
+    """
+    timeout_s = float(conf.getint("kafka_offsets", "client_timeout_s"))
+    return timeout_s if most_s is None else min(most_s, timeout_s)
 
 
 def _read(connection: Connection, settings_of: Callable[[dict[str, Any]], T]) -> T:
@@ -170,8 +173,8 @@ class KeptClient:
         """The client for these settings: the existing client if they are unchanged."""
         if self._client is None or settings != self._settings:
             self.close()
-            timeout_s = client_timeout_s() if self._most_s is None else min(self._most_s, client_timeout_s())
-            self._client, self._settings = OffsetsClient(settings, timeout_s=timeout_s), settings
+            self._client = OffsetsClient(settings, timeout_s=client_timeout_s(self._most_s))
+            self._settings = settings
         return self._client
 
     def close(self) -> None:

@@ -24,8 +24,7 @@ from airflow_kafka_offsets.page.ledgers import Dated, Json, Ledgers, encoded
 from airflow_kafka_offsets.page.overview import dags_of_pipeline, dags_of_window
 from airflow_kafka_offsets.page.permissions import AnyReader, Reader, absent
 from airflow_kafka_offsets.page.timeline import timeline
-from airflow_kafka_offsets.page.window_panel import record, window_panel
-from airflow_kafka_offsets.page.windows_table import windows_table
+from airflow_kafka_offsets.page.windows import record, window_panel, windows_table
 
 log = logging.getLogger(__name__)
 
