@@ -18,7 +18,7 @@ from airflow_kafka_offsets.ledger.entries import Audited
 from airflow_kafka_offsets.ledger.files import audit_failure_file, audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.load_decisions import window_read_from
-from airflow_kafka_offsets.ledger.state import Audit, State, Window
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.audits.findings import problem_words
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -60,7 +60,7 @@ def hand_over(ledger: Ledger, window: Window, content: bytes, who: Mapping[str, 
     return _recorded(ledger, window, report.run, kept, who)
 
 
-def report_of(ledger: Ledger, window: Window, audit: Audit) -> AuditReport:
+def report_of(ledger: Ledger, window: Window, audit: Audited) -> AuditReport:
     """What a recorded audit has found.
 
     :raises LedgerCorruptError: when the file is missing, or was changed since.
@@ -75,13 +75,13 @@ def report_of(ledger: Ledger, window: Window, audit: Audit) -> AuditReport:
     return AuditReport.from_json(json_of(content))
 
 
-def audit_words(audits: Iterable[Audit]) -> str | None:
+def audit_words(audits: Iterable[Audited]) -> str | None:
     """What audits say of their tables, in words; None without any."""
     found = (f"{each.table}: {problem_words(each.counts) or 'complete'}" for each in audits)
     return "; ".join(found) or None
 
 
-def audit_problems(audits: Iterable[Audit]) -> str | None:
+def audit_problems(audits: Iterable[Audited]) -> str | None:
     """What audits have found wrong with their tables, in words; None if nothing."""
     wrong = ((each.table, problem_words(each.counts)) for each in audits)
     return "; ".join(f"{table}: {words}" for table, words in wrong if words) or None

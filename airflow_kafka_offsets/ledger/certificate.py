@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.ledger.audits import report_of
+from airflow_kafka_offsets.ledger.entries import Audited, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Audit, Publication, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.audits.report import PartitionCounts
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, by_partition
@@ -66,7 +67,7 @@ def certificate_of(ledger: Ledger, window: Window, issued_ms: int) -> dict[str, 
     }
 
 
-def _load(ledger: Ledger, window: Window, manifest: Manifest, published: Publication) -> dict[str, Any]:
+def _load(ledger: Ledger, window: Window, manifest: Manifest, published: Published) -> dict[str, Any]:
     result = ledger.published_result(window.name, published)
     verdict = judge(manifest, result, window.lost)
     tables = [] if result.derived else [each.output for each in result.outputs if each.output is not None]
@@ -84,7 +85,7 @@ def _load(ledger: Ledger, window: Window, manifest: Manifest, published: Publica
     }
 
 
-def _audit(ledger: Ledger, window: Window, manifest: Manifest, audit: Audit) -> dict[str, Any]:
+def _audit(ledger: Ledger, window: Window, manifest: Manifest, audit: Audited) -> dict[str, Any]:
     report = report_of(ledger, window, audit)
     columns = report.table.columns
     topic = columns.topic or report.table.topic_of(sorted(manifest.topics))

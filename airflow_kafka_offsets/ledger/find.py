@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from airflow_kafka_offsets.compat.python_versions import StrEnum
+from airflow_kafka_offsets.ledger.entries import Attempted
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Attempt, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 
@@ -63,7 +64,7 @@ def find(ledger: Ledger, partition: TopicPartition, offset: int) -> list[Found]:
 def _logs(ledger: Ledger, topic: str) -> Iterator[tuple[bool, list[Window]]]:
     """The windows of each log that a topic has had, in order, and whether it is the one before, which was truncated."""
     windows = list(ledger.state.windows.values())
-    restarts = [restart for _, restart in ledger.state.restarts if topic in restart.topics]
+    restarts = [restart for restart in ledger.state.restarts if topic in restart.topics]
     places = [bisect_left(windows, restart.at_ms, key=lambda window: window.end_ms) for restart in restarts]
     on = [topic in {place.topic for place in restart.truncated} for restart in restarts]
     is_one = False
@@ -145,6 +146,6 @@ class _Search:
         return Found(OffsetPlace.HOLE, earlier=self._windows[earlier], later=self._windows[later])
 
 
-def _attempt_that_counts(window: Window) -> Attempt | None:
+def _attempt_that_counts(window: Window) -> Attempted | None:
     published = window.publication
     return window.newest_attempt if published is None else window.attempt(published.attempt)

@@ -88,7 +88,7 @@ def hole_between(ledger: Ledger, start_ms: int, end_ms: int) -> Hole | None:
 
 def _left(ledger: Ledger, window: Window) -> int:
     """How many of a window's offsets restarts since have left."""
-    if not any(made > window.number for made, _ in ledger.state.restarts):
+    if not any(restart.number > window.number for restart in ledger.state.restarts):
         return window.offsets
     return sum(each.span for each in ledger.between(window.start_ms, window.end_ms))
 

@@ -22,7 +22,7 @@ from uuid import uuid4
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger import checkpoints
-from airflow_kafka_offsets.ledger.entries import AnyEntry, entry_from_json
+from airflow_kafka_offsets.ledger.entries import AnyEntry, entry_from_json, entry_to_json
 from airflow_kafka_offsets.ledger.files import Files, checkpoint_file, commit_file, newest_commit
 from airflow_kafka_offsets.ledger.fold import Commit, fold
 from airflow_kafka_offsets.ledger.state import State
@@ -87,7 +87,7 @@ class CommitFile:
 
 
 def _entries_json(commit: Commit) -> list[dict[str, Any]]:
-    return [entry.to_json() for entry in commit.entries]
+    return list(map(entry_to_json, commit.entries))
 
 
 def _commit(number: int, entries: Iterable[dict[str, Any]]) -> Commit:

@@ -13,10 +13,10 @@ from itertools import chain
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerError, number_of, shorten
 from airflow_kafka_offsets.ledger import file_lists
-from airflow_kafka_offsets.ledger.entries import Output
+from airflow_kafka_offsets.ledger.entries import Output, Published
 from airflow_kafka_offsets.ledger.holes import hole_between, hole_times
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Publication, State, Window
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
 from airflow_kafka_offsets.offsets.instants import iso_instant
@@ -57,7 +57,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     claims += _snapshots(ledger) if full else []
     claims += _lists_of_none(ledger)
     claims.append(Claim("tiling", None, True, _totals(state)))
-    claims += (Claim("restart", None, True, str(restart)) for _, restart in state.restarts)
+    claims += (Claim("restart", None, True, str(restart)) for restart in state.restarts)
     claims += filter(None, (_hole(ledger, *time) for time in hole_times(state)))
     claims += _unpublished(ledger)
     return claims
@@ -108,7 +108,7 @@ def _misfits(ledger: Ledger, window: Window, manifest: Manifest) -> Iterator[str
         yield f"its manifest has {manifest.span} offsets, but the log says {window.offsets}"
 
 
-def _proof(window: Window, published: Publication, manifest: Manifest, result: RunResult) -> tuple[str, bool]:
+def _proof(window: Window, published: Published, manifest: Manifest, result: RunResult) -> tuple[str, bool]:
     """What a publication rests on, in words, and whether it is proved."""
     verdict = judge(manifest, result, window.lost)
     if verdict.proved and tuple(map(Output.of, result.outputs)) != published.outputs:

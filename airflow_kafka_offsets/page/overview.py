@@ -69,7 +69,7 @@ def overview(ledger: Ledger) -> Json:
         "audits": [f"{words} (audit of window {name})" for name, words in audited[-_SHOWN:]],
         "losses": [f"{number_of(count, 'offset')} of window {name}" for name, count in lost.items()],
         "lost_offsets": sum(lost.values()),
-        "restarts": [str(restart) for _, restart in state.restarts],
+        "restarts": [str(restart) for restart in state.restarts],
         "rows": [stands.rows for _, stands in published[-_DRAWN:]],
         "dag_ids": sorted(dags_of_pipeline(state)),
         **_of_snapshots(ledger),

@@ -11,9 +11,10 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
+from airflow_kafka_offsets.ledger.entries import Attempted, Published
 from airflow_kafka_offsets.ledger.find import Found, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -101,7 +102,7 @@ def _rows_by_partition(result: RunResult | None) -> dict[TopicPartition, int] | 
     return {TopicPartition.of(tally): tally.count for tally in result.written}
 
 
-def _publication(window: Window, published: Publication, manifest: Manifest, result: RunResult | None) -> Json:
+def _publication(window: Window, published: Published, manifest: Manifest, result: RunResult | None) -> Json:
     attempt = window.attempt(published.attempt)
     lost = () if attempt is None else attempt.lost
     return {
@@ -115,7 +116,7 @@ def _publication(window: Window, published: Publication, manifest: Manifest, res
     }
 
 
-def _attempt(ledger: Ledger, window: Window, attempt: Attempt, messages: bool) -> Json:
+def _attempt(ledger: Ledger, window: Window, attempt: Attempted, messages: bool) -> Json:
     """An attempt: who made it, since when, what was lost when it began, and what each of its drivers says."""
     files = ledger.attempt(window.name, attempt.number)
     failure = files.failure()
@@ -131,7 +132,7 @@ def _attempt(ledger: Ledger, window: Window, attempt: Attempt, messages: bool) -
     }
 
 
-def who_of(attempt: Attempt | None) -> Json:
+def who_of(attempt: Attempted | None) -> Json:
     """Who made an attempt; None for what isn't known."""
     return {name: None if attempt is None else attempt.who.get(name) for name in _WHO}
 

@@ -18,9 +18,10 @@ from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.errors import ConfigurationError, FutureRecordError, OffsetsError, OutdatedSurveyError
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.decisions import Entries, ResolvedOffsets
+from airflow_kafka_offsets.ledger.entries import Snapshotted
 from airflow_kafka_offsets.ledger.files import snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.state import State, StoredSnapshot
+from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import now_ms, to_datetime
@@ -141,7 +142,7 @@ class Resolver:
         assert window is not None, "it was committed"
         return self._resolved(window.name)
 
-    def snapshot(self, as_of: AsOf) -> StoredSnapshot:
+    def snapshot(self, as_of: AsOf) -> Snapshotted:
         """The stored snapshot as of an instant or of latest; one of latest is a new one each time.
 
         :raises: as :meth:`windows`.

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.errors import (
     WindowOverlapError,
 )
 from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
+from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published, Restarted, Verified
 from airflow_kafka_offsets.ledger.log import Log
@@ -32,7 +33,7 @@ from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Boundary, Evidence, OffsetSnapshot
-from tests.unit.ledger.memory import CREATED, MemoryContents, MemoryFiles
+from tests.unit.ledger.memory import CREATED, MemoryFiles
 from tests.unit.offsets.builders import HOUR_MS, T0
 
 PARTITIONS = (0, 1)
@@ -115,7 +116,7 @@ class Histories(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.files, self.contents = MemoryFiles(), MemoryContents()
+        self.files, self.contents = MemoryFiles(), Contents(MemoryFiles(), "memory")
         self.now_ms, self.lives = T0 + HOUR_MS, [Topic("id-0")]
         self.ranges: dict[int, tuple[str, str]] = {}
         self.read: dict[tuple[int, str], set[int]] = {}
@@ -294,8 +295,8 @@ class Histories(RuleBasedStateMachine):
             state = self.state
             assert all(at_ms <= to_ms for at_ms in state.snapshots)
             assert all(window.end_ms <= to_ms for window in state.windows.values())
-            gone = [number for number, each in before.restarts if each.at_ms > to_ms]
-            assert not [each for _, each in state.restarts if each.at_ms > to_ms]
+            gone = [each.number for each in before.restarts if each.at_ms > to_ms]
+            assert not [each for each in state.restarts if each.at_ms > to_ms]
             assert all(
                 state.windows[name] == window
                 for name, window in before.windows.items()
@@ -329,7 +330,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def a_window_is_named_after_its_snapshots(self) -> None:
         for window in self.state.windows.values():
-            manifest = self.contents.manifests[window.manifest]
+            manifest = self.contents.manifest(window)
             assert (manifest.window, manifest.start_ms, manifest.end_ms) == window[:3]
 
     @invariant()
@@ -345,8 +346,8 @@ class Histories(RuleBasedStateMachine):
         """Whether the two are of different logs, by their times or by when they were pinned."""
         first, last = sorted((earlier.number, later.number))
         return any(
-            earlier.start_ms < restart.at_ms <= later.end_ms or first < number <= last
-            for number, restart in self.state.restarts
+            earlier.start_ms < restart.at_ms <= later.end_ms or first < restart.number <= last
+            for restart in self.state.restarts
         )
 
     @invariant()
@@ -362,7 +363,7 @@ class Histories(RuleBasedStateMachine):
 
     def loaded_by(self, window: Window) -> Iterator[int]:
         """The records that a load of a window reads and publishes now."""
-        manifest = self.contents.manifests[window.manifest]
+        manifest = self.contents.manifest(window)
         if "t" not in manifest.topics or manifest.topics["t"].topic_id != self.topic.id:
             return
         for each in manifest.ranges:
@@ -385,7 +386,7 @@ class Histories(RuleBasedStateMachine):
             assert all(known[key].offset <= stored[key].offset for key in known)
 
     def offsets_of(self, window: Window) -> dict[int, tuple[int, int]]:
-        manifest = self.contents.manifests[window.manifest]
+        manifest = self.contents.manifest(window)
         return {each.partition: (each.start_offset, each.end_offset) for each in manifest.ranges}
 
 

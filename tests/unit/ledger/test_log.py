@@ -28,7 +28,6 @@ from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from tests.unit.ledger.memory import CREATED, MemoryFiles
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
@@ -36,7 +35,7 @@ HASH = "ab" * 32
 
 
 def snapshotted(at_ms: int) -> Snapshotted:
-    return Snapshotted(at_ms, AsOf(AsOfKind.INSTANT, at_ms), HASH)
+    return Snapshotted(at_ms, HASH)
 
 
 def _decide(at_ms: int, state: State) -> list[Snapshotted]:
