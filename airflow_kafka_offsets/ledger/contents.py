@@ -11,7 +11,6 @@ import json
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import replace
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -80,12 +79,11 @@ class Contents:
 
     def add_snapshot(self, snapshot: OffsetSnapshot) -> str:
         """Add a snapshot. Returns the hash that names its file, which :meth:`store` writes."""
-        plain = replace(snapshot, number=None)
-        content = json.dumps(plain.to_json(), sort_keys=True, separators=(",", ":")).encode()
+        content = json.dumps(snapshot.to_json(), sort_keys=True, separators=(",", ":")).encode()
         offsets = digest(content)
         if self._snapshots.get(offsets) is None:
             self._add(snapshot_file(offsets), gzip.compress(content, mtime=0))
-            self._snapshots.put(offsets, plain)
+            self._snapshots.put(offsets, snapshot)
         return offsets
 
     def manifest(self, window: Window) -> Manifest:

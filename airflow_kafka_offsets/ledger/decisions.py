@@ -145,8 +145,8 @@ class _Draft:
         self._state = state
         self._answers = answers
         self._contents = contents
+        self._snapshots = dict(state.snapshots)
         self._times = list(state.snapshots)
-        self._added: dict[int, Snapshotted] = {}
         self._last: Pinned | None = None
         self._refuse_wrong_times()
 
@@ -165,7 +165,7 @@ class _Draft:
         if origin.as_of.timestamp_ms is None:
             return self._begin_at(self._gap_for(origin), origin)
         at_ms = origin.as_of.timestamp_ms
-        stored = self._snapshot(at_ms)
+        stored = self._snapshots.get(at_ms)
         if stored is None:
             self._add(self._placed(at_ms, origin)._replace(is_origin=True))
         elif at_ms < self._anew_ms:
@@ -221,7 +221,7 @@ class _Draft:
     def place(self) -> None:
         """Store what Kafka has answered."""
         for at_ms, offsets in sorted(self._answers.instants.items()):
-            if self._snapshot(at_ms) is None:
+            if at_ms not in self._snapshots:
                 self._add(self._placed(at_ms, self._contents.snapshot(offsets)))
         latest = self._answers.latest
         if latest is not None:
@@ -251,15 +251,12 @@ class _Draft:
 
     def _add(self, entry: Snapshotted) -> None:
         self.entries.append(entry)
-        self._added[entry.at_ms] = entry._replace(number=self._state.number + 1)
-        if entry.at_ms not in self._state.snapshots:
+        if entry.at_ms not in self._snapshots:
             insort(self._times, entry.at_ms)
-
-    def _snapshot(self, at_ms: int) -> Snapshotted | None:
-        return self._state.snapshots.get(at_ms) or self._added.get(at_ms)
+        self._snapshots[entry.at_ms] = entry._replace(number=self._state.number + 1)
 
     def _offsets_at(self, at_ms: int) -> OffsetSnapshot:
-        stored = self._snapshot(at_ms)
+        stored = self._snapshots.get(at_ms)
         if stored is None:
             raise OutdatedSurveyError(
                 f"The snapshot at {iso_instant(at_ms)} has stopped counting since it was looked up. Ask again."
@@ -269,30 +266,24 @@ class _Draft:
     def _placed(self, at_ms: int, snapshot: OffsetSnapshot) -> Snapshotted:
         """A snapshot that fits between its neighbours in time."""
         place = bisect_left(self._times, at_ms)
-        earlier = [self._snapshot(each) for each in self._times[max(0, place - 1) : place]]
-        later = [self._snapshot(each) for each in self._times[place : place + 1]]
-        self._refuse_beginning(at_ms, bool(earlier), later[0] if later else None)
-        before, after = (self._now(stored[0] if stored else None) for stored in (earlier, later))
-        if snapshot.as_of.timestamp_ms is None:
-            snapshot = replace(snapshot, resolved_at_ms=at_ms)  # its place in time, whatever the clock said
-        fitted = clamp(snapshot, before, after, self._answers.commit)
-        return Snapshotted(at_ms, self._contents.add_snapshot(fitted))
-
-    def _now(self, stored: Snapshotted | None) -> OffsetSnapshot | None:
-        """A neighbour's offsets as the logs go on now, which are the ones that Kafka was asked about. So a snapshot
-        between two that are older than a restart is without the restart's topics."""
-        if stored is None:
-            return None
-        offsets = replace(self._contents.snapshot(stored.offsets), number=stored.number)
-        return self._state.anew(offsets, stored.at_ms)
-
-    def _refuse_beginning(self, at_ms: int, has_earlier: bool, later: Snapshotted | None) -> None:
-        """Refuse a time before the pipeline's origin."""
-        if not has_earlier and later is not None and later.is_origin:
+        earlier, later = self._times[max(0, place - 1) : place], self._times[place : place + 1]
+        if later and not earlier and self._snapshots[later[0]].is_origin:
             raise InstantError(
-                f"{iso_instant(at_ms)} is before the pipeline's origin at {iso_instant(later.at_ms)}: what counts of "
+                f"{iso_instant(at_ms)} is before the pipeline's origin at {iso_instant(later[0])}: what counts of "
                 "older records is in its first window. Use another pipeline name for a time before that."
             )
+        known = {each: self._now(each) for each in (*earlier, *later)}
+        newer = [known[each] for each in known if self._snapshots[each].number > self._answers.commit]
+        before, after = (known[times[0]] if times else None for times in (earlier, later))
+        if snapshot.as_of.timestamp_ms is None:
+            snapshot = replace(snapshot, resolved_at_ms=at_ms)  # its place in time, whatever the clock said
+        fitted = clamp(snapshot, before, after, newer)
+        return Snapshotted(at_ms, self._contents.add_snapshot(fitted))
+
+    def _now(self, at_ms: int) -> OffsetSnapshot:
+        """A neighbour's offsets as the logs go on now, which are the ones that Kafka was asked about. So a snapshot
+        between two that are older than a restart is without the restart's topics."""
+        return self._state.anew(self._offsets_at(at_ms), at_ms)
 
     def _refuse_crossing(self, name: str, start_ms: int, end_ms: int) -> None:
         """Refuse a window that has some of another one's time: of the state's, or of the last one that was added, as

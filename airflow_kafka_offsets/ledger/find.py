@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from airflow_kafka_offsets.compat.python_versions import StrEnum
-from airflow_kafka_offsets.ledger.entries import Attempted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -131,10 +130,9 @@ class _Search:
 
     def _in(self, place: int, offset: int) -> Found:
         window = self._windows[place]
-        lost = _attempt_that_counts(window)
-        gone = lost is not None and any(
+        gone = any(
             TopicPartition.of(each) == self._partition and each.start_offset <= offset < each.end_offset
-            for each in lost.lost
+            for each in window.lost
         )
         return Found(OffsetPlace.LOST if gone else OffsetPlace.WINDOW, window)
 
@@ -144,8 +142,3 @@ class _Search:
         if earlier < 0 or self._range(earlier) is None:
             return Found(OffsetPlace.BEFORE, later=self._windows[later])
         return Found(OffsetPlace.HOLE, earlier=self._windows[earlier], later=self._windows[later])
-
-
-def _attempt_that_counts(window: Window) -> Attempted | None:
-    published = window.publication
-    return window.newest_attempt if published is None else window.attempt(published.attempt)

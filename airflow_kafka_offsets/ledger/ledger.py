@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import uuid4
 
-from airflow_kafka_offsets.errors import LedgerConflictError
+from airflow_kafka_offsets.errors import LedgerConflictError, number_of
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.entries import AnyEntry, Created, Published
-from airflow_kafka_offsets.ledger.files import manifest_file
+from airflow_kafka_offsets.ledger.files import WINDOWS, manifest_file
 from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import (
@@ -110,13 +110,26 @@ class Ledger:
         store creates files exclusively: once per ledger, not once per task.
 
         :raises ExclusiveCreateError: when the store lets two writers create the same file.
+        :raises LedgerConflictError: when its log is lost, and files of its windows aren't.
         :raises: as :func:`.decisions.create`.
         """
         wish = Created(uuid4().hex, self.pipeline, cluster_id, str(isolation_level), tuple(sorted(set(topics))))
         if not decisions.create(self.state, wish):
             return
         require_exclusive_creation(self.folder)
-        self.change(lambda state: decisions.create(state, wish))
+        left = self.files.names(WINDOWS)  # listed before the log is read again: another task may have created it
+
+        def created(state: State) -> Sequence[AnyEntry]:
+            entries = decisions.create(state, wish)
+            if entries and left:
+                # Attempts would get the numbers of others, and find their results and failures.
+                raise LedgerConflictError(
+                    f"{self.uri} has files of {number_of(len(left), 'window')}, but no log. Restore the whole folder; "
+                    "or move it away, to begin a new ledger."
+                )
+            return entries
+
+        self.change(created)
 
     def window(self, name: str) -> Window:
         """A window that counts.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from airflow_kafka_offsets.ledger.holes import ranges_of, stretches
+from airflow_kafka_offsets.ledger.holes import stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
@@ -48,7 +48,7 @@ def unloaded(ledger: Ledger) -> Unloaded | None:
         return None
     end_ms = last.end_ms if isinstance(last, Window) else last.at_ms
     found = list(stretches(state, reloads=True))
-    ranges = in_parallel(lambda each: ranges_of(ledger, each), found)
+    ranges = in_parallel(lambda each: ledger.between(*each[:2]), found)
     since_ms = next((each.start_ms for each, own in zip(found, ranges, strict=True) if own), end_ms)
     end = ledger.offsets_now(end_ms)
     after = (LogRange(*key, each.offset, sys.maxsize) for key, each in end.boundaries.items())

@@ -132,9 +132,9 @@ class Resolver:
                 self._check(state)
                 return None
             survey = self._survey(state)
-            latest = self._made(survey, AsOf(AsOfKind.LATEST), at_latest(survey.extents, self._isolation_level))
+            latest = self._taken(AsOf(AsOfKind.LATEST), survey)
             begun = decisions.increment_start_ms(state) is not None
-            origin = None if begun else self._origin(since, survey)
+            origin = None if begun else self._taken(since, survey)
             return ResolvedOffsets(state.number, now_ms(), latest=latest, origin=origin)
 
         self._change(pin, lambda state, answers: decisions.pin_increment(state, by, answers, self.ledger.contents))
@@ -156,8 +156,7 @@ class Resolver:
                 return None
             if as_of.timestamp_ms is not None:
                 return self._instants([as_of.timestamp_ms], state)
-            survey = self._survey(state)
-            latest = self._made(survey, as_of, at_latest(survey.extents, self._isolation_level))
+            latest = self._taken(as_of, self._survey(state))
             return ResolvedOffsets(state.number, now_ms(), latest=latest)
 
         self._change(place, lambda state, answers: decisions.place(state, answers, self.ledger.contents))
@@ -172,8 +171,8 @@ class Resolver:
 
         :raises OffsetsError: when a topic is unknown or a partition can't be asked.
         """
-        survey, contents = self._survey(self.ledger.read()), self.ledger.contents
-        offsets = contents.add_snapshot(self._made(survey, as_of, self._boundaries(as_of, survey)))
+        contents = self.ledger.contents
+        offsets = contents.add_snapshot(self._taken(as_of, self._survey(self.ledger.read())))
         contents.store_files([snapshot_file(offsets)])
         return offsets
 
@@ -266,27 +265,28 @@ class Resolver:
             boundaries=boundaries,
         )
 
-    def _origin(self, since: AsOf, survey: Survey) -> OffsetSnapshot:
-        """Where a pipeline begins."""
-        if since.timestamp_ms is not None:
-            refuse_future(since.timestamp_ms, now_ms())
-        return self._made(survey, since, self._boundaries(since, survey))
-
-    def _boundaries(self, as_of: AsOf, survey: Survey) -> Boundaries:
+    def _taken(self, as_of: AsOf, survey: Survey) -> OffsetSnapshot:
+        """The snapshot as of anything."""
         if as_of.timestamp_ms is not None:
+            refuse_future(as_of.timestamp_ms, now_ms())
             (snapshot,) = self._look_up([as_of.timestamp_ms], survey)
-            return snapshot.boundaries
+            return snapshot
         if as_of.group is not None:
-            partitions = survey.extents.partitions()
-            committed = self.client.committed_offsets({as_of.group: partitions}).raise_for_errors()
-            # Ask for the log ends again: offsets committed since the survey may be past the old ones.
-            extents = self.client.log_extents(partitions)
-            commits = self.client.mark_truncated(committed, extents).lookup(as_of.group)
-            assert commits is not None
-            return at_commits(extents, commits.offsets, as_of.group)
-        if as_of.kind is AsOfKind.EARLIEST:
-            return at_earliest(survey.extents)
-        return at_latest(survey.extents, self._isolation_level)
+            boundaries = self._commits(as_of.group, survey)
+        elif as_of.kind is AsOfKind.EARLIEST:
+            boundaries = at_earliest(survey.extents)
+        else:
+            boundaries = at_latest(survey.extents, self._isolation_level)
+        return self._made(survey, as_of, boundaries)
+
+    def _commits(self, group: str, survey: Survey) -> Boundaries:
+        partitions = survey.extents.partitions()
+        committed = self.client.committed_offsets({group: partitions}).raise_for_errors()
+        # Ask for the log ends again: offsets committed since the survey may be past the old ones.
+        extents = self.client.log_extents(partitions)
+        commits = self.client.mark_truncated(committed, extents).lookup(group)
+        assert commits is not None
+        return at_commits(extents, commits.offsets, group)
 
     def _refuse_future_record(self, snapshot: OffsetSnapshot) -> None:
         """Refuse a snapshot at a record from the future, unless the user goes on with a warning."""

@@ -19,7 +19,6 @@ from airflow_kafka_offsets.ledger import checkpoints, corrections, decisions, lo
 from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import (
-    Attempted,
     Pinned,
     Restarted,
     Snapshotted,
@@ -49,26 +48,6 @@ class TestCreate:
 
 
 class TestPlace:
-    def test_the_first_answer_at_an_instant_stays(self, contents: Contents) -> None:
-        state = pinned(contents, 0, 10)
-        assert decisions.place(state, asked(contents, snapshot({0: 99}, at_ms=AT[1])), contents) == ()
-
-    def test_one_between_two_lies_between_their_offsets(self, contents: Contents) -> None:
-        state = after(
-            BEGUN,
-            decisions.pin(
-                BEGUN,
-                [(AT[0], AT[3])],
-                asked(contents, snapshot({0: 5}, at_ms=AT[0]), snapshot({0: 9}, at_ms=AT[3])),
-                contents,
-            ),
-        )
-        for offset, expected in ((2, 5), (7, 7), (50, 9)):
-            (placed,) = decisions.place(state, asked(contents, snapshot({0: offset}, at_ms=AT[1])), contents)
-            assert isinstance(placed, Snapshotted)
-            (boundary,) = contents.snapshot(placed.offsets).boundaries.values()
-            assert boundary.offset == expected
-
     def test_one_as_of_latest_comes_after_all_others_whatever_the_clock_says(self, contents: Contents) -> None:
         state = pinned(contents, 0, 10)
         latest = snapshot({0: 20}, at_ms=AT[0], kind=AsOfKind.LATEST)
@@ -220,11 +199,6 @@ class TestOrigin:
 
 
 class TestLoads:
-    def test_of_a_published_window_nothing_begins(self, contents: Contents) -> None:
-        state = attempted(pinned(contents, 0, 10))
-        state = after(state, publish(state, state.number))
-        assert load_decisions.begin(state, Attempted(NAME, {}), state.windows[NAME].manifest) == ()
-
     def test_in_a_table_the_last_attempt_to_begin_counts(self, contents: Contents) -> None:
         state = attempted(pinned(contents, 0, 10))
         first, state = state.number, attempted(state, "b")
@@ -236,16 +210,6 @@ class TestLoads:
         state = attempted(pinned(contents, 0, 10))
         number, state = state.number, after(state, publish(state, state.number))
         assert publish(state, number) == publish(state, number, result="other") == ()
-
-    def test_the_retries_of_a_task_that_reloads_do_not_reload_again(self, contents: Contents) -> None:
-        state = attempted(pinned(contents, 0, 10))
-        state = after(state, load_decisions.reload(state, [NAME], by="run"))
-        assert load_decisions.reload(state, [NAME], by="run") == ()
-        state = attempted(state)
-        state = after(state, publish(state, state.number))
-        assert load_decisions.reload(state, [NAME], by="run") == ()
-        assert load_decisions.reload(state, [NAME], by="cleared run")
-        assert load_decisions.reload(state, [NAME])
 
     def test_each_run_reloads_once_also_when_others_have_since(self, contents: Contents) -> None:
         state = attempted(pinned(contents, 0, 10))

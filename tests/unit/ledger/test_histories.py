@@ -62,12 +62,14 @@ class Topic:
     """A topic in one of its lives.
 
     :param id: of this life.
+    :param cluster: the cluster that it is on.
     :param records: that its log has, or retention has deleted, by partition.
     :param starts: log start offsets.
     :param epoch: of the leader.
     """
 
     id: str
+    cluster: str = "cluster-1"
     records: dict[int, list[Record]] = field(default_factory=lambda: {number: [] for number in PARTITIONS})
     starts: dict[int, int] = field(default_factory=lambda: dict.fromkeys(PARTITIONS, 0))
     epoch: int = 1
@@ -105,7 +107,7 @@ class Topic:
                 *("t", number, offset, evidence, None, epoch, start, len(records), len(records), self.epoch)
             )
         facts = {"t": TopicFacts("t", self.id, len(PARTITIONS), "delete", -1, -1, "CreateTime")}
-        return OffsetSnapshot(as_of, "cluster-1", IsolationLevel.READ_COMMITTED, now_ms, facts, boundaries)
+        return OffsetSnapshot(as_of, self.cluster, IsolationLevel.READ_COMMITTED, now_ms, facts, boundaries)
 
 
 class Histories(RuleBasedStateMachine):
@@ -117,7 +119,8 @@ class Histories(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.files, self.contents = MemoryFiles(), Contents(MemoryFiles(), "memory")
-        self.now_ms, self.lives = T0 + HOUR_MS, [Topic("id-0")]
+        self.now_ms, self.lives = T0 + HOUR_MS, 1
+        self.topics, self.cluster = {"cluster-1": Topic("id-0")}, "cluster-1"
         self.ranges: dict[int, tuple[str, str]] = {}
         self.read: dict[tuple[int, str], set[int]] = {}
         self.runs = self.made = 0
@@ -125,7 +128,7 @@ class Histories(RuleBasedStateMachine):
 
     @property
     def topic(self) -> Topic:
-        return self.lives[-1]
+        return self.topics[self.cluster]
 
     @property
     def state(self) -> State:
@@ -160,10 +163,18 @@ class Histories(RuleBasedStateMachine):
         kept = int(len(self.topic.records[partition]) * share)
         self.topic.starts[partition] = max(self.topic.starts[partition], kept)
 
-    @precondition(lambda self: len(self.lives) < 3)
+    @precondition(lambda self: self.lives < 4)
     @rule()
     def made_anew(self) -> None:
-        self.lives.append(Topic(f"id-{len(self.lives)}"))
+        self.topics[self.cluster] = Topic(f"id-{self.lives}", self.cluster)
+        self.lives += 1
+
+    @rule(cluster=st.sampled_from(["cluster-1", "cluster-2"]))
+    def reached_on(self, cluster: str) -> None:
+        """The connection reaches another cluster from now on, or one that it has reached before."""
+        self.cluster = cluster
+        if cluster not in self.topics:
+            self.made_anew()
 
     @rule(partition=st.sampled_from(PARTITIONS), lost=st.integers(1, 4))
     def truncated(self, partition: int, lost: int) -> None:
@@ -180,9 +191,11 @@ class Histories(RuleBasedStateMachine):
         return self.state.anew(self.contents.snapshot(newest.offsets), newest.at_ms)
 
     def is_rewritten(self) -> bool:
-        """Whether a resolver refuses to go on, as the newest snapshot's offsets are other records' now."""
+        """Whether a resolver refuses to go on, as the newest snapshot's offsets are other records' now, or it reaches
+        another cluster."""
         known = self.known()
-        return known is not None and bool(self.topic.truncated_below(known))
+        is_another = self.state.cluster_id != self.cluster
+        return is_another or (known is not None and bool(self.topic.truncated_below(known)))
 
     # What tasks ask Kafka, and commit some time later.
 
@@ -306,9 +319,11 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         known = self.known()
-        if known is None or "t" not in known.topics:
+        if known is not None and self.state.cluster_id != self.cluster:
+            wish = Restarted(self.now_ms, ("t",), "moved", self.cluster, resumed=self.left_there())
+        elif known is None or "t" not in known.topics:
             return
-        if known.topics["t"].topic_id != self.topic.id:
+        elif known.topics["t"].topic_id != self.topic.id:
             wish = Restarted(self.now_ms, ("t",), "re-created")
         elif cut := self.topic.truncated_below(known):
             wish = Restarted(self.now_ms, ("t",), "truncated", truncated=cut)
@@ -316,6 +331,13 @@ class Histories(RuleBasedStateMachine):
             return
         assert self.change(partial(corrections.restart, wish=wish, contents=self.contents))
         assert not self.is_rewritten()
+
+    def left_there(self) -> OffsetSnapshot | None:
+        """Where the topic goes on, on a cluster that the pipeline comes back to; None if it has no window of it."""
+        seen = corrections.ends_on(self.state, self.cluster, self.contents)
+        if seen is None or "t" not in seen.topics or seen.topics["t"].topic_id != self.topic.id:
+            return None
+        return seen.begun_anew((), self.topic.truncated_below(seen), None)
 
     # What is so whatever happened.
 

@@ -139,6 +139,12 @@ class TestWindows:
         other = resolver((AT[2], AT[3]), (AT[1], AT[2]), shift=5)
         search(begun(), one=one, other=other)
 
+    def test_a_listing_that_lags_behind_changes_nothing(self) -> None:
+        one, other = resolver((AT[0], AT[1])), resolver((AT[1], AT[2]), shift=5)
+        found = Search({"one": one, "other": other, "runs": incrementer("a")}, Rules(), lags=True)
+        found.run(begun(resolver((AT[2], AT[3]))))
+        assert found.ends
+
     def test_of_two_that_cross_one_is_refused(self) -> None:
         both = []
 
