@@ -201,12 +201,13 @@ class Log:
         """Read what was committed up to a number."""
         if number <= self._head.state.number:
             return
-        newest, before = self._file(number, is_newest=True), self._head.state
+        newest, before = self._file(number, is_newest=True), self._head
         commits = (*newest.rests_on.since, newest.commit)
-        if (
-            before.number >= newest.rests_on.checkpoint and before.number
-        ):  # what was read before is as good as the checkpoint
-            state = fold(before, [each for each in commits if each.number > before.number])
+        known = {each.number: each for each in before.rests_on.since}
+        shared = [each for each in commits if each.number in known]
+        # What was read before is as good as the checkpoint, unless the log was restored from an older copy since.
+        if shared and all(each == known[each.number] for each in shared):
+            state = fold(before.state, [each for each in commits if each.number > before.state.number])
         else:
             state = self._state_at(newest)
         self._head = _Head(state, newest.rests_on._replace(since=commits))

@@ -126,6 +126,14 @@ class TestChange:
             log.change(lambda state: [snapshotted(T0)])
         assert len(files.files) == 3
 
+    def test_a_log_that_was_restored_from_an_older_copy_and_went_on_is_read_as_it_is(self) -> None:
+        files = MemoryFiles()
+        log = write(files, 5)
+        files.files = {name: content for name, content in files.files.items() if name < commit_file(4)}
+        for at_ms in (T0 + 100, T0 + 200, T0 + 300):
+            Log(files, "memory").change(partial(_decide, at_ms))
+        assert log.read() == Log(files, "memory").read()
+
     def test_a_listing_that_lags_behind_is_found_out_by_the_number(self) -> None:
         class Stale(MemoryFiles):
             def names(self, folder: str) -> list[str]:
