@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import typing
 import warnings
-from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pdoc
 from pdoc import doc, render
 
-import airflow_kafka_offsets
+from airflow_kafka_offsets.public import PUBLIC
 
 AIRFLOWS_OWN = (
     r"Cannot determine where .*_BaseOperator__",
@@ -25,11 +25,10 @@ AIRFLOWS_OWN = (
 """Beginnings of warnings about members that our classes inherit from Airflow's."""
 
 
-def modules(module: doc.Module) -> Iterator[doc.Module]:
-    """A module and all its submodules."""
-    yield module
-    for each in module.submodules:
-        yield from modules(each)
+def public_modules() -> list[str]:
+    """The places that offer public names, and the modules that have them."""
+    having = {f"airflow_kafka_offsets.{module}" for names in PUBLIC.values() for module in names.values()}
+    return sorted({*PUBLIC, *having, "airflow_kafka_offsets.errors"})
 
 
 def resolve_named_tuples(module: doc.Module) -> None:
@@ -53,10 +52,10 @@ def write(folder: Path) -> list[doc.Module]:
     warnings.filterwarnings("error", module="pdoc")
     for each in AIRFLOWS_OWN:
         warnings.filterwarnings("ignore", each)
-    documented = list(modules(doc.Module(airflow_kafka_offsets)))
+    documented = [doc.Module(import_module(name)) for name in public_modules()]
     for module in documented:
         import_lazy_names(module)
         resolve_named_tuples(module)
     render.configure(docformat="restructuredtext", show_source=False)
-    pdoc.pdoc("airflow_kafka_offsets", output_directory=folder)
+    pdoc.pdoc(*public_modules(), output_directory=folder)
     return documented

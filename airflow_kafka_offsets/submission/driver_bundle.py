@@ -16,7 +16,10 @@ from pathlib import Path
 import airflow_kafka_offsets
 
 _PACKAGE = Path(airflow_kafka_offsets.__file__).parent
-_SHIPPED = ("*.py", *(f"{room}/**/*.py" for room in ("compat", "ledger", "offsets", "spark")))
+_SHIPPED = (
+    *("__init__.py", "public.py", "errors.py"),
+    *(f"{room}/**/*.py" for room in ("compat", "ledger", "offsets", "spark")),
+)
 """Whole rooms: what the driver's side imports is always among them. It imports neither Airflow nor kafka-python nor
 fsspec, which a Spark cluster doesn't have."""
 BUNDLE_NAME = "airflow_kafka_offsets.zip"

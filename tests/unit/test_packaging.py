@@ -99,5 +99,5 @@ def test_the_driver_bundle_is_small_and_complete(tmp_path: object) -> None:
         f"{package}/{name}"
         for name in ("__init__.py", "compat", "errors.py", "ledger", "offsets", "public.py", "spark")
     }
-    assert target.stat().st_size < 280_000
+    assert target.stat().st_size < 320_000
     assert airflow_kafka_offsets.__version__

@@ -306,8 +306,9 @@ class TestSkippedRuns:
         (command,) = set(re.findall(r"load what is missing: airflow (.+?), or a run of", told.read_text()))
         airflow.run_command(*shlex.split(command))
         airflow.wait_until(lambda: len(airflow.runs(SKIPPING)) == 3 and ended(airflow, SKIPPING), RUN_S)
-        assert sorted(airflow.runs(SKIPPING).values()) == ["failed", "success", "success"]
-        airflow.clear(SKIPPING, newest, only_failed=True)
+        assert {state for run, state in airflow.runs(SKIPPING).items() if run != newest} == {"success"}
+        if airflow.runs(SKIPPING)[newest] == "failed":  # the command's dates take it in, so it may have run it again
+            airflow.clear(SKIPPING, newest, only_failed=True)
         airflow.wait_until(lambda: ended(airflow, SKIPPING), RUN_S)
 
         assert set(airflow.runs(SKIPPING).values()) == {"success"}
