@@ -120,25 +120,22 @@ def _proof(window: Window, published: Published, manifest: Manifest, result: Run
 def _snapshots(ledger: Ledger) -> list[Claim]:
     """Whether the snapshots can be read, and each is above the one before it."""
     times = list(ledger.state.snapshots)
-    pairs = zip([None, *times], times, strict=False)
+    pairs = zip([*times[:1], *times], times, strict=False)
     problems = dict.fromkeys(chain(*in_parallel(lambda pair: list(_disorder(ledger, *pair)), pairs)))
     words = "; ".join(problems) or f"{number_of(len(times), 'snapshot')} in order"
     return [Claim("snapshots", None, not problems, words)]
 
 
-def _disorder(ledger: Ledger, earlier_ms: int | None, at_ms: int) -> Iterator[str]:
-    """What is wrong with a snapshot after the one before it."""
+def _disorder(ledger: Ledger, earlier_ms: int, at_ms: int) -> Iterator[str]:
+    """What is wrong with a snapshot after the one before it; the first one is compared with itself."""
+    both = earlier_ms, at_ms
+    number = max(ledger.state.snapshots[each].number for each in both)
     try:
-        stored = [ledger.state.snapshots[each].number for each in (earlier_ms, at_ms) if each is not None]
-        snapshot = ledger.offsets_then(at_ms, max(stored))
-        earlier = None if earlier_ms is None else ledger.offsets_then(earlier_ms, max(stored))
+        before, now = (ledger.offsets_then(each, number).boundaries for each in both)
     except LedgerError as error:
         yield str(error)
         return
-    before = {} if earlier is None else earlier.boundaries
-    below = [
-        str(key) for key, each in snapshot.boundaries.items() if key in before and each.offset < before[key].offset
-    ]
+    below = [str(key) for key, each in now.items() if key in before and each.offset < before[key].offset]
     if below:
         yield f"the snapshot at {iso_instant(at_ms)} is below the one before it on {shorten(below)}"
 

@@ -105,7 +105,7 @@ class Resolver:
 
         def pin(state: State) -> ResolvedOffsets | None:
             if all(name in state.windows for name in names):
-                self._check(state)
+                self._check()
                 return None
             for start_ms, end_ms in windows:
                 if window_id(start_ms, end_ms) not in state.windows and end_ms in state.snapshots:
@@ -129,7 +129,7 @@ class Resolver:
 
         def pin(state: State) -> ResolvedOffsets | None:
             if state.increment(by) is not None:
-                self._check(state)
+                self._check()
                 return None
             survey = self._survey(state)
             latest = self._taken(AsOf(AsOfKind.LATEST), survey)
@@ -152,7 +152,7 @@ class Resolver:
 
         def place(state: State) -> ResolvedOffsets | None:
             if as_of.timestamp_ms in state.snapshots:
-                self._check(state)
+                self._check()
                 return None
             if as_of.timestamp_ms is not None:
                 return self._instants([as_of.timestamp_ms], state)
@@ -194,7 +194,7 @@ class Resolver:
                 commit = answers.commit
                 time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, 0.01 * tries)))
 
-    def _check(self, state: State) -> None:
+    def _check(self) -> None:
         """Check that the ledger belongs to this cluster, when it has all that is asked for already."""
         self.ledger.create(self._topics(), self.client.cluster_id(), self._isolation_level)
 

@@ -169,12 +169,14 @@ class Histories(RuleBasedStateMachine):
         self.topics[self.cluster] = Topic(f"id-{self.lives}", self.cluster)
         self.lives += 1
 
-    @rule(cluster=st.sampled_from(["cluster-1", "cluster-2"]))
-    def reached_on(self, cluster: str) -> None:
-        """The connection reaches another cluster from now on, or one that it has reached before."""
-        self.cluster = cluster
-        if cluster not in self.topics:
+    @rule(restarts=st.sampled_from([True, True, False]))
+    def moved(self, restarts: bool) -> None:
+        """The connection reaches the other cluster from now on, which it may have reached before."""
+        self.cluster = "cluster-2" if self.cluster == "cluster-1" else "cluster-1"
+        if self.cluster not in self.topics:
             self.made_anew()
+        if restarts:
+            self.restart()
 
     @rule(partition=st.sampled_from(PARTITIONS), lost=st.integers(1, 4))
     def truncated(self, partition: int, lost: int) -> None:
