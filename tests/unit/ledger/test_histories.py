@@ -119,12 +119,14 @@ class Histories(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.files, self.contents = MemoryFiles(), Contents(MemoryFiles(), "memory")
-        self.now_ms, self.lives = T0 + HOUR_MS, 1
-        self.topics, self.cluster = {"cluster-1": Topic("id-0")}, "cluster-1"
+        self.now_ms, self.lives = T0 + 9 * HOUR_MS, 0
+        self.topics: dict[str, Topic] = {}
+        self.cluster = "cluster-1"
         self.ranges: dict[int, tuple[str, str]] = {}
         self.read: dict[tuple[int, str], set[int]] = {}
         self.runs = self.made = 0
         self.change(partial(decisions.create, wish=CREATED))
+        self.made_anew()
 
     @property
     def topic(self) -> Topic:
@@ -147,7 +149,7 @@ class Histories(RuleBasedStateMachine):
 
     # What happens in Kafka.
 
-    @rule(partition=st.sampled_from(PARTITIONS), late_ms=st.integers(0, 3 * HOUR_MS), count=st.integers(1, 3))
+    @rule(partition=st.sampled_from(PARTITIONS), late_ms=st.integers(0, 9 * HOUR_MS), count=st.integers(1, 3))
     def produce(self, partition: int, late_ms: int, count: int) -> None:
         for number in range(count):
             self.made += 1
@@ -168,15 +170,19 @@ class Histories(RuleBasedStateMachine):
     def made_anew(self) -> None:
         self.topics[self.cluster] = Topic(f"id-{self.lives}", self.cluster)
         self.lives += 1
+        for hour in range(9, 0, -1):
+            for partition in PARTITIONS:
+                self.produce(partition, hour * HOUR_MS, 1)
 
-    @rule(restarts=st.sampled_from([True, True, False]))
-    def moved(self, restarts: bool) -> None:
-        """The connection reaches the other cluster from now on, which it may have reached before."""
-        self.cluster = "cluster-2" if self.cluster == "cluster-1" else "cluster-1"
-        if self.cluster not in self.topics:
-            self.made_anew()
-        if restarts:
-            self.restart()
+    @rule(times=st.integers(1, 2), restarts=st.booleans())
+    def moved(self, times: int, restarts: bool) -> None:
+        """The connection reaches the other cluster from now on; or that one, and then this one again."""
+        for _ in range(times):
+            self.cluster = "cluster-2" if self.cluster == "cluster-1" else "cluster-1"
+            if self.cluster not in self.topics:
+                self.made_anew()
+            if restarts:
+                self.restart()
 
     @rule(partition=st.sampled_from(PARTITIONS), lost=st.integers(1, 4))
     def truncated(self, partition: int, lost: int) -> None:
@@ -238,6 +244,14 @@ class Histories(RuleBasedStateMachine):
     def commit(self, wish: Any) -> None:
         if wish is not None:
             self.change(wish)
+
+    @rule(first=HOURS, hours=st.integers(1, 3))
+    def resolve(self, first: int, hours: int) -> None:
+        self.commit(self.ask_for_a_window(first, hours))
+
+    @rule(since=st.sampled_from(AsOfKind))
+    def increment(self, since: AsOfKind) -> None:
+        self.commit(self.ask_for_an_increment(since, HOUR_MS, (0.5, 1.0)))
 
     @rule(wish=asked)
     def commit_and_try_again(self, wish: Any) -> None:
