@@ -18,17 +18,8 @@ from airflow_kafka_offsets.ledger.window_status import statuses
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from tests.integration.counting_s3 import Count, count, counting_server, root
-from tests.integration.ledger.loads import (
-    AT_T0,
-    LATER_MS,
-    at_hour,
-    begin,
-    load,
-    new_ledger,
-    publish_asked,
-    resolve,
-    result_of,
-)
+from tests.integration.ledger.loads import AT_T0, LATER_MS, at_hour, begin, load, new_ledger, publish_asked, resolve
+from tests.integration.ledger.results import result_of
 from tests.unit.offsets.builders import HOUR_MS, T0
 
 __all__ = ["count", "counting_server", "root"]  # fixtures, that pytest finds here

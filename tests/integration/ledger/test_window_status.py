@@ -18,11 +18,11 @@ from tests.integration.ledger.loads import (
     publish,
     publish_asked,
     resolve,
-    result_of,
     store_result,
     verify,
     windows_of,
 )
+from tests.integration.ledger.results import result_of
 from tests.patience import PATIENCE_S
 
 NOTE = FailureNote("SparkFailedError", "it broke", 1)
