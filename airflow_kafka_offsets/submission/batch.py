@@ -72,7 +72,12 @@ def in_order(attempts: Mapping[Wanted, Attempt]) -> dict[Wanted, Attempt]:
     return dict(sorted(attempts.items(), key=lambda pair: (pair[0].name, pair[0].ledger.pipeline)))
 
 
-def noted(files: AttemptFiles) -> Exception | None:
-    """The error that a driver has noted; None if there is no note."""
+def noted(files: AttemptFiles, failure: Exception | None) -> Exception | None:
+    """Why an attempt failed: what a driver has noted, or else what this try knows, or else what was recorded.
+
+    :param failure: what this try knows. A task that is killed records a failure before it has one to raise.
+    """
     note = noted_failure(files)
-    return None if note is None else note.as_error()
+    if note is None or (failure is not None and note.message == _TASKS_LOG):
+        return failure
+    return note.as_error()

@@ -202,7 +202,7 @@ class LoadTry:
             outcomes |= dict(zip(counted, published, strict=True))
             for (each, attempt), found in zip(some, looked, strict=True):
                 if found is None:
-                    failures[each] = attempt, noted(files_of(each, attempt)) or failure or uncounted(each, attempt)
+                    failures[each] = attempt, noted(files_of(each, attempt), failure) or uncounted(each, attempt)
                 elif not isinstance(found, Counted):
                     outcomes[each] = found
         record(failures)

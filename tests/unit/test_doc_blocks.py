@@ -109,7 +109,6 @@ TEXTS: dict[tuple[str, int], Callable[[str], None]] = {
 """What a block of text is compared by; page and number."""
 
 COMPARED_ELSEWHERE = {
-    ("docs/guides/clusters.md", 1): "tests/integration/airflow/submit_commands/test_yarn.py",
     ("docs/guides/loads.md", 2): "tests/integration/airflow/test_spark_progress.py",
     ("docs/reference/ledger.md", 1): "below",
 }

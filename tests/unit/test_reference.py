@@ -19,9 +19,9 @@ import pytest
 from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 from airflow_kafka_offsets import errors
-from airflow_kafka_offsets.cli.airflow_commands import get_cli_commands
 from airflow_kafka_offsets.cli.commands import Command, Group
 from airflow_kafka_offsets.cli.definition import COMMANDS
+from airflow_kafka_offsets.cli.main import get_cli_commands
 from airflow_kafka_offsets.client.connection.settings import USED_KEYS
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.get_provider_info import get_provider_info
@@ -171,7 +171,11 @@ def test_a_task_groups_arguments_are_those_of_its_signature(group: str) -> None:
     module, name = importlib.import_module(f"airflow_kafka_offsets.task_groups.{group}_load"), f"kafka_{group}_load"
     named = inspect.signature(getattr(module, name)).parameters.values()
     expected = {each.name: shown(each) for each in named if each.kind is each.KEYWORD_ONLY}
-    assert {argument: each.default for argument, each in rows(sections("operators.md")[name]).items()} == expected
+    own = {argument: each.default for argument, each in rows(sections("operators.md")[name]).items()}
+    if group == "increment":
+        window = rows(sections("operators.md")["kafka_window_load"])
+        own |= {each: window[each].default for each in expected.keys() & window.keys() - own.keys()}
+    assert own == expected
 
 
 def commands(group: GroupCommand, prefix: str = "") -> Iterator[tuple[str, ActionCommand]]:
@@ -249,12 +253,12 @@ def test_every_connection_key_and_setting_is_on_the_page() -> None:
     assert [each for each in settings if f"`[{section}] {each}`" not in page] == []
 
 
-def test_each_argument_of_the_ready_made_load_is_in_its_table() -> None:
-    guide = (ROOT / "docs" / "guides" / "spark.md").read_text(encoding="utf-8")
-    table = guide.partition("## The ready-made load")[2].partition("\n## ")[0]
+def test_the_ready_made_load_takes_the_arguments_of_a_table_load_as_options() -> None:
+    """So that the page need not explain them twice; dead letters are a value of ``--bad-records``."""
     source = (ROOT / "airflow_kafka_offsets" / "spark" / "load.py").read_text(encoding="utf-8")
     taken = re.findall(r"add_argument\(\s*\"(--[a-z-]+)\"", source)
-    assert re.findall(r"^\| `(--[a-z-]+)", table, re.MULTILINE) == taken
+    named = {f"--{name.replace('_', '-')}" for name in inspect.signature(TableLoad).parameters}
+    assert named - {"--dead-letters"} == set(taken)
 
 
 @pytest.mark.parametrize("room", ["guides", "reference"])

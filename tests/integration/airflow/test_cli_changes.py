@@ -82,14 +82,6 @@ def test_a_dry_run_shows_what_the_command_changes_and_changes_nothing(
 
 
 class TestReload:
-    def test_a_window_is_to_be_loaded_again_and_stays_published_until_then(
-        self, run: Run, ledger: Ledger, windows: list[str]
-    ) -> None:
-        assert run("ledger", "reload", "loads", windows[0])[0] == 0
-        window = ledger.window(windows[0])
-        assert window.loaded is None
-        assert window.publication is not None
-
     def test_what_kafka_no_longer_has_is_not_loaded_again_unless_the_rest_is_enough(
         self, run: Run, ledger: Ledger, admin: KafkaAdminClient, ten: str, windows: list[str]
     ) -> None:

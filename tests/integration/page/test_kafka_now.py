@@ -22,7 +22,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import TopicPartition as KafkaTopicPartition
 from starlette.testclient import TestClient
 
-from airflow_kafka_offsets.client.connection.response_errors import Code
+from airflow_kafka_offsets.client.connection.wire import Code
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.entries import Restarted

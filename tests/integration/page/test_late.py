@@ -146,6 +146,6 @@ class TestSchedule:
         def fail() -> None:
             raise OSError("password=secret")
 
-        monkeypatch.setattr("airflow_kafka_offsets.page.schedules.create_session", fail)
+        monkeypatch.setattr("airflow_kafka_offsets.page.ledger_routes.create_session", fail)
         answer = ask()
         assert (answer["schedules"], len(answer["entries"])) == ({}, 1)

@@ -37,20 +37,8 @@ from tests.integration.airflow.submit_commands.conftest import (
     load,
     spark_connection,
 )
-from tests.integration.doc_blocks import DOCS, blocks_of
 from tests.integration.ledger.loads import begin
 from tests.unit.submission.resource_manager import APPLICATION_ID, ResourceManager, resource_manager
-
-NOT_HERE = {"spark.kafkaOffsets.bytesPerRecord", "spark.kafkaOffsets.noteSecret"}
-"""Confs of the page that these tests' loads have none of."""
-NOT_SHOWN = {"spark.executor.cores", "spark.log.level"}
-"""Those that are the tests' own."""
-
-
-def names_of(words: list[str], others: set[str]) -> list[str]:
-    """The options and confs of a command, in order, without those others."""
-    named = [word.partition("=")[0] for word in words if word.startswith(("--", "spark."))]
-    return [name for name in named if name != "--conf" and name not in others]
 
 
 @pytest.fixture
@@ -96,8 +84,6 @@ class TestYarn:
             *("--name", "arrow-spark", "--deploy-mode", "cluster"),
             *(LOAD_APPLICATION, "--output", "hdfs:///data/orders"),
         ]
-        (page, *_) = blocks_of(DOCS / "guides" / "clusters.md", "text")
-        assert names_of(page.code.split(), NOT_HERE) == names_of(words, NOT_SHOWN)
         defaults, _, line, end = given["properties"].split("\n")
         name, _, text = line.partition(" ")
         assert (defaults, name, end) == (

@@ -14,7 +14,7 @@ from weakref import ref
 import pytest
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.page.cache import Answer, Cache
+from airflow_kafka_offsets.page.ledgers import Answer, Cache
 from tests.patience import PATIENCE_S
 
 KIB = 2**10
