@@ -48,7 +48,8 @@ lint: setup ## lint, format, types, layers
 check: lint ## lint and the unit tests
 	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder tests/unit
 
-test: programs lint $(ARCHIVE) ## lint, unit tests, and every feature once on real parts; ALL=1: every test
+test: ## lint, unit tests, and every feature once on real parts; ALL=1: every test
+	@$(MAKE) --jobs 2 programs lint $(ARCHIVE)
 	@$(BIN)/python -m pytest -q --numprocesses 3 --no-loadscope-reorder $(if $(ALL),,-m 'not nightly') tests
 
 $(ARCHIVE): $(SETUP)

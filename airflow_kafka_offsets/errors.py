@@ -282,10 +282,8 @@ def _table(failed: Sequence[FailedWindow]) -> list[str]:
     """The failed windows as the lines of a table."""
     rows = [("window", "pipeline", "error", "why")]
     rows += [(each.window, each.pipeline, type(each.error).__name__, str(each.error)) for each in failed[:_ROWS]]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = ["  ".join([*map(str.ljust, row, widths), row[3].replace("\n", " ")]) for row in rows]
     more = len(failed) - _ROWS
-    return [*lines, f"and {more} more"] if more > 0 else lines
+    return [*in_columns(rows), f"and {more} more"] if more > 0 else in_columns(rows)
 
 
 class ConditionFailedError(KafkaOffsetsError):
@@ -335,6 +333,12 @@ def or_error(ask: Callable[[], T]) -> T | KafkaOffsetsError:
         return ask()
     except KafkaOffsetsError as error:
         return error
+
+
+def in_columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """A table's rows as lines, with each column as wide as its widest text; the last one isn't padded."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    return ["  ".join([*map(str.ljust, row, widths), row[-1].replace("\n", " ")]).rstrip() for row in rows]
 
 
 def shorten(items: Iterable[str]) -> str:

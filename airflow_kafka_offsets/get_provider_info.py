@@ -18,14 +18,7 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": [
             _modules("sensors.group_lag", "sensors.offsets_reached", "sensors.window_complete", "sensors.new_data")
         ],
-        "triggers": [
-            _modules(
-                "triggers.wait",
-                "triggers.watchers",
-                "triggers.driver_ended",
-                "triggers.window_loaded",
-            )
-        ],
+        "triggers": [_modules("triggers.wait", "triggers.watchers", "triggers.driver_ended", "triggers.window_loaded")],
         "operators": [
             _modules(
                 "operators.snapshot",
@@ -48,7 +41,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "connection-types": [_CONNECTION_TYPE],
         "config": _CONFIG,
-        "cli": ["airflow_kafka_offsets.cli.airflow_commands.get_cli_commands"],
+        "cli": ["airflow_kafka_offsets.cli.main.get_cli_commands"],
     }
 
 

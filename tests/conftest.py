@@ -62,11 +62,15 @@ _TOGETHER = {
     "retention": ("tests/integration/airflow/retention_watch/",),
     # One Spark session each; what is named first has it.
     "spark cluster": ("tests/integration/spark/cluster/", "tests/integration/spark/sinks/test_killed.py"),
-    "spark sinks": ("tests/integration/spark/sinks/",),
+    # Those that write tables of Delta Lake and Iceberg, which take a Spark as long to load as Spark itself.
+    "spark tables": (
+        "tests/integration/spark/sinks/",
+        "tests/integration/spark/test_audits.py",
+        "tests/integration/spark/test_many_windows.py",
+    ),
     "spark": ("tests/integration/spark/",),
     # One Airflow, which takes half a minute to start.
     "airflow": (
-        "tests/integration/dev/test_airflow_services.py",
         "tests/integration/page/browser/",
         "tests/integration/airflow/test_outlets.py",
         "tests/integration/airflow/waits/test_triggerer.py",
@@ -75,9 +79,9 @@ _TOGETHER = {
 }
 # What takes minutes goes first, so that what is left for the end is short and all processes end together.
 _LONGEST_FIRST = [
+    "spark tables",
     "cluster",
     "spark",
-    "spark sinks",
     "airflow",
     "spark cluster",
     "tests/chaos/",

@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.ledger import named_window
-from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, write_file
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.certificate import certificate_of
 from airflow_kafka_offsets.offsets.instants import now_ms
@@ -41,7 +41,7 @@ def certify(args: Any) -> int:
     statement = certificate_of(ledger, ledger.window(name), now_ms())
     signed = _signed(statement, args.key)
     if args.html is not None:
-        _write(Path(args.html), _page(statement, signed))
+        write_file(args.html, _page(statement, signed))
     record = signed if args.output == "json" else _record(statement, signed)
     print_record(record, args, _CERTIFICATE, {"claims": _CLAIMS})
     if args.html is not None:
@@ -75,13 +75,6 @@ def _signed(statement: Row, key: str | None) -> Row:
     public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     signature = b64encode(private.sign(text.encode())).decode()
     return {"statement": text, "algorithm": _ALGORITHM, "public_key": public, "signature": signature}
-
-
-def _write(file: Path, page: str) -> None:
-    try:
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"{file} can't be written: {error.strerror or error}.") from error
 
 
 def _page(statement: Row, signed: Row) -> str:

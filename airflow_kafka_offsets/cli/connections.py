@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.cli import values
-from airflow_kafka_offsets.client.connection.airflow_connection import variable_of
 from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
 from airflow_kafka_offsets.hooks.ledger import existing_ledger, is_local, ledger_of, ledger_root, pipelines
 from airflow_kafka_offsets.ledger.store_errors import first_line, is_from_store
@@ -181,7 +180,7 @@ def _why_not(conn_id: str) -> ConfigurationError:
     """Why a connection wasn't found: ask each place again for its error."""
     from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
 
-    from airflow_kafka_offsets.hooks.kafka_offsets import undefined
+    from airflow_kafka_offsets.hooks.kafka_offsets import undefined, variable_of
 
     for place in ensure_secrets_backend_loaded():
         try:

@@ -124,7 +124,7 @@ _AUDIT = command(
 )
 _BUNDLE = command(
     "bundle",
-    "bundle.write_files",
+    "loads.write_files",
     "Write the driver's part of this package, and the ready-made application, for jobs that something else submits",
     arg("folder", help="Folder to write to; created if it doesn't exist"),
 )

@@ -62,7 +62,7 @@ _READING = (
     ),
     _ledger_command(
         "find",
-        "find.find_record",
+        "show.find_record",
         "Find the window, attempt and output of a record, by its offset",
         arg("topic", help="Topic name", type=values.name),
         arg("partition", help="Partition number", type=values.partition),

@@ -1,8 +1,10 @@
-"""``kafka-offsets ledger resolve``, ``begin`` and ``publish``: the steps of a load that a person takes."""
+"""``kafka-offsets ledger resolve``, ``begin`` and ``publish``: the steps of a load that a person takes. ``kafka-offsets
+bundle`` writes the files that a driver needs when something else submits it."""
 
 from __future__ import annotations
 
 import getpass
+import hashlib
 import json
 import shlex
 import sys
@@ -29,12 +31,14 @@ from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
 from airflow_kafka_offsets.runs.interval import RunInterval
 from airflow_kafka_offsets.runs.schedule import ticks
 from airflow_kafka_offsets.spark.session import conf as driver_conf
+from airflow_kafka_offsets.submission.driver_bundle import AUDIT_APPLICATION, BUNDLE_NAME, LOAD_APPLICATION, bundle
 
 _RESOLVED = (Column("window"), Column("offsets"), Column("remark", folds=True, unless=(None,)))
 _BEGUN = (Column("window"), Column("attempt"), Column("offsets"), Column("lost"), Column("published", unless=(None,)))
 _PUBLISHED = (
     *(Column("window"), Column("published"), Column("run"), Column("rows"), Column("output"), Column("verdict")),
 )
+_FILES = (Column("file", folds=True), Column("used_as"), Column("bytes"), Column("sha256", folds=True))
 
 
 @command
@@ -204,3 +208,21 @@ def _read(place: str) -> RunResult:
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"--result {place} can't be read as JSON: {error}.") from error
     return loads.handed_over(fields, f"--result {place}")
+
+
+@command
+def write_files(args: Any) -> int:
+    """Write the files, and print one row per file."""
+    folder, load, audit = Path(args.folder), Path(LOAD_APPLICATION), Path(AUDIT_APPLICATION)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name, used_as, content in (
+        (BUNDLE_NAME, "Python file (--py-files)", bundle()),
+        (load.name, "application", load.read_bytes()),
+        (audit.name, "application that audits", audit.read_bytes()),
+    ):
+        (folder / name).write_bytes(content)
+        sha256 = hashlib.sha256(content).hexdigest()
+        rows.append({"file": str(folder / name), "used_as": used_as, "bytes": len(content), "sha256": sha256})
+    print_rows(rows, args, _FILES)
+    return 0

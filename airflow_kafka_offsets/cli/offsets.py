@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_kafka_offsets.cli.connections import kafka_client
 from airflow_kafka_offsets.cli.instants import place
@@ -12,13 +12,11 @@ from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remar
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
-from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition, RecordAges
+from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus, PartitionLag
+from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
-
-if TYPE_CHECKING:
-    from airflow_kafka_offsets.cli.ages import Ages
 
 _TOPIC = Column("topic", folds=True)
 _PARTITION = Column("partition", "part")
@@ -39,6 +37,10 @@ _SUM_COLUMNS = (
     Column("unknown", unless=(0,)),
     _AGE,
 )
+
+Ages = dict[tuple[str, str, int], float | None]
+"""Seconds by group, topic and partition; 0 if nothing is left to read. None if nobody knows: the lag is unknown,
+records were deleted before they were read, or the first one can't be read or has no timestamp of the past."""
 
 
 @command
@@ -108,12 +110,6 @@ def measure_lag(args: Any) -> int:
     return 1 if any(lag.total is None for lag in lags) else 0
 
 
-def _ages(client: OffsetsClient, lags: Sequence[GroupLag], level: IsolationLevel) -> Ages:
-    from airflow_kafka_offsets.cli.ages import ages_of  # the waits' part takes a while to import
-
-    return ages_of(client, lags, level)
-
-
 def _summed(rows: Iterable[Row], *, by_topic: bool) -> list[Row]:
     """A row per group, or per group and topic. A sum is unknown while one of its parts is."""
     found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
@@ -177,3 +173,29 @@ def _status(lag: GroupLag) -> LagStatus:
     if lag.no_such_group:
         return LagStatus.UNKNOWN_GROUP
     return LagStatus.NO_COMMIT if lag.never_committed else LagStatus.ERROR
+
+
+def _ages(client: OffsetsClient, lags: Iterable[GroupLag], level: IsolationLevel) -> Ages:
+    """Read the first unread record of each partition that a group is behind on."""
+    partitions = {(lag.group, own.topic, own.partition): own for lag in lags for own in lag.partitions}
+    records = client.first_records({_position(own) for own in partitions.values() if own.lag}, isolation_level=level)
+    now = now_ms()
+    return {key: _age_s(own, records, now) for key, own in partitions.items()}
+
+
+def _age_s(own: PartitionLag, records: FirstRecords, now: int) -> float | None:
+    if own.lag is None or own.lost:
+        return None
+    position = _position(own)
+    if own.lag == 0 or records.nothing_before(position, position.offset + own.lag):
+        return 0
+    first = records.lookup(*position)
+    if first is None or first.error is not None or first.missing_codec:
+        return None
+    age_ms = RecordAges.of([first], now).known_ms
+    return None if age_ms is None else age_ms / 1000
+
+
+def _position(own: PartitionLag) -> ReadPosition:
+    """Where the group goes on reading."""
+    return ReadPosition(own.topic, own.partition, max(own.committed_offset or 0, own.log_start_offset or 0))

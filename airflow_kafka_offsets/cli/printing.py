@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from io import StringIO
+from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any, NoReturn
 
@@ -117,6 +118,14 @@ def print_record(
         if record[name]:
             print()
             print_rows(record[name], args, part)
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a text to a file that the user has named."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{path} can't be written: {error.strerror or error}.") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,39 @@
-"""``kafka-offsets ledger show``: one window, its attempts with what their drivers have left, and its ranges."""
+"""``kafka-offsets ledger show``: one window, its attempts with what their drivers have left, and its ranges; and
+``ledger find``: the window, the attempt and the output of a record, by its offset."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import stored_ledger
 from airflow_kafka_offsets.cli.ledger import named_window
-from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, row_of
+from airflow_kafka_offsets.cli.printing import (
+    Column,
+    Row,
+    command,
+    every_column,
+    print_record,
+    print_remark,
+    print_rows,
+    row_of,
+    write_file,
+)
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
+from airflow_kafka_offsets.ledger.audits import audit_words
 from airflow_kafka_offsets.ledger.files import audit_file
+from airflow_kafka_offsets.ledger.find import Found, OffsetPlace, find
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import Attempt, Audit, Publication, Window
 from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, status
 from airflow_kafka_offsets.offsets.audits.findings import problem_words
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange
 from airflow_kafka_offsets.runs.clearing import told_runs
 
@@ -56,6 +71,15 @@ _AUDITS = (
     *(Column("audited"), Column("who", folds=True), Column("report", folds=True, spare=True)),
 )
 _PARTS = {"attempts": _ATTEMPTS, "losses": _LOST, "outputs": _OUTPUTS, "audits": _AUDITS, "ranges": _RANGES}
+_PLACES = (
+    Column("found", folds=True),
+    Column("window", unless=(None,)),
+    Column("attempt", unless=(None,)),
+    Column("output", folds=True, unless=(None,)),
+    Column("audits", folds=True, unless=(None,)),
+)
+_RUN = ("dag_id", "run_id", "task_id")
+"""What a task says of itself when it begins an attempt."""
 
 
 @command
@@ -73,7 +97,7 @@ def show_window(args: Any) -> int:
         for line in told_runs([window]):
             print_remark(line)
     if args.html is not None:
-        _write_page(ledger, name, Path(args.html))
+        _write_page(ledger, name, args.html)
     return 0
 
 
@@ -169,11 +193,60 @@ def _words(fields: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in fields.items() if value is not None)
 
 
-def _write_page(ledger: Ledger, window: str, file: Path) -> None:
+def _write_page(ledger: Ledger, window: str, file: str) -> None:
     from airflow_kafka_offsets.page.file import page_file
 
-    try:
-        file.write_text(page_file(ledger, window), encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"{file} can't be written: {error.strerror or error}.") from error
+    write_file(file, page_file(ledger, window))
     print_remark(f"wrote the newest windows of {ledger.pipeline} to {file}: open it in a browser.")
+
+
+@command
+def find_record(args: Any) -> int:
+    """Print where the record is: one row, or one for each log that its topic has had, if it had the offset."""
+    ledger = stored_ledger(args)
+    partition = TopicPartition(args.topic, args.partition)
+    found = find(ledger, partition, args.offset)
+    if not found:
+        raise ConfigurationError(
+            f"No window of pipeline {ledger.pipeline} has {partition}: its windows have other topics, or fewer "
+            f"partitions. kafka-offsets ledger show {ledger.pipeline} names those of the newest one."
+        )
+    asked: Row = {"topic": args.topic, "partition": args.partition, "offset": args.offset}
+    rows = [asked | _place_row(ledger, place, args.topic) for place in found]
+    if len(rows) == 1:
+        print_record(rows[0], args, [replace(column, unless=(None,)) for column in every_column(rows)])
+    else:
+        print_rows(rows, args, _PLACES)
+    return 0 if any(place.window is not None for place in found) else 1
+
+
+def _place_row(ledger: Ledger, place: Found, topic: str) -> Row:
+    window = place.window
+    published = None if window is None else window.publication
+    attempt = None if window is None or published is None else window.attempt(published.attempt)
+    return {
+        "found": _place_words(ledger, place),
+        "window": None if window is None else window.name,
+        "attempt": None if published is None else published.attempt,
+        "run": None if published is None else published.run,
+        "output": None if published is None else published.output_of(topic),
+        "audits": None if window is None else audit_words(window.audits),
+    } | {name: None if attempt is None else attempt.who.get(name) for name in _RUN}
+
+
+def _place_words(ledger: Ledger, place: Found) -> str:
+    """Where the record is, as people say it."""
+    window, earlier, later = place.window, place.earlier, place.later
+    if window is not None:
+        if place.where is OffsetPlace.LOST:
+            return "lost: Kafka no longer had it when the window was loaded"
+        return "published" if window.publication is not None else f"not published: {status(ledger, window)}"
+    if earlier is None:
+        return f"before the first window ({_window_name(later)})"
+    if later is None:
+        return f"after the last window ({_window_name(earlier)})"
+    return f"in no window: it is in the hole {window_id(earlier.end_ms, later.start_ms)}"
+
+
+def _window_name(window: Window | None) -> str:
+    return "none" if window is None else window.name

@@ -27,10 +27,9 @@ from airflow_kafka_offsets.client.lookups.instant_lookup import (
     look_up,
     look_up_instants,
 )
-from airflow_kafka_offsets.client.lookups.own_epoch_lookup import fetch_own_epochs
+from airflow_kafka_offsets.client.lookups.leader_epochs import fetch_own_epochs, mark_truncated
 from airflow_kafka_offsets.client.lookups.record_count import LogCount
 from airflow_kafka_offsets.client.lookups.record_search import find_records_by
-from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_truncated
 from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_facts
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.describe_producers import fetch_producers

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeAlias
+from datetime import timedelta
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
-from airflow_kafka_offsets.arguments import check_choice, check_count, refuse_text
+from airflow_kafka_offsets.arguments import as_milliseconds, as_names, check_choice, check_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.condition import Condition, Progress
 from airflow_kafka_offsets.conditions.left_to_read import (
@@ -23,9 +24,8 @@ from airflow_kafka_offsets.conditions.left_to_read import (
     worst,
 )
 from airflow_kafka_offsets.conditions.needs import Answers, Lags, LagsOn, Topics
-from airflow_kafka_offsets.conditions.record_ages import RecordAges
 from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError, number_of, shorten
-from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition, RecordAges
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.measures import Measure
@@ -95,6 +95,12 @@ class GroupsCaughtUp(Condition):
     unknown_group: Literal["fail", "wait"] = "fail"
     stable_polls: int = 1
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
+
+    @classmethod
+    def given(cls, groups: Any, topics: Any, *, max_age: timedelta | float | None = None, **others: Any) -> Self:
+        """From a user's arguments: names, one or several; topics or None; a timedelta or seconds."""
+        names = None if topics is None else as_names(topics, "topics")
+        return cls(as_names(groups, "groups"), names, max_age_ms=as_milliseconds(max_age, "max_age"), **others)
 
     def __post_init__(self) -> None:
         refuse_text("groups", self.groups)

@@ -50,6 +50,8 @@ class Need(Generic[A]):
 
     def part(self, answer: A) -> A:
         """This need's part of the answer to a united one."""
+        if isinstance(answer, dict):
+            return {key: answer[key] for key in self.wanted & answer.keys()}  # type: ignore[return-value]  # also one
         own: A = answer.of_keys(self.wanted)  # type: ignore[attr-defined]  # all answers but dictionaries have it
         return own
 
@@ -68,9 +70,6 @@ class Facts(Need[dict[str, TopicFacts]]):
 
     def ask(self, client: OffsetsClient) -> dict[str, TopicFacts]:
         return client.topic_facts(sorted(self.wanted))
-
-    def part(self, answer: dict[str, TopicFacts]) -> dict[str, TopicFacts]:
-        return {topic: facts for topic, facts in answer.items() if topic in self.wanted}
 
 
 class Lags(Need[GroupLags]):
@@ -162,9 +161,6 @@ class EndsOfEpochs(Need[dict[LogEpoch, EpochEnd]]):
 
     def ask(self, client: OffsetsClient) -> dict[LogEpoch, EpochEnd]:
         return client.epoch_ends(self.wanted)
-
-    def part(self, answer: dict[LogEpoch, EpochEnd]) -> dict[LogEpoch, EpochEnd]:
-        return {epoch: answer[epoch] for epoch in self.wanted}
 
 
 def _by_first(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from datetime import timedelta
+from typing import Any, ClassVar, Self
 
-from airflow_kafka_offsets.arguments import check_count, refuse_text
+from airflow_kafka_offsets.arguments import as_milliseconds, as_names, check_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.condition import Condition, Progress
 from airflow_kafka_offsets.conditions.needs import Answers, Extents, Listed, Records, Topics
-from airflow_kafka_offsets.conditions.record_ages import RecordAges
 from airflow_kafka_offsets.conditions.same_logs import note_unknowable, unknowable_of
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
-from airflow_kafka_offsets.offsets.answers.records import ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition, RecordAges
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+
+EVERYTHING_NEW = FixedOffsets("the log starts")
+"""Where old data ends if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,13 @@ class NewData(Condition):
     min_records: int = 1
     max_age_ms: int | None = None
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
+
+    @classmethod
+    def given(
+        cls, topics: Any, since: FixedOffsets, *, max_age: timedelta | float | None = None, **others: Any
+    ) -> Self:
+        """From a user's arguments: topics, one or several; a timedelta or seconds."""
+        return cls(as_names(topics, "topics"), since, max_age_ms=as_milliseconds(max_age, "max_age"), **others)
 
     def __post_init__(self) -> None:
         refuse_text("topics", self.topics)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from datetime import timedelta
+from typing import Any, ClassVar, Literal, Self
 
-from airflow_kafka_offsets.arguments import check_choice, check_count, refuse_text
+from airflow_kafka_offsets.arguments import as_milliseconds, as_names, check_choice, check_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.condition import Condition, Progress
 from airflow_kafka_offsets.conditions.needs import (
@@ -113,6 +114,20 @@ class WindowComplete(Condition):
     idle: IdlePolicy = "wait"
     idle_after_ms: int | None = None
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
+
+    @classmethod
+    def given(
+        cls,
+        topics: Any,
+        instant_ms: int,
+        allowed_lateness: timedelta | float,
+        idle_after: timedelta | float | None,
+        **others: Any,
+    ) -> Self:
+        """From a user's arguments: topics, one or several; timedeltas or seconds."""
+        lateness_ms = as_milliseconds(allowed_lateness, "allowed_lateness") or 0
+        idle_after_ms = as_milliseconds(idle_after, "idle_after")
+        return cls(as_names(topics, "topics"), instant_ms, lateness_ms, idle_after_ms=idle_after_ms, **others)
 
     def __post_init__(self) -> None:
         refuse_text("topics", self.topics)

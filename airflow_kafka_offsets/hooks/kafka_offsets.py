@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, conf
 
-from airflow_kafka_offsets.client.connection.airflow_connection import OWN_TYPE, KafkaConnection, variable_of
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 T = TypeVar("T")
+_OWN_TYPE = "kafka_offsets"
+"""The connection type whose host, login and password hold brokers, user and password. The type ``kafka`` has them only
+in its extra."""
 
 
 class KafkaOffsetsHook(BaseHook):
@@ -33,7 +35,7 @@ class KafkaOffsetsHook(BaseHook):
 
     conn_name_attr = "kafka_conn_id"
     default_conn_name = "kafka_default"
-    conn_type = OWN_TYPE
+    conn_type = _OWN_TYPE
     hook_name = "Kafka Offsets"
 
     def __init__(self, kafka_conn_id: str = default_conn_name) -> None:
@@ -45,8 +47,7 @@ class KafkaOffsetsHook(BaseHook):
 
         :param most_s: upper limit on the seconds that one call to Kafka may take; the setting may be lower.
         """
-        timeout_s = client_timeout_s()
-        return OffsetsClient(self.settings(), timeout_s=timeout_s if most_s is None else min(most_s, timeout_s))
+        return OffsetsClient(self.settings(), timeout_s=client_timeout_s(most_s))
 
     async def asettings(self) -> ClientSettings:
         """The client's settings, looked up without blocking the event loop.
@@ -96,20 +97,39 @@ def undefined(conn_id: str) -> ConfigurationError:
     )
 
 
-def client_timeout_s() -> float:
-    """Seconds that one call to Kafka may take: the ``[kafka_offsets] client_timeout_s`` setting."""
-    return float(conf.getint("kafka_offsets", "client_timeout_s"))
+def variable_of(conn_id: str) -> str:
+    """The environment variable that defines a connection."""
+    return f"AIRFLOW_CONN_{conn_id.upper()}"
+
+
+def client_timeout_s(most_s: float | None = None) -> float:
+    """Seconds that one call to Kafka may take: the ``[kafka_offsets] client_timeout_s`` setting.
+
+    :param most_s: its upper limit; None for no limit.
+    """
+    timeout_s = float(conf.getint("kafka_offsets", "client_timeout_s"))
+    return timeout_s if most_s is None else min(most_s, timeout_s)
 
 
 def _read(connection: Connection, settings_of: Callable[[dict[str, Any]], T]) -> T:
     """Settings from a connection's keys; an error also names the connection."""
-    fields = connection.conn_type, connection.host, connection.port, connection.login, connection.password
     try:
-        keys = KafkaConnection(*fields, connection.extra_dejson).keys()
+        keys = _keys(connection)
         named = keys.get("oauth_cb")
         return settings_of(keys | {"oauth_cb": _allowed(named)} if isinstance(named, str) else keys)
     except ConfigurationError as error:
         raise ConfigurationError(f"Connection {connection.conn_id}: {error}") from error
+
+
+def _keys(connection: Connection) -> dict[str, Any]:
+    """Librdkafka's keys: the extra and, for our own type, the form's fields. Its port is set if there is one broker."""
+    keys = {key: value for key, value in connection.extra_dejson.items() if value not in (None, "")}
+    if connection.conn_type == _OWN_TYPE:
+        host, port = connection.host, connection.port
+        servers = f"{host}:{port}" if host and port is not None else host
+        fields = {"bootstrap.servers": servers, "sasl.username": connection.login, "sasl.password": connection.password}
+        keys |= {key: value for key, value in fields.items() if value}
+    return keys
 
 
 def _allowed(function: str) -> Any:
@@ -153,8 +173,8 @@ class KeptClient:
         """The client for these settings: the existing client if they are unchanged."""
         if self._client is None or settings != self._settings:
             self.close()
-            timeout_s = client_timeout_s() if self._most_s is None else min(self._most_s, client_timeout_s())
-            self._client, self._settings = OffsetsClient(settings, timeout_s=timeout_s), settings
+            self._client = OffsetsClient(settings, timeout_s=client_timeout_s(self._most_s))
+            self._settings = settings
         return self._client
 
     def close(self) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
-from airflow_kafka_offsets.arguments import as_milliseconds, as_names, check_choice, constant
+from airflow_kafka_offsets.arguments import as_names, check_choice, constant
 from airflow_kafka_offsets.conditions.condition import Outcome, Progress, check_all
 from airflow_kafka_offsets.conditions.group_health import Alarm, GroupHealth, GroupPositions
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp, NoCommit
-from airflow_kafka_offsets.errors import ClusterError, ConfigurationError, KafkaOffsetsError, number_of
+from airflow_kafka_offsets.errors import ClusterError, ConfigurationError, KafkaOffsetsError, in_columns, number_of
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -118,11 +118,11 @@ class KafkaLagAlertOperator(BaseOperator):
         return watched
 
     def _limits(self, groups: Any, topics: Any, level: IsolationLevel) -> GroupsCaughtUp:
-        return GroupsCaughtUp(
-            groups=as_names(groups, "groups"),
-            topics=None if topics is None else as_names(topics, "topics"),
+        return GroupsCaughtUp.given(
+            groups,
+            topics,
             max_lag=self.max_lag,
-            max_age_ms=as_milliseconds(self.max_age, "max_age"),
+            max_age=self.max_age,
             no_commit=self.no_commit,
             isolation_level=level,
         )
@@ -177,7 +177,5 @@ def alert(alarmed: Mapping[str, Progress | KafkaOffsetsError], of: int) -> Excep
         return passing[0]
     rows = [("group", "alarms", "")]
     rows += [(group, ", ".join(_result(each)["alarms"]), _words(group, each)) for group, each in alarmed.items()]
-    first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
-    lines = [f"{group:<{first}}  {alarms:<{second}}  {words}".rstrip() for group, alarms, words in rows]
     title = f"{len(alarmed)} of {number_of(of, 'group')} {'needs' if len(alarmed) == 1 else 'need'} attention:"
-    return AirflowFailException("\n".join([title, *lines]))
+    return AirflowFailException("\n".join([title, *in_columns(rows)]))

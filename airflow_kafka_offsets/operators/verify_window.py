@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 
 from airflow_kafka_offsets.arguments import as_milliseconds, check_choice
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.compat.airflow_versions import TaskDeferralTimeout
+from airflow_kafka_offsets.compat.airflow_versions import deferral_timeout
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
     ConfigurationError,
@@ -238,7 +238,7 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         """Name the window that the task waited for when the wait times out."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
-        except TaskDeferralTimeout as error:
+        except deferral_timeout() as error:
             raise AirflowFailException(self._took_too_long()) from error
 
     def _took_too_long(self) -> str:

@@ -14,14 +14,12 @@ from fastapi import FastAPI, Header, HTTPException, Query, Request, Response, st
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.page import failures
-from airflow_kafka_offsets.page.cache import Answer, Cache, encoded
 from airflow_kafka_offsets.page.file import MODULES, UPLOT, UPLOT_CSS
 from airflow_kafka_offsets.page.kafka_now import kafka_now, page_kafka_conn_id
 from airflow_kafka_offsets.page.ledger_routes import OwnThreads, as_json, dates, permitted, serve_ledgers
-from airflow_kafka_offsets.page.ledgers import Ledgers, as_seen
+from airflow_kafka_offsets.page.ledgers import Answer, Cache, Ledgers, as_seen, encoded
 from airflow_kafka_offsets.page.permissions import ASKS, AnyReader
-from airflow_kafka_offsets.page.waits import read_waits
-from airflow_kafka_offsets.page.waits_now import waits_now
+from airflow_kafka_offsets.page.waits import read_waits, waits_now
 
 _MOST_WAITS = 1_000
 _READERS = 8

@@ -11,8 +11,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.page.overview import overview
 from airflow_kafka_offsets.page.timeline import timeline
-from airflow_kafka_offsets.page.window_panel import window_panel
-from airflow_kafka_offsets.page.windows_table import windows_table
+from airflow_kafka_offsets.page.windows import window_panel, windows_table
 
 MODULES = (
     "states.js",

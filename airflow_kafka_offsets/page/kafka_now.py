@@ -23,8 +23,7 @@ from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.page.losses import Unloaded, gone_of, unloaded
-from airflow_kafka_offsets.page.topics import topic_facts, topic_names
+from airflow_kafka_offsets.page.overview import Unloaded, gone_of, topic_facts, topic_names, unloaded
 
 Json = dict[str, Any]
 _MOST_S = 10.0

@@ -1,28 +1,32 @@
 """The page's answers about ledgers, as JSON. Each is made from one state of a pipeline's log, whose Dags the user must
-be allowed to read."""
+be allowed to read. The schedules of these Dags come from Airflow's database."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from datetime import datetime
 from typing import Annotated, TypeAlias
 
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
 from fastapi import FastAPI, HTTPException, Query, Response, status
+from sqlalchemy import select
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.instants import instant_ms, now_ms
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME, is_window
 from airflow_kafka_offsets.page import failures
-from airflow_kafka_offsets.page.cache import Dated, encoded
 from airflow_kafka_offsets.page.kafka_now import page_kafka_conn_id
-from airflow_kafka_offsets.page.ledgers import Json, Ledgers
+from airflow_kafka_offsets.page.ledgers import Dated, Json, Ledgers, encoded
 from airflow_kafka_offsets.page.overview import dags_of_pipeline, dags_of_window
 from airflow_kafka_offsets.page.permissions import AnyReader, Reader, absent
-from airflow_kafka_offsets.page.schedules import schedules
 from airflow_kafka_offsets.page.timeline import timeline
-from airflow_kafka_offsets.page.window_panel import record, window_panel
-from airflow_kafka_offsets.page.windows_table import windows_table
+from airflow_kafka_offsets.page.windows import record, window_panel, windows_table
+
+log = logging.getLogger(__name__)
 
 _MOST_WINDOWS = 200
 _MOST_SNAPSHOTS = 400
@@ -188,3 +192,27 @@ def _require_dags(reader: Reader, window: Window) -> None:
 def _require_name(window: str) -> None:
     if not is_window(window):
         raise HTTPException(status.HTTP_404_NOT_FOUND, "There is no window of that name.")
+
+
+def schedules(dag_ids: Collection[str]) -> dict[str, Json]:
+    """Of each Dag that Airflow knows: whether it is ``paused``, and the ``next`` interval that its schedule gives a run
+    (start and end, Unix milliseconds; None if none is known). If the database fails, the page is shown without."""
+    query = select(
+        DagModel.dag_id,
+        DagModel.is_paused,
+        DagModel.next_dagrun_data_interval_start,
+        DagModel.next_dagrun_data_interval_end,
+    ).where(DagModel.dag_id.in_(dag_ids))
+    try:
+        with create_session() as session:
+            return {
+                dag_id: {"paused": bool(paused), "next": _interval(start, end)}
+                for dag_id, paused, start, end in session.execute(query)
+            }
+    except Exception:  # each database has its own exceptions
+        log.exception("Can't read the Dags' schedules from Airflow's database.")
+        return {}
+
+
+def _interval(start: datetime | None, end: datetime | None) -> tuple[int, int] | None:
+    return None if start is None or end is None or start >= end else (instant_ms(start), instant_ms(end))

@@ -1,12 +1,18 @@
-"""Waits: what sensors are waiting for now, and since when. This comes from Airflow's database; Kafka isn't asked."""
+"""Waits: what sensors are waiting for now, and since when. This comes from Airflow's database.
+
+How far they have come is asked of Kafka when somebody presses the button, by the triggerer's own conditions: only
+through the page's own connection, and only for waits on the same brokers. Of others, and of sensors that aren't
+deferred, whose limits only their own process knows, the task's log says it.
+"""
 
 from __future__ import annotations
 
 import ast
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
@@ -19,9 +25,12 @@ from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy.orm import lazyload, load_only
 
 from airflow_kafka_offsets.conditions import CONDITIONS
-from airflow_kafka_offsets.conditions.condition import Condition
+from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress, check_all
 from airflow_kafka_offsets.conditions.wait_memory import WaitMemory
-from airflow_kafka_offsets.offsets.instants import instant_ms
+from airflow_kafka_offsets.errors import OffsetsError
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.offsets.instants import instant_ms, now_ms
+from airflow_kafka_offsets.page.kafka_now import page_kafka_conn_id
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
 log = logging.getLogger(__name__)
@@ -52,6 +61,10 @@ _NO_MORE = (
     lazyload(Trigger.task_instance),
 )
 """Which columns are read. Not ``executor_config``, which would be unpickled here, and no related rows."""
+_MOST_S = 10.0
+"""Deadline of each question, in seconds. Conditions that look at records ask a second one."""
+_MOST_ASKED = 100
+"""How many conditions are checked at a time: those that have waited longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +191,43 @@ def _names(value: Any) -> list[str] | None:
     if not value:
         return None
     return [str(name) for name in value] if isinstance(value, (list, tuple)) else [str(value)]
+
+
+def waits_now(found: Sequence[Wait]) -> Json:
+    """What the page shows of waits, with ``now`` of each: how far it has come, in words; None if Kafka wasn't asked.
+
+    :raises KafkaOffsetsError: when Kafka can't be asked.
+    """
+    own = page_kafka_conn_id()
+
+    @cache
+    def is_asked(conn_id: str) -> bool:
+        return conn_id == own or _brokers(conn_id) == _brokers(own) != frozenset()
+
+    asked = [each for each in found if each.condition is not None and is_asked(each.shown["kafka_conn_id"])]
+    conditions = list(dict.fromkeys(each.condition for each in asked if each.condition is not None))[:_MOST_ASKED]
+    asked_ms = now_ms()
+    with KafkaOffsetsHook(own).get_conn(_MOST_S) as client:
+        told = {each: _words(outcome) for each, outcome in check_all(client, conditions).items()}
+    answered = {id(each): told.get(each.condition) for each in asked if each.condition is not None}
+    shown = [each.shown | {"now": answered.get(id(each))} for each in found]
+    return {"asked_ms": asked_ms, "waits": shown}
+
+
+def _brokers(conn_id: str) -> frozenset[str]:
+    """The brokers that a connection names; empty if it can't be read."""
+    try:
+        return frozenset(KafkaOffsetsHook(conn_id).settings().bootstrap_servers)
+    except Exception as error:  # connections raise many types
+        log.warning("The page can't read the connection %s: %s", conn_id, error)
+        return frozenset()
+
+
+def _words(outcome: Outcome) -> str:
+    """How far a wait has come. Kafka's own words for an error may name brokers and settings, and aren't told."""
+    if isinstance(outcome, Progress):
+        return f"{outcome.summary}: done" if outcome.done else outcome.summary
+    log.warning("The page can't tell how far a wait has come: %s", outcome)
+    if isinstance(outcome, OffsetsError):
+        return f"unknown: {', '.join(sorted({f'{what}: {error.name}' for what, error in outcome.failures})[:3])}"
+    return f"unknown ({type(outcome).__name__})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from airflow_kafka_offsets.compat.airflow_command_line import clears_run
+from airflow_kafka_offsets.compat.airflow_versions import clears_run
 from airflow_kafka_offsets.ledger.state import Window
 
 

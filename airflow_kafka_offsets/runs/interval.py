@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_offsets.arguments import is_template
-from airflow_kafka_offsets.compat.timetables import cron_of
+from airflow_kafka_offsets.compat.airflow_versions import cron_of
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.offsets.instants import given_instant, instant_ms, iso_instant
 from airflow_kafka_offsets.runs.schedule import is_tick, is_window, tick_after

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from airflow_kafka_offsets.compat.timetables import cron_of
+from airflow_kafka_offsets.compat.airflow_versions import cron_of
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import instant_ms, to_datetime
 from airflow_kafka_offsets.runs.interval import RunInterval

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_offsets.compat.timetables import Cron
+from airflow_kafka_offsets.compat.airflow_versions import Cron
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, to_datetime
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_kafka_offsets.arguments import as_milliseconds, as_names, constant
+from airflow_kafka_offsets.arguments import constant
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp, NoCommit
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -69,11 +69,11 @@ class KafkaGroupLagSensor(KafkaGroupSensor):
     def _caught_up(
         self, groups: str | list[str], topics: str | list[str] | None, level: IsolationLevel
     ) -> GroupsCaughtUp:
-        return GroupsCaughtUp(
-            groups=as_names(groups, "groups"),
-            topics=None if topics is None else as_names(topics, "topics"),
+        return GroupsCaughtUp.given(
+            groups,
+            topics,
             max_lag=self.max_lag,
-            max_age_ms=as_milliseconds(self.max_age, "max_age"),
+            max_age=self.max_age,
             no_commit=self.no_commit,
             unknown_group=self.unknown_group,
             stable_polls=self.stable_polls,

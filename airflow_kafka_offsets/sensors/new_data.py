@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.arguments import as_milliseconds, is_template
+from airflow_kafka_offsets.arguments import is_template
 from airflow_kafka_offsets.conditions.condition import Condition
-from airflow_kafka_offsets.conditions.new_data import NewData
+from airflow_kafka_offsets.conditions.new_data import EVERYTHING_NEW, NewData
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.references.snapshot_ref import last_published_end, offsets_in
@@ -59,19 +59,14 @@ class KafkaNewDataSensor(KafkaPipelineSensor):
         self.max_age = max_age
         if isinstance(since, str) and not is_template(since):
             offsets_in(since, "since")
-        self._new_data(FixedOffsets("the log starts"), IsolationLevel.READ_COMMITTED)
+        self._new_data(EVERYTHING_NEW, IsolationLevel.READ_COMMITTED)
 
     def condition(self, context: Context) -> Condition:
         return self._new_data(self._since(context), self.pipeline.level)
 
     def _new_data(self, since: FixedOffsets, level: IsolationLevel) -> NewData:
-        return NewData(
-            topics=self.pipeline.names(),
-            since=since,
-            min_records=self.min_records,
-            max_age_ms=as_milliseconds(self.max_age, "max_age"),
-            isolation_level=level,
-        )
+        topics, count = self.pipeline.names(), self.min_records
+        return NewData.given(topics, since, max_age=self.max_age, min_records=count, isolation_level=level)
 
     def _since(self, context: Context) -> FixedOffsets:
         if self.since is not None:

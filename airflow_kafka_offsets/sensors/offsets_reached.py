@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.arguments import as_name, as_names, constant
 from airflow_kafka_offsets.conditions.condition import Condition
-from airflow_kafka_offsets.conditions.log_ends_found import LogEndsFound
-from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
+from airflow_kafka_offsets.conditions.offsets_reached import LogEndsFound, OffsetsReached
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets

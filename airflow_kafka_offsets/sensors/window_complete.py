@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.arguments import as_milliseconds
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.window_complete import IdlePolicy, WindowComplete
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -64,11 +63,7 @@ class KafkaWindowCompleteSensor(KafkaPipelineSensor):
         return self._complete(run_interval(context, self.start, self.end).end_ms, self.pipeline.level)
 
     def _complete(self, instant_ms: int, level: IsolationLevel) -> WindowComplete:
-        return WindowComplete(
-            topics=self.pipeline.names(),
-            instant_ms=instant_ms,
-            allowed_lateness_ms=as_milliseconds(self.allowed_lateness, "allowed_lateness") or 0,
-            idle=self.idle,
-            idle_after_ms=as_milliseconds(self.idle_after, "idle_after"),
-            isolation_level=level,
+        topics, lateness = self.pipeline.names(), self.allowed_lateness
+        return WindowComplete.given(
+            topics, instant_ms, lateness, self.idle_after, idle=self.idle, isolation_level=level
         )

@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_kafka_offsets.arguments import as_milliseconds, as_names
+from airflow_kafka_offsets.arguments import as_milliseconds
 from airflow_kafka_offsets.compat.airflow_versions import needs_airflow
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.conditions.new_data import NewData
+from airflow_kafka_offsets.conditions.new_data import EVERYTHING_NEW, NewData
 from airflow_kafka_offsets.conditions.window_complete import IdlePolicy, WindowComplete
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, WindowError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
@@ -163,12 +163,8 @@ class KafkaLagZeroTrigger(KafkaEdgeTrigger):
     ) -> None:
         super().__init__(**kwargs)
         with refusing_arguments():
-            self._condition = GroupsCaughtUp(
-                as_names(groups, "groups"),
-                None if topics is None else as_names(topics, "topics"),
-                max_lag=max_lag,
-                unknown_group="wait",
-                isolation_level=self.isolation_level,
+            self._condition = GroupsCaughtUp.given(
+                groups, topics, max_lag=max_lag, unknown_group="wait", isolation_level=self.isolation_level
             )
 
     def what(self) -> dict[str, Any]:
@@ -214,12 +210,8 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
     ) -> None:
         super().__init__(**kwargs)
         with refusing_arguments():
-            self._first = NewData(
-                topics=as_names(topics, "topics"),
-                since=FixedOffsets("the log starts"),
-                min_records=min_records,
-                max_age_ms=as_milliseconds(max_age, "max_age"),
-                isolation_level=self.isolation_level,
+            self._first = NewData.given(
+                topics, EVERYTHING_NEW, max_age=max_age, min_records=min_records, isolation_level=self.isolation_level
             )
 
     def what(self) -> dict[str, Any]:
@@ -290,13 +282,8 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
             self.window_ms = as_milliseconds(window, "window") or 0
             if self.window_ms <= 0:
                 raise ConfigurationError(f"window must be a duration above 0, not {window!r}.")
-            self._first = WindowComplete(
-                topics=as_names(topics, "topics"),
-                instant_ms=0,
-                allowed_lateness_ms=as_milliseconds(allowed_lateness, "allowed_lateness") or 0,
-                idle=idle,
-                idle_after_ms=as_milliseconds(idle_after, "idle_after"),
-                isolation_level=self.isolation_level,
+            self._first = WindowComplete.given(
+                topics, 0, allowed_lateness, idle_after, idle=idle, isolation_level=self.isolation_level
             )
 
     def what(self) -> dict[str, Any]:

@@ -28,7 +28,8 @@ from tests.benchmarks.clusters import INSTANT_MS, WIDE, Clusters, client
 from tests.benchmarks.report import Row
 from tests.benchmarks.s3_server import BUCKET, serving
 from tests.benchmarks.timing import shortest, timed
-from tests.integration.ledger.loads import LATER_MS, result_of
+from tests.integration.ledger.loads import LATER_MS
+from tests.integration.ledger.results import result_of
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 _LEVEL = IsolationLevel.READ_COMMITTED

@@ -11,6 +11,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from dev.ports import HOST
+from tests.patience import PATIENCE_S
 
 _REFUSED = json.dumps({"error_code": 40101, "message": "Unauthorized"}).encode()
 
@@ -55,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(401, _REFUSED)
             return
         try:
-            with urlopen(gate.behind + self.path, timeout=60) as answer:
+            with urlopen(gate.behind + self.path, timeout=PATIENCE_S) as answer:
                 self._answer(answer.status, self._with_guid(answer.read()))
         except HTTPError as error:
             with error:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from airflow_kafka_offsets.client.connection.response_errors import is_stale, named_error
+from airflow_kafka_offsets.client.connection.wire import is_stale, named_error
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome

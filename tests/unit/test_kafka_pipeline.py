@@ -125,7 +125,7 @@ class TestText:
 
     def test_it_is_the_same_in_every_process(self) -> None:
         texts = set()
-        for seed in ("1", "2", "3"):
+        for seed in ("1", "2"):  # by which the topics of the set come in different orders
             done = subprocess.run(
                 [sys.executable, "-c", PRINTED],
                 env={**os.environ, "PYTHONHASHSEED": seed},

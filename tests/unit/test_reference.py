@@ -19,9 +19,9 @@ import pytest
 from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 from airflow_kafka_offsets import errors
-from airflow_kafka_offsets.cli.airflow_commands import get_cli_commands
 from airflow_kafka_offsets.cli.commands import Command, Group
 from airflow_kafka_offsets.cli.definition import COMMANDS
+from airflow_kafka_offsets.cli.main import get_cli_commands
 from airflow_kafka_offsets.client.connection.settings import USED_KEYS
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.get_provider_info import get_provider_info

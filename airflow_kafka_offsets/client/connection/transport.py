@@ -30,8 +30,8 @@ from airflow_kafka_offsets.client.connection.kafka_python import (
 )
 from airflow_kafka_offsets.client.connection.logins import refusal, require_libraries
 from airflow_kafka_offsets.client.connection.oauth_tokens import TokenSource
-from airflow_kafka_offsets.client.connection.response_errors import MALFORMED, Code, client_error, named_error
 from airflow_kafka_offsets.client.connection.settings import ClientSettings, tls_context
+from airflow_kafka_offsets.client.connection.wire import MALFORMED, Code, client_error, named_error
 from airflow_kafka_offsets.errors import ClusterUnreachableError, KafkaOffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.instants import duration_text
 

@@ -17,8 +17,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error
-from airflow_kafka_offsets.client.lookups.truncation_lookup import mark_truncated
+from airflow_kafka_offsets.client.connection.wire import Code, left_out, named_error
+from airflow_kafka_offsets.client.lookups.leader_epochs import mark_truncated
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.describe_share_group_offsets import fetch_share_offsets
 from airflow_kafka_offsets.client.requests.list_offsets import BOTH_ENDS, fetch_extents, fetch_list_offsets

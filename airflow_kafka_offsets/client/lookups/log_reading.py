@@ -17,8 +17,8 @@ from kafka.protocol.consumer import FetchRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
-from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error
 from airflow_kafka_offsets.client.connection.transport import failure_of
+from airflow_kafka_offsets.client.connection.wire import Code, left_out, named_error
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
 from airflow_kafka_offsets.client.requests.fetch import (
     ANSWER_BYTES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from airflow_kafka_offsets.client.connection.response_errors import Code, named_error
+from airflow_kafka_offsets.client.connection.wire import Code, named_error
 from airflow_kafka_offsets.client.lookups.log_reading import LogReader, lanes, read_logs
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction, count_batches
 from airflow_kafka_offsets.client.routing.session import Session

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from kafka.errors import UnsupportedCodecError
 from kafka.record import MemoryRecords
 
-from airflow_kafka_offsets.client.connection.response_errors import Code, named_error
+from airflow_kafka_offsets.client.connection.wire import Code, named_error, or_none
 from airflow_kafka_offsets.client.records.record_heads import (
     HEADERS_OF_BATCHES,
     MOST_RECORDS,
@@ -24,7 +24,6 @@ from airflow_kafka_offsets.client.records.record_heads import (
     record_heads,
 )
 from airflow_kafka_offsets.client.records.unpacking import MOST_BYTES, TooLargeError
-from airflow_kafka_offsets.client.wire import or_none
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.records import MOST_RUNS, LogContent, Runs
 

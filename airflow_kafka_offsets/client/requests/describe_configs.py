@@ -14,8 +14,8 @@ from kafka.protocol.admin import DescribeConfigsRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
-from airflow_kafka_offsets.client.connection.response_errors import Code, response_error
 from airflow_kafka_offsets.client.connection.transport import RequestFailedError
+from airflow_kafka_offsets.client.connection.wire import Code, response_error
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.routing.metadata import TopicMetadata, TopicsMetadata
 from airflow_kafka_offsets.client.routing.session import Session

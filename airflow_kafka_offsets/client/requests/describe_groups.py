@@ -22,7 +22,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, Consume
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
-from airflow_kafka_offsets.client.connection.response_errors import Code, named_error, response_error
+from airflow_kafka_offsets.client.connection.wire import Code, named_error, response_error
 from airflow_kafka_offsets.client.requests.list_groups import look_up_listed, undescribed
 from airflow_kafka_offsets.client.requests.messages import (
     ConsumerGroupDescribeRequest,
@@ -100,31 +100,6 @@ def _member(answer: Any, assignment: Iterable[TopicPartition], topics: Iterable[
     )
 
 
-def parse_consumer_group_describe(response: Any) -> dict[str, GroupDescription]:
-    """KIP-848 groups by group id; all other groups are unknown."""
-    return {group.group_id: _of_a_kind(group, GroupKind.CONSUMER, _consumer_members) for group in response.groups}
-
-
-def parse_share_group_describe(response: Any) -> dict[str, GroupDescription]:
-    """Share groups by group id; all other groups are unknown."""
-    return {group.group_id: _of_a_kind(group, GroupKind.SHARE, _share_members) for group in response.groups}
-
-
-def parse_streams_group_describe(response: Any) -> dict[str, GroupDescription]:
-    """Streams groups by group id; all other groups are unknown."""
-    return {group.group_id: _of_a_kind(group, GroupKind.STREAMS, _streams_members) for group in response.groups}
-
-
-def _of_a_kind(answer: Any, kind: GroupKind, members: Callable[[Any], Iterable[GroupMember]]) -> GroupDescription:
-    # A broker in ZooKeeper mode supports the request, but answers UNSUPPORTED_VERSION because it has no such groups.
-    if answer.error_code in (Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION):
-        return GroupDescription(answer.group_id)
-    error = response_error(answer.error_code, answer.error_message)
-    if error is not None:
-        return GroupDescription(answer.group_id, error=error)
-    return _described(answer.group_id, answer.group_state, kind, str(kind), members(answer))
-
-
 def _consumer_members(group: Any) -> Iterator[GroupMember]:
     for member in group.members:
         target = tuple(sorted(_assigned(member.target_assignment)))
@@ -163,22 +138,36 @@ def join_descriptions(answers: Sequence[GroupDescription]) -> GroupDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class _Newer:
-    """The request for a newer kind of group.
+class NewerKind:
+    """A kind of group that DescribeGroups doesn't know.
 
-    :param at_least: its first stable version.
+    :param request: the class of the request that describes it.
+    :param members: reads the members of one group.
+    :param at_least: the request's first stable version.
     """
 
+    kind: GroupKind
     request: Any
-    parse: Callable[[Any], dict[str, GroupDescription]]
+    members: Callable[[Any], Iterable[GroupMember]]
     at_least: int = 0
 
+    def parse(self, response: Any) -> dict[str, GroupDescription]:
+        """Groups of this kind by group id; all other groups are unknown."""
+        return {group.group_id: self._read(group) for group in response.groups}
 
-_CONSUMER = _Newer(ConsumerGroupDescribeRequest, parse_consumer_group_describe)
-_RARE = (
-    _Newer(StreamsGroupDescribeRequest, parse_streams_group_describe),
-    _Newer(ShareGroupDescribeRequest, parse_share_group_describe, at_least=1),
-)
+    def _read(self, answer: Any) -> GroupDescription:
+        # A broker in ZooKeeper mode supports the request, but answers UNSUPPORTED_VERSION: it has no such groups.
+        if answer.error_code in (Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION):
+            return GroupDescription(answer.group_id)
+        error = response_error(answer.error_code, answer.error_message)
+        if error is not None:
+            return GroupDescription(answer.group_id, error=error)
+        return _described(answer.group_id, answer.group_state, self.kind, str(self.kind), self.members(answer))
+
+
+CONSUMER = NewerKind(GroupKind.CONSUMER, ConsumerGroupDescribeRequest, _consumer_members)
+STREAMS = NewerKind(GroupKind.STREAMS, StreamsGroupDescribeRequest, _streams_members)
+SHARE = NewerKind(GroupKind.SHARE, ShareGroupDescribeRequest, _share_members, at_least=1)
 
 
 async def fetch_descriptions(session: Session, groups: Collection[str]) -> GroupDescriptions:
@@ -190,7 +179,7 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
         request = DescribeGroupsRequest[version](groups=groups)
         return parse_describe_groups(await session.transport.send(node, request, attempt))
 
-    async def newer(kind: _Newer, node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
+    async def newer(kind: NewerKind, node: NodeId, groups: list[str], attempt: Deadline) -> dict[str, GroupDescription]:
         version = await session.transport.version_if_any(node, kind.request, attempt, at_least=kind.at_least)
         if version is None:
             return {}  # such a broker has no such groups
@@ -198,9 +187,9 @@ async def fetch_descriptions(session: Session, groups: Collection[str]) -> Group
         return kind.parse(await session.transport.send(node, request, attempt))
 
     async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupDescription]:
-        works = [partial(classic, node, groups, attempt), partial(newer, _CONSUMER, node, groups, attempt)]
+        works = [partial(classic, node, groups, attempt), partial(newer, CONSUMER, node, groups, attempt)]
         if again := [group for group in groups if group in doubted]:
-            works += [partial(newer, kind, node, again, attempt) for kind in _RARE]
+            works += [partial(newer, kind, node, again, attempt) for kind in (STREAMS, SHARE)]
         answers = await session.transport.gather(works)
         return {
             group: believed(join_descriptions([answer[group] for answer in answers if group in answer]))

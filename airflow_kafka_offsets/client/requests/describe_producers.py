@@ -7,10 +7,9 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeProducersRequest
 
-from airflow_kafka_offsets.client.connection.response_errors import response_error
+from airflow_kafka_offsets.client.connection.wire import numbers_by_topic, or_none, response_error
 from airflow_kafka_offsets.client.routing.fan_out import ask_leaders
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.client.wire import numbers_by_topic, or_none
 from airflow_kafka_offsets.offsets.answers.logs import ActiveProducer, PartitionProducers, Producers
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 

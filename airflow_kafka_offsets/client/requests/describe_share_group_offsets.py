@@ -11,11 +11,17 @@ from typing import Any
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
-from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error, response_error
+from airflow_kafka_offsets.client.connection.wire import (
+    Code,
+    left_out,
+    named_error,
+    numbers_by_topic,
+    or_none,
+    response_error,
+)
 from airflow_kafka_offsets.client.requests.messages import DescribeShareGroupOffsetsRequest
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.client.wire import numbers_by_topic, or_none
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.share_groups import (
     ShareGroupOffsets,

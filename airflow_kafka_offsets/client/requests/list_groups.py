@@ -15,7 +15,7 @@ from kafka.protocol.admin import ListGroupsRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
-from airflow_kafka_offsets.client.connection.response_errors import Code, response_error
+from airflow_kafka_offsets.client.connection.wire import Code, response_error
 from airflow_kafka_offsets.client.routing.fan_out import FanOut, Locator
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import OffsetsError, ResponseError

@@ -14,11 +14,16 @@ from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from airflow_kafka_offsets.client.connection.response_errors import Code, named_error, response_error
+from airflow_kafka_offsets.client.connection.wire import (
+    Code,
+    named_error,
+    or_minus_one,
+    or_none,
+    response_error,
+)
 from airflow_kafka_offsets.client.routing.fan_out import ask_leaders
 from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.client.wire import or_minus_one, or_none
 from airflow_kafka_offsets.errors import ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents, SegmentOffsets, SegmentsOffsets

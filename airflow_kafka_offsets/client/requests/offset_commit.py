@@ -17,12 +17,17 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
-from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, response_error
+from airflow_kafka_offsets.client.connection.wire import (
+    Code,
+    left_out,
+    numbers_by_topic,
+    or_minus_one,
+    response_error,
+)
 from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, newest_version, passing_error
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import TOPIC_IDS
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.client.wire import numbers_by_topic, or_minus_one
 from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic

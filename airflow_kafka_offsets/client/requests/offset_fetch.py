@@ -21,8 +21,8 @@ from kafka.protocol.consumer import OffsetFetchRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
-from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, response_error
 from airflow_kafka_offsets.client.connection.transport import RequestFailedError
+from airflow_kafka_offsets.client.connection.wire import Code, left_out, numbers_by_topic, response_error
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
     FIRST_VERSION,
     TOPIC_IDS,
@@ -33,7 +33,6 @@ from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.routing.fan_out import FanOut
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.client.wire import numbers_by_topic
 from airflow_kafka_offsets.errors import ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffset,

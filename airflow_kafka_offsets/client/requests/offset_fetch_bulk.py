@@ -18,8 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_kafka_offsets.client.connection.response_errors import response_error
-from airflow_kafka_offsets.client.wire import or_none
+from airflow_kafka_offsets.client.connection.wire import or_none, response_error
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets
 
 FIRST_VERSION = 8

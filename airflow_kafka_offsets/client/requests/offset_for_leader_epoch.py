@@ -13,11 +13,10 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
-from airflow_kafka_offsets.client.connection.response_errors import response_error
+from airflow_kafka_offsets.client.connection.wire import or_minus_one, or_none, response_error
 from airflow_kafka_offsets.client.routing.fan_out import ask_leaders
 from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.client.wire import or_minus_one, or_none
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 

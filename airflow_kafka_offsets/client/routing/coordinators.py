@@ -13,8 +13,8 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
-from airflow_kafka_offsets.client.connection.response_errors import Code, named_error, response_error
 from airflow_kafka_offsets.client.connection.transport import Transport
+from airflow_kafka_offsets.client.connection.wire import Code, named_error, response_error
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.errors import ResponseError
 

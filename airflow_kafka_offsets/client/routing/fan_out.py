@@ -14,8 +14,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
-from airflow_kafka_offsets.client.connection.response_errors import is_stale, left_out
 from airflow_kafka_offsets.client.connection.transport import failure_of
+from airflow_kafka_offsets.client.connection.wire import is_stale, left_out
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
 from airflow_kafka_offsets.offsets.partitions import PartitionElement, TopicPartition

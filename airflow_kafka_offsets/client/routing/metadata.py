@@ -17,10 +17,9 @@ from kafka.protocol.metadata import MetadataRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline, backoff_s
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
-from airflow_kafka_offsets.client.connection.response_errors import Code, left_out, named_error, response_error
 from airflow_kafka_offsets.client.connection.transport import RequestFailedError, Transport
+from airflow_kafka_offsets.client.connection.wire import Code, left_out, named_error, or_none, response_error
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
-from airflow_kafka_offsets.client.wire import or_none
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
 from airflow_kafka_offsets.offsets.partitions import AnswerSet, OnPartition, TopicPartition
 

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, failure_fil
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.spark.session.batch import batch_from_bytes
-from tests.integration.ledger.loads import RUN, result_of
+from tests.integration.ledger.results import RUN, result_of
 
 PREFIX = "spark.kafkaOffsets."
 

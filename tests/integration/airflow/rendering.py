@@ -1,7 +1,7 @@
 """Example Dags as Airflow renders them.
 
-As a program it does so in another environment, and prints a :class:`Rendered` as JSON. Its arguments: the Dag's file,
-what the prepare task returned as JSON, and Airflow's variables as JSON.
+As a program it does so in another environment, and prints a list of :class:`Rendered` as JSON. Its arguments: what the
+prepare task returned as JSON, Airflow's variables as JSON, and the Dags' files.
 """
 
 from __future__ import annotations
@@ -64,5 +64,5 @@ def rendered(file: Path, prepared: Mapping[str, Any], variables: Mapping[str, st
 
 
 if __name__ == "__main__":
-    found, returned, known = sys.argv[1:]
-    print(json.dumps(asdict(rendered(Path(found), json.loads(returned), json.loads(known)))))
+    returned, known, *files = sys.argv[1:]
+    print(json.dumps([asdict(rendered(Path(each), json.loads(returned), json.loads(known))) for each in files]))

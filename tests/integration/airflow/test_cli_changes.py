@@ -16,7 +16,8 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from tests.integration.airflow.conftest import Publish, Resolve, Run, at, recreate
 from tests.integration.conftest import Produce
-from tests.integration.ledger.loads import begin, result_of, store_result
+from tests.integration.ledger.loads import begin, store_result
+from tests.integration.ledger.results import result_of
 
 Rows = list[dict[str, Any]]
 HOUR = ("--start", "2026-11-20T07:00Z", "--end", "2026-11-20T08:00Z", "--cron", "0 * * * *")
@@ -81,14 +82,6 @@ def test_a_dry_run_shows_what_the_command_changes_and_changes_nothing(
 
 
 class TestReload:
-    def test_a_window_is_to_be_loaded_again_and_stays_published_until_then(
-        self, run: Run, ledger: Ledger, windows: list[str]
-    ) -> None:
-        assert run("ledger", "reload", "loads", windows[0])[0] == 0
-        window = ledger.window(windows[0])
-        assert window.loaded is None
-        assert window.publication is not None
-
     def test_what_kafka_no_longer_has_is_not_loaded_again_unless_the_rest_is_enough(
         self, run: Run, ledger: Ledger, admin: KafkaAdminClient, ten: str, windows: list[str]
     ) -> None:

@@ -16,6 +16,10 @@ from dev.kafka import Broker
 from dev.spark_packages import jars_of
 from tests.integration.airflow.conftest import RECORDS_A_DAY, Context, Resolve, fails_with
 
+pytestmark = pytest.mark.nightly(
+    "a driver for each; test_audit_table.py has a driver's error as the task's own, windows/test_tries.py a load's"
+)
+
 FAILING_LOAD = Path(__file__).parent.parent / "spark" / "failing_load.py"
 MOST_LINES = 60
 """Of spark-submit, without those by which jars are fetched: Spark's INFO alone is some 400."""
@@ -75,7 +79,6 @@ def test_rows_that_an_application_drops_are_the_tasks_own_error_for_good(
     assert len(printed) < MOST_LINES, "Spark is quiet"
 
 
-@pytest.mark.nightly("a driver of its own; the test above shows what a failed load says")
 def test_the_ready_made_load_says_which_argument_is_wrong(load: Load, tmp_path: Path) -> None:
     with pytest.raises(AirflowFailException) as failed:
         load(application_args=["--output", (tmp_path / "t").as_uri(), "--json-schema", "no schema at, all"])
@@ -83,7 +86,6 @@ def test_the_ready_made_load_says_which_argument_is_wrong(load: Load, tmp_path: 
     assert str(failed.value).startswith("ConfigurationError: --json-schema: The schema 'no schema at, all' can't")
 
 
-@pytest.mark.nightly("a driver of its own; the first test shows what a failed load says")
 def test_an_applications_own_exception_is_named_and_tried_again(load: Load, tmp_path: Path, printed: Printed) -> None:
     with pytest.raises(SparkFailedError) as failed:
         load(

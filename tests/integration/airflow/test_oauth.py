@@ -35,6 +35,7 @@ from dev.spark_packages import jars_of
 from dev.token_server import AUDIENCE, TokenServer
 from tests.integration.airflow.conftest import DAY_MS, FIRST_DAY_MS, RECORDS_A_DAY, Context
 from tests.integration.airflow.waits.whole_airflow import commit
+from tests.patience import PATIENCE_S
 
 SECRET = 'se"cret,=\\;'
 LIFE_S = 5
@@ -251,7 +252,7 @@ def test_a_deferred_wait_outlasts_its_tokens(
         await asyncio.sleep(3 * LIFE_S)
         assert not first.done()
         await asyncio.to_thread(commit, oauth_broker, "flights", None, "slow-reader")
-        return (await asyncio.wait_for(first, 60)).payload
+        return (await asyncio.wait_for(first, PATIENCE_S)).payload
 
     before = len(tokens.given)
     event = asyncio.run(fire())

@@ -25,6 +25,7 @@ from dev import ROOT
 from dev.airflow_services import AirflowServices
 from dev.spark_packages import jars_of
 from tests.integration.airflow.conftest import Context, Resolve, at
+from tests.patience import PATIENCE_S
 
 TABLE = Asset("table", uri="s3://lake/table")
 DEADLINE_S = 600.0
@@ -227,7 +228,7 @@ class TestScheduling:
         key = "2026-11-20T06:00:00"
         conf = {"topics": ten, "ledger_root": ledger_root.as_uri()}
         body = {"logical_date": None, "partition_key": key, "conf": conf}
-        httpx.post(f"{airflow.url}/api/v2/dags/by_partition/dagRuns", json=body, timeout=60).raise_for_status()
+        httpx.post(f"{airflow.url}/api/v2/dags/by_partition/dagRuns", json=body, timeout=PATIENCE_S).raise_for_status()
         after = first_run(airflow, "by_partition_after")
         found, (window,) = result(airflow, "by_partition_after", after, "report")
         assert (found, window["window"]) == (key, "20261120T060000000Z_20261120T070000000Z")

@@ -19,12 +19,8 @@ from typing import Any
 
 import boto3
 import pytest
-from airflow.providers.cncf.kubernetes.operators.custom_object_launcher import CustomObjectLauncher
 from botocore.client import BaseClient
 from botocore.exceptions import ParamValidationError
-from databricks.sdk.service.jobs import JobsAPI, SubmitTask
-from google.cloud import dataproc_v1
-from moto import mock_aws
 
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -96,23 +92,11 @@ def submit(name: str, prepared: dict[str, Any], **variables: str) -> Any:
     return submit_of(FOLDER / f"{name}.py", prepared, VARIABLES | variables)
 
 
-def described(name: str, prepared: dict[str, Any], python: Path | None = None) -> Rendered:
-    """A Dag and its request.
-
-    :param python: of another environment, if it is rendered there.
-    """
-    file = FOLDER / f"{name}.py"
-    if python is None:
-        return rendered(file, prepared, VARIABLES)
-    told = [str(python), rendering.__file__, str(file), json.dumps(prepared), json.dumps(VARIABLES)]
-    answer = subprocess.run(told, cwd=LOCAL, capture_output=True, text=True)
-    assert answer.returncode == 0, answer.stderr
-    return Rendered(**json.loads(answer.stdout.splitlines()[-1]))
-
-
 @pytest.fixture
 def sent(context: Context, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sent]:
     """What AWS is asked, which moto answers in this process; botocore refuses what isn't in a service's model."""
+    from moto import mock_aws
+
     keys = {"conn_type": "aws", "login": "test", "password": "test", "extra": {"region_name": "us-east-1"}}
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(keys))
     context["ti"].xcom_push = lambda **_: None
@@ -142,7 +126,7 @@ def test_the_page_has_a_section_for_each_dag() -> None:
 
 @pytest.mark.parametrize("name", [name for name in DAGS.values() if name not in AT_GOOGLE])
 def test_each_dag_is_a_whole_pipeline(name: str, prepared: dict[str, Any]) -> None:
-    refuse_half_a_pipeline(name, described(name, prepared))
+    refuse_half_a_pipeline(name, rendered(FOLDER / f"{name}.py", prepared, VARIABLES))
 
 
 def refuse_half_a_pipeline(name: str, dag: Rendered) -> None:
@@ -222,10 +206,18 @@ def test_botocore_refuses_what_a_service_does_not_have(
 
 
 @pytest.mark.timeout(900)
-def test_dataproc_gets_a_job(prepared: dict[str, Any], google: Path) -> None:
-    dag = described("dataproc", prepared, google)
-    refuse_half_a_pipeline("dataproc", dag)
-    request = dag.submit
+def test_dataproc_gets_a_job_and_its_serverless_a_batch(prepared: dict[str, Any], google: Path) -> None:
+    from google.cloud import dataproc_v1
+
+    files = [str(FOLDER / f"{name}.py") for name in AT_GOOGLE]
+    told = [str(google), rendering.__file__, json.dumps(prepared), json.dumps(VARIABLES), *files]
+    answer = subprocess.run(told, cwd=LOCAL, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    dags = [Rendered(**each) for each in json.loads(answer.stdout.splitlines()[-1])]
+    for name, dag in zip(AT_GOOGLE, dags, strict=True):
+        refuse_half_a_pipeline(name, dag)
+    request, serverless = (dag.submit for dag in dags)
+
     job = dataproc_v1.Job(request["job"])
     assert dataproc_v1.SubmitJobRequest(project_id=request["project_id"], region=request["region"], job=job)
     assert job.placement.cluster_name == "spark"
@@ -234,14 +226,8 @@ def test_dataproc_gets_a_job(prepared: dict[str, Any], google: Path) -> None:
     assert list(job.pyspark_job.args) == prepared["arguments"]
     assert dict(job.pyspark_job.properties) == prepared["conf"]
 
-
-@pytest.mark.timeout(900)
-def test_dataproc_serverless_gets_a_batch(prepared: dict[str, Any], google: Path) -> None:
-    dag = described("dataproc_serverless", prepared, google)
-    refuse_half_a_pipeline("dataproc_serverless", dag)
-    request = dag.submit
-    batch = dataproc_v1.Batch(request["batch"])
-    parent = f"projects/{request['project_id']}/locations/{request['region']}"
+    batch = dataproc_v1.Batch(serverless["batch"])
+    parent = f"projects/{serverless['project_id']}/locations/{serverless['region']}"
     assert dataproc_v1.CreateBatchRequest(parent=parent, batch=batch)
     assert batch.runtime_config.version == "2.2"
     assert batch.pyspark_batch.main_python_file_uri == prepared["application"]
@@ -252,11 +238,15 @@ def test_dataproc_serverless_gets_a_batch(prepared: dict[str, Any], google: Path
 
 
 def test_googles_messages_refuse_a_field_that_they_do_not_have() -> None:
+    from google.cloud import dataproc_v1
+
     with pytest.raises(ValueError, match="python_files"):
         dataproc_v1.Job({"pyspark_job": {"python_files": []}})
 
 
 def test_databricks_gets_a_run(prepared: dict[str, Any]) -> None:
+    from databricks.sdk.service.jobs import JobsAPI, SubmitTask
+
     files = [f"s3://lake/drivers/{name}/file.zip" for name in "ab"]
     request = submit("databricks", prepared | {"py_files": files})._get_merged_json()
     assert request.keys() <= inspect.signature(JobsAPI.submit).parameters.keys()
@@ -273,9 +263,15 @@ def test_databricks_gets_a_run(prepared: dict[str, Any]) -> None:
     }
 
 
+def application(task: Any) -> dict[str, Any]:
+    """What Kubernetes is sent for a task."""
+    from airflow.providers.cncf.kubernetes.operators.custom_object_launcher import CustomObjectLauncher
+
+    return dict(CustomObjectLauncher("orders-1", task.namespace, None, None, task.template_body).body)
+
+
 def test_the_spark_operator_gets_an_application(prepared: dict[str, Any]) -> None:
-    task = submit("spark_kubernetes", prepared)
-    body = CustomObjectLauncher("orders-1", task.namespace, None, None, task.template_body).body
+    body = application(submit("spark_kubernetes", prepared))
     assert is_an_application(body)
     spec = body.pop("spec")
     assert body == {
@@ -298,8 +294,7 @@ def test_the_spark_operator_gets_an_application(prepared: dict[str, Any]) -> Non
 def test_the_spark_operators_types_refuse_a_field_that_they_do_not_have(
     where: str, fields: dict[str, Any], prepared: dict[str, Any]
 ) -> None:
-    task = submit("spark_kubernetes", prepared)
-    body = CustomObjectLauncher("orders-1", task.namespace, None, None, task.template_body).body
+    body = application(submit("spark_kubernetes", prepared))
     (body["spec"] if where == "spec" else body["spec"][where]).update(fields)
     assert not is_an_application(body)
 

@@ -25,10 +25,10 @@ from kafka.protocol.consumer import (
 )
 
 from airflow_kafka_offsets.client.requests.messages import (
-    ConsumerGroupDescribeResponse,
-    DescribeShareGroupOffsetsResponse,
-    ShareGroupDescribeResponse,
-    StreamsGroupDescribeResponse,
+    ConsumerGroupDescribeRequest,
+    DescribeShareGroupOffsetsRequest,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
 )
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 from tests.integration.client.scripted import Answer, ScriptedBroker, ScriptedCluster, Wire, framed
@@ -237,24 +237,24 @@ def classic_groups_are(states: States) -> Answer:
 def consumer_groups_are(states: States) -> Answer:
     """A ConsumerGroupDescribe answer (KIP-848). Groups that aren't mentioned are not found."""
     nothing = {"group_epoch": 1, "assignment_epoch": 1, "assignor_name": ""}
-    return _groups_are(ConsumerGroupDescribeResponse, states, lambda request: request.group_ids, nothing)
+    return _groups_are(ConsumerGroupDescribeRequest.response_class, states, lambda request: request.group_ids, nothing)
 
 
 def share_groups_are(states: States) -> Answer:
     """A ShareGroupDescribe answer (KIP-932). Groups that aren't mentioned are not found."""
     nothing = {"group_epoch": 1, "assignment_epoch": 1, "assignor_name": ""}
-    return _groups_are(ShareGroupDescribeResponse, states, lambda request: request.group_ids, nothing)
+    return _groups_are(ShareGroupDescribeRequest.response_class, states, lambda request: request.group_ids, nothing)
 
 
 def streams_groups_are(states: States) -> Answer:
     """A StreamsGroupDescribe answer (KIP-1071). Groups that aren't mentioned are not found."""
     nothing = {"group_epoch": 1, "assignment_epoch": 1, "topology": None}
-    return _groups_are(StreamsGroupDescribeResponse, states, lambda request: request.group_ids, nothing)
+    return _groups_are(StreamsGroupDescribeRequest.response_class, states, lambda request: request.group_ids, nothing)
 
 
 def shares_are(start: int, lag: int) -> Answer:
     """A DescribeShareGroupOffsets answer: every group has come so far on partition 0 of topic a."""
-    group_class = DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup
+    group_class = DescribeShareGroupOffsetsRequest.response_class.DescribeShareGroupOffsetsResponseGroup
     topic_class = group_class.DescribeShareGroupOffsetsResponseTopic
     row_class = topic_class.DescribeShareGroupOffsetsResponsePartition
     row = {"partition_index": 0, "start_offset": start, "leader_epoch": 0, "lag": lag, "error_code": 0}
@@ -262,7 +262,7 @@ def shares_are(start: int, lag: int) -> Answer:
     def answer(request: Any) -> Any:
         topics = [topic_class(topic_name="a", partitions=[row_class(**row)])]
         groups = [group_class(group_id=each.group_id, topics=topics, error_code=0) for each in request.groups]
-        return DescribeShareGroupOffsetsResponse(groups=groups)
+        return DescribeShareGroupOffsetsRequest.response_class(groups=groups)
 
     return answer
 

@@ -186,21 +186,6 @@ class TestVersions:
 
 
 class TestRounds:
-    def test_lag_of_many_groups_takes_one_request_per_broker_and_round(self) -> None:
-        """Coordinators, commits, ends; metadata alongside."""
-        groups = [f"g{number}" for number in range(50)]
-        with ScriptedCluster({"a": [0, 1]}, brokers=2) as cluster:
-            for broker in cluster.brokers:
-                broker.on(ListOffsetsRequest, offsets_are(5))
-                broker.on(OffsetFetchRequest, commits_are({A0: 4}))
-            client = cluster.client()
-            lags = client.group_lags(groups, topics=["a"])
-            assert [each.total for each in lags] == [1] * 50
-            assert len(cluster.requests(FindCoordinatorRequest)) == 1
-            assert len(cluster.requests(OffsetFetchRequest)) == 1
-            assert len(cluster.requests(ListOffsetsRequest)) == 2 * 2, "ends and log starts"
-            assert len(cluster.requests(MetadataRequest)) == 1
-
     def test_a_second_look_asks_metadata_alongside_and_no_coordinator(self) -> None:
         with ScriptedCluster({"a": [0]}) as cluster:
             cluster.brokers[0].on(ListOffsetsRequest, offsets_are(5))

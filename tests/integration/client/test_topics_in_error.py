@@ -13,7 +13,9 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeGroupsRequest, 
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from airflow_kafka_offsets.client.requests.messages import (
+    ConsumerGroupDescribeRequest,
+)
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -89,7 +91,7 @@ def group_of(one: Pieces, commits: Mapping[TopicPartition, int], end: int = 5) -
 def read_by_g(one: Pieces, topic: str, commits: Mapping[TopicPartition, int]) -> None:
     """Group ``g`` of :func:`group_of`, with a member (KIP-848) that subscribes to one topic."""
     group_of(one, commits)
-    response_class = ConsumerGroupDescribeResponse
+    response_class = ConsumerGroupDescribeRequest.response_class
     member_class = response_class.DescribedGroup.Member
     nothing = member_class.Assignment(topic_partitions=[])
     described = consumer_groups_are({"g": "Stable"})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from functools import reduce
-from operator import xor
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +16,20 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
 from airflow_kafka_offsets.ledger.storage import StoragePath
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.offsets.proof.left import left_of
-from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, PartitionTally, RunResult, Tally
+from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.pipelines import loads
+from tests.integration.ledger.results import result_of
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
-from tests.unit.offsets.proof.results import run_result, tally_of
 
 OFFSETS = 10
 """In each hour, on one partition."""
 AT_T0 = 10_000
 """The offset at T0."""
-FILES = ("part-00000.parquet", "part-00001.parquet")
-"""What an attempt has written."""
 LATER_MS = T0 + 365 * 24 * HOUR_MS
 """When all of it is resolved, in whatever order."""
-RUN = "0000000a"
-"""The driver of an attempt."""
 
 
 def new_ledger(root: Path | str) -> Ledger:
@@ -52,7 +45,7 @@ def new_ledger(root: Path | str) -> Ledger:
 def _path(root: Path | str) -> StoragePath:
     if not isinstance(root, str):
         return UPath(root)
-    # Not above: programs in Spark's place import this module, and Airflow gives its tasks' children no database.
+    # Not above: processes of these tests import this module, and Airflow takes seconds.
     from airflow.sdk import ObjectStoragePath
 
     return ObjectStoragePath(root)
@@ -151,21 +144,6 @@ def store_result(ledger: Ledger, window: Window, result: RunResult) -> loads.Cou
     window = ledger.window(window.name)
     (found,) = (each for each in loads.counted(ledger, window, result.attempt) if each.result.run == result.run)
     return found
-
-
-def result_of(ledger: Ledger, window: Window, attempt: Attempt, **fields: Any) -> RunResult:
-    """What a driver of an attempt has counted: each offset once that wasn't lost."""
-    manifest = ledger.pinned(window).manifest
-    rest = left_of(manifest, attempt.lost)
-    written = fields.pop("written", [_tally(records) for records in rest])
-    read = Tally(sum(tally.count for tally in written), reduce(xor, (tally.checksum for tally in written), 0))
-    usual = {"attempt": attempt.number, "run": RUN, "output": f"file:///out/{window.name}", "read": read}
-    return run_result(manifest, written, **usual | {"files": FILES} | fields)
-
-
-def _tally(records: LogRange) -> PartitionTally:
-    found = tally_of(records.topic, records.partition, range(records.start_offset, records.end_offset))
-    return replace(found, checksum=records.start_offset)
 
 
 def verify(ledger: Ledger, window: Window) -> Window:

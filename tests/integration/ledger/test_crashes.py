@@ -29,12 +29,12 @@ from tests.integration.ledger.loads import (
     increment,
     load,
     resolve,
-    result_of,
     store_result,
     verify,
     window,
     windows_of,
 )
+from tests.integration.ledger.results import result_of
 from tests.unit.offsets.builders import T0, snapshot
 
 Work = Callable[[Ledger], object]

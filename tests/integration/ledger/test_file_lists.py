@@ -19,7 +19,8 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import StoredFiles
 from airflow_kafka_offsets.ledger.verification import verify
-from tests.integration.ledger.loads import FILES, publish, resolve
+from tests.integration.ledger.loads import publish, resolve
+from tests.integration.ledger.results import FILES
 
 
 def listed(ledger: Ledger, window: Window) -> list[str] | None:

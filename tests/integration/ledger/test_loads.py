@@ -22,7 +22,8 @@ from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, Tally
 from airflow_kafka_offsets.pipelines import attempts, loads
-from tests.integration.ledger.loads import AT_T0, at_hour, begin, pin, publish, resolve, result_of, store_result
+from tests.integration.ledger.loads import AT_T0, at_hour, begin, pin, publish, resolve, store_result
+from tests.integration.ledger.results import result_of
 from tests.unit.offsets.builders import HOUR_MS, T0
 
 NO_CLIENT = cast("OffsetsClient", None)

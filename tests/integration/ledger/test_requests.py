@@ -19,16 +19,8 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.pipelines import loads
 from tests.integration.counting_s3 import Count, count, counting_server, root
-from tests.integration.ledger.loads import (
-    AT_T0,
-    LATER_MS,
-    at_hour,
-    begin,
-    load,
-    new_ledger,
-    resolve,
-    result_of,
-)
+from tests.integration.ledger.loads import AT_T0, LATER_MS, at_hour, begin, load, new_ledger, resolve
+from tests.integration.ledger.results import result_of
 from tests.unit.offsets.builders import HOUR_MS, T0
 
 __all__ = ["count", "counting_server", "root"]  # fixtures, that pytest finds here

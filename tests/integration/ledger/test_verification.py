@@ -19,19 +19,8 @@ from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.verification import Claim, verify
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from tests.integration.ledger.loads import (
-    AT_T0,
-    LATER_MS,
-    RUN,
-    at_hour,
-    begin,
-    derive,
-    load,
-    publish,
-    resolve,
-    result_of,
-    store_result,
-)
+from tests.integration.ledger.loads import AT_T0, LATER_MS, at_hour, begin, derive, load, publish, resolve, store_result
+from tests.integration.ledger.results import RUN, result_of
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 

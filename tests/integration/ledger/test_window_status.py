@@ -12,7 +12,8 @@ from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms,
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.pipelines import loads
-from tests.integration.ledger.loads import begin, load, publish, resolve, result_of, store_result, verify, windows_of
+from tests.integration.ledger.loads import begin, load, publish, resolve, store_result, verify, windows_of
+from tests.integration.ledger.results import result_of
 from tests.patience import PATIENCE_S
 
 NOTE = FailureNote("SparkFailedError", "it broke", 1)

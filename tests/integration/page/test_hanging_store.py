@@ -12,7 +12,7 @@ from airflow.api_fastapi.core_api.security import get_user
 from fastapi import FastAPI
 
 from airflow_kafka_offsets.page import app as page_app, ledgers, permissions
-from tests.patience import GRACE_S
+from tests.patience import GRACE_S, PATIENCE_S
 
 REQUESTS = 60
 """More than the threads that all routes of a server share."""
@@ -23,7 +23,7 @@ def test_other_routes_answer_beside_many_requests_for_it(monkeypatch: pytest.Mon
 
     def hang(_: object) -> list[str]:
         hanging.set()
-        assert goes_on.wait(60)
+        assert goes_on.wait(PATIENCE_S)
         raise OSError("read timed out")
 
     monkeypatch.setattr(ledgers, "pipelines", hang)
@@ -39,7 +39,7 @@ def test_other_routes_answer_beside_many_requests_for_it(monkeypatch: pytest.Mon
 
     async def ask() -> list[int]:
         transport = httpx.ASGITransport(server)
-        async with httpx.AsyncClient(transport=transport, base_url="http://page", timeout=60) as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://page", timeout=PATIENCE_S) as client:
             pages = [asyncio.create_task(client.get("/kafka-windows/api/pipelines")) for _ in range(REQUESTS)]
             await asyncio.to_thread(hanging.wait, 60)
             try:

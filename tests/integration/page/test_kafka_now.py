@@ -22,7 +22,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import TopicPartition as KafkaTopicPartition
 from starlette.testclient import TestClient
 
-from airflow_kafka_offsets.client.connection.response_errors import Code
+from airflow_kafka_offsets.client.connection.wire import Code
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.entries import Restarted
@@ -296,7 +296,7 @@ def test_a_broker_that_hangs_holds_two_threads_until_a_deadline_and_its_name_is_
 
     async def ask() -> list[httpx.Response]:
         transport = httpx.ASGITransport(server)
-        async with httpx.AsyncClient(transport=transport, base_url="http://page", timeout=60) as browser:
+        async with httpx.AsyncClient(transport=transport, base_url="http://page", timeout=PATIENCE_S) as browser:
             path = f"/kafka-windows/api/pipelines/{ledger.pipeline}/now"
             pressed = [asyncio.create_task(browser.get(path, headers=OURS)) for _ in range(60)]
             first, _ = await asyncio.wait(pressed, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)

@@ -18,17 +18,8 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 from airflow_kafka_offsets.page.app import make_app
-from tests.integration.ledger.loads import (
-    AT_T0,
-    OFFSETS,
-    at_hour,
-    begin,
-    increment,
-    pin,
-    publish_result,
-    resolve,
-    result_of,
-)
+from tests.integration.ledger.loads import AT_T0, OFFSETS, at_hour, begin, increment, pin, publish_result, resolve
+from tests.integration.ledger.results import result_of
 from tests.integration.page.conftest import As, MakePipeline
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
@@ -155,6 +146,6 @@ class TestSchedule:
         def fail() -> None:
             raise OSError("password=secret")
 
-        monkeypatch.setattr("airflow_kafka_offsets.page.schedules.create_session", fail)
+        monkeypatch.setattr("airflow_kafka_offsets.page.ledger_routes.create_session", fail)
         answer = ask()
         assert (answer["schedules"], len(answer["entries"])) == ({}, 1)

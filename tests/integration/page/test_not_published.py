@@ -30,10 +30,10 @@ from tests.integration.ledger.loads import (
     place,
     publish,
     resolve,
-    result_of,
     store_result,
     window,
 )
+from tests.integration.ledger.results import result_of
 from tests.integration.page.conftest import As, MakePipeline
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 

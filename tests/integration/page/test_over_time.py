@@ -16,7 +16,8 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.page.app import make_app
 from airflow_kafka_offsets.page.timeline import timeline
-from tests.integration.ledger.loads import AT_T0, OFFSETS, begin, pin, place, publish_result, result_of, window
+from tests.integration.ledger.loads import AT_T0, OFFSETS, begin, pin, place, publish_result, window
+from tests.integration.ledger.results import result_of
 from tests.integration.page.conftest import As, MakePipeline
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 

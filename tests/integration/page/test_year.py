@@ -21,8 +21,10 @@ from airflow_kafka_offsets.page import permissions
 from airflow_kafka_offsets.page.app import make_app
 from dev import s3_server
 from tests.integration.counting_s3 import Counting, connection_to, make_bucket
-from tests.integration.ledger.loads import OFFSETS, RUN, at_hour, window
+from tests.integration.ledger.loads import OFFSETS, at_hour, window
+from tests.integration.ledger.results import RUN
 from tests.integration.page.conftest import open_pipeline
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.nightly("a ledger of a year; make test has the page on smaller ones")
 
@@ -95,7 +97,7 @@ def ask(page: FastAPI, *paths: str) -> list[httpx.Response]:
 
     async def together() -> list[httpx.Response]:
         transport = httpx.ASGITransport(page)
-        async with httpx.AsyncClient(transport=transport, base_url="http://page", timeout=120) as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://page", timeout=PATIENCE_S) as client:
             return list(await asyncio.gather(*map(client.get, paths)))
 
     return asyncio.run(together())

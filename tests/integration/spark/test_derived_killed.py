@@ -27,7 +27,7 @@ from dev import ROOT
 from tests.integration.spark.conftest import Pin
 from tests.integration.spark.derived_jobs import expected, rows_of
 
-pytestmark = pytest.mark.nightly("a driver for each step that is killed; sinks/test_killed.py kills one")
+pytestmark = pytest.mark.nightly("a driver for each step that is killed; airflow/test_s3.py kills one")
 
 LAST = 1_000
 """There aren't so many steps: this run goes through."""

@@ -158,7 +158,8 @@ class TestOneAfterAnother:
 
 def counted_by_another(ledger: Ledger, window: str, number: int) -> loads.Counted:
     """What a driver of another attempt has counted."""
-    from tests.integration.ledger.loads import result_of, store_result
+    from tests.integration.ledger.loads import store_result
+    from tests.integration.ledger.results import result_of
 
     found = ledger.window(window)
     attempt = found.attempt(number)

@@ -48,6 +48,9 @@ def folders(table: str, manifest: Manifest) -> set[str]:
     return {path.name for path in Path(table.removeprefix("file://"), f"window={manifest.window}").iterdir()}
 
 
+_EACH_SINK = pytest.mark.nightly("sinks/test_every_sink.py has attempts, and drivers of one, side by side at files too")
+
+
 class TestSeveralDriversOfOneAttempt:
     """A submitter's own retry, such as YARN's: one prepared load, whose driver is started twice."""
 
@@ -72,6 +75,7 @@ class TestSeveralDriversOfOneAttempt:
         with pytest.raises(LedgerCorruptError, match=r"result\.json is .*, though it is published"):
             load(open_window(manifest, driver_of(first).number), table)
 
+    @_EACH_SINK
     def test_started_at_once_each_writes_rows_of_its_own_and_one_counts(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
     ) -> None:
@@ -99,6 +103,7 @@ class TestSeveralDriversOfOneAttempt:
 
 
 class TestLateDrivers:
+    @_EACH_SINK
     def test_of_two_attempts_side_by_side_one_is_published_and_read(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
     ) -> None:
@@ -176,6 +181,7 @@ class TestReload:
         assert {row["how"] for row in rows.select("how").distinct().collect()} == {1}
         assert offsets(rows) == EXPECTED
 
+    @pytest.mark.nightly("another place; the test above loads again, and each attempt has a folder of its own anyway")
     def test_it_may_go_to_another_output(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, tmp_path: Path
     ) -> None:

@@ -166,7 +166,7 @@ class TestLoad:
         assert "ConfigurationError: Spark's Kafka connector is that of another Spark or Scala" in line
         assert f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}, and no other" in line
 
-    @pytest.mark.nightly("a driver of its own; airflow/test_failed_load.py shows what a failed load says")
+    @pytest.mark.nightly("a driver of its own; airflow/test_audit_table.py has a driver's error as the task's")
     def test_an_error_of_ours_is_one_line_without_a_traceback_or_a_secret(
         self, submit: Submit, pin: Pin, manifest: Manifest, table: str
     ) -> None:

@@ -10,7 +10,7 @@ from kafka.protocol.consumer import (
     ListOffsetsRequest,
 )
 
-from airflow_kafka_offsets.client.connection.response_errors import client_error, is_stale, named_error, response_error
+from airflow_kafka_offsets.client.connection.wire import client_error, is_stale, named_error, response_error
 from airflow_kafka_offsets.client.requests.list_offsets import (
     failed_listing,
     join_extents,

@@ -13,10 +13,9 @@ from hypothesis import given, strategies as st
 from airflow_kafka_offsets.conditions import CONDITIONS
 from airflow_kafka_offsets.conditions.condition import Condition, Progress, check_all
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.conditions.log_ends_found import LogEndsFound
 from airflow_kafka_offsets.conditions.needs import Answers, Need
 from airflow_kafka_offsets.conditions.new_data import NewData
-from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
+from airflow_kafka_offsets.conditions.offsets_reached import LogEndsFound, OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.partitions import SeenOffset

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.compat import airflow_command_line
+from airflow_kafka_offsets.compat import airflow_versions
 from airflow_kafka_offsets.ledger.state import Attempt, Window
 from airflow_kafka_offsets.runs.clearing import run_of, told_runs
 
@@ -29,7 +29,7 @@ def test_airflow_has_the_command() -> None:
 
 
 def test_an_older_airflow_has_only_the_button(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(airflow_command_line, "version", lambda _: "3.2.1")
+    monkeypatch.setattr(airflow_versions, "version", lambda _: "3.2.1")
     (line,) = told_runs([loaded_by({"dag_id": "loads", "run_id": RUN_ID})])
     assert line.endswith(f"Airflow's page of run {RUN_ID} of Dag loads, by its button Clear")
 

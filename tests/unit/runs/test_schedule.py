@@ -8,7 +8,7 @@ import pendulum
 import pytest
 from airflow.timetables.trigger import CronPartitionTimetable
 
-from airflow_kafka_offsets.compat.timetables import Cron
+from airflow_kafka_offsets.compat.airflow_versions import Cron
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from airflow_kafka_offsets.runs.schedule import is_tick, ticks

@@ -18,6 +18,7 @@ from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.submission import driver_status
 from airflow_kafka_offsets.submission.driver_status import DriverStatus
 from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
+from tests.patience import PATIENCE_S
 from tests.unit.submission.resource_manager import APPLICATION_ID, ResourceManager, connection_to, resource_manager
 
 WINDOW, ATTEMPT = "20261121T050000000Z_20261121T060000000Z", 7
@@ -57,7 +58,7 @@ def make_trigger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeTrigger
     return make
 
 
-def event_of(trigger: KafkaDriverEndedTrigger, timeout_s: float = 60) -> dict[str, Any]:
+def event_of(trigger: KafkaDriverEndedTrigger, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
     """As the triggerer has it: from what was serialized."""
     _, arguments = trigger.serialize()
     again = KafkaDriverEndedTrigger(**json.loads(json.dumps(arguments)))
@@ -100,10 +101,10 @@ def test_a_cluster_that_is_gone_is_asked_on_until_the_driver_has_noted_something
         pass
     trigger = make_trigger(gone)
     with pytest.raises(TimeoutError):
-        event_of(trigger, timeout_s=2)
+        event_of(trigger, timeout_s=1)
     leave(attempt=ATTEMPT + 1)
     with pytest.raises(TimeoutError):
-        event_of(trigger, timeout_s=2)
+        event_of(trigger, timeout_s=1)
     leave()
     assert event_of(trigger) == {"status": "noted"}
 

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_kafka_offsets.triggers import store_looks
 from airflow_kafka_offsets.triggers.store_looks import StoreLooks, ends, looks_at
-from tests.patience import GRACE_S
+from tests.patience import GRACE_S, PATIENCE_S
 
 MANY = (os.cpu_count() or 1) + 5
 """More than asyncio has threads of its own."""
@@ -28,7 +28,7 @@ class Hanging:
     def loaded(self, window: str) -> Callable[[], bool]:
         def ask() -> bool:
             self.asked.append(window)
-            return self.go.wait(60)
+            return self.go.wait(PATIENCE_S)
 
         return ask
 
@@ -97,7 +97,7 @@ class TestALook:
             look = looks.begin("w", hanging.loaded("w"))
             assert not await ends(look)
             hanging.go.set()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 while not await ends(look):
                     await asyncio.sleep(0.01)
             assert look.result()

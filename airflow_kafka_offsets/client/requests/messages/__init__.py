@@ -1,63 +1,32 @@
-"""Messages that kafka-python 3.0 lacks, in its own schema language: those that describe the kinds of groups that are
-newer than it.
+"""Messages that kafka-python 3.0 lacks, in its own schema language: those about kinds of groups that are newer
+than it.
+
+Each class has the name of its schema, which is a file in this folder. A request knows the class of its response.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
 
 from airflow_kafka_offsets.client.connection.kafka_python import OwnMessage
 
-_HERE = __name__
+_Made: Any = type(ApiMessage)
 
 
-class ConsumerGroupDescribeResponse(OwnMessage, ApiMessage, load_json=_HERE):
-    """Describes KIP-848 groups and their members."""
+def _request(api: str) -> Any:
+    """The class of an API's requests."""
+    response = _Made(f"{api}Response", (OwnMessage, ApiMessage), {"__module__": __name__}, load_json=__name__)
+    fields = {"__module__": __name__, "response_class": response}
+    return _Made(f"{api}Request", (OwnMessage, ApiMessage), fields, load_json=__name__)
 
 
-class ConsumerGroupDescribeRequest(OwnMessage, ApiMessage, load_json=_HERE):
-    """Asks for descriptions of KIP-848 groups, whose members are assigned by the coordinator (key 69)."""
-
-    response_class = ConsumerGroupDescribeResponse
-
-
-class ShareGroupDescribeResponse(OwnMessage, ApiMessage, load_json=_HERE):
-    """Describes share groups and their members."""
-
-
-class ShareGroupDescribeRequest(OwnMessage, ApiMessage, load_json=_HERE):
-    """Asks for descriptions of share groups (key 77, KIP-932)."""
-
-    response_class = ShareGroupDescribeResponse
-
-
-class StreamsGroupDescribeResponse(OwnMessage, ApiMessage, load_json=_HERE):
-    """Describes streams groups, their topologies and members."""
-
-
-class StreamsGroupDescribeRequest(OwnMessage, ApiMessage, load_json=_HERE):
-    """Asks for descriptions of streams groups (key 89, KIP-1071)."""
-
-    response_class = StreamsGroupDescribeResponse
-
-
-class DescribeShareGroupOffsetsResponse(OwnMessage, ApiMessage, load_json=_HERE):
-    """Says how far share groups have come."""
-
-
-class DescribeShareGroupOffsetsRequest(OwnMessage, ApiMessage, load_json=_HERE):
-    """Asks how far share groups have come (key 90, KIP-932, KIP-1226)."""
-
-    response_class = DescribeShareGroupOffsetsResponse
-
-
-__all__ = [
-    "ConsumerGroupDescribeRequest",
-    "ConsumerGroupDescribeResponse",
-    "DescribeShareGroupOffsetsRequest",
-    "DescribeShareGroupOffsetsResponse",
-    "ShareGroupDescribeRequest",
-    "ShareGroupDescribeResponse",
-    "StreamsGroupDescribeRequest",
-    "StreamsGroupDescribeResponse",
-]
+ConsumerGroupDescribeRequest = _request("ConsumerGroupDescribe")
+"""Key 69, KIP-848."""
+ShareGroupDescribeRequest = _request("ShareGroupDescribe")
+"""Key 77, KIP-932."""
+StreamsGroupDescribeRequest = _request("StreamsGroupDescribe")
+"""Key 89, KIP-1071."""
+DescribeShareGroupOffsetsRequest = _request("DescribeShareGroupOffsets")
+"""Key 90, KIP-932 and KIP-1226."""

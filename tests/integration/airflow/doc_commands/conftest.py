@@ -32,7 +32,8 @@ from tests.integration.client.cases.workload import commit, connected_client, de
 from tests.integration.conftest import USERS, Record, produce_to
 from tests.integration.doc_blocks import words_of
 from tests.integration.kafka_clients import connect
-from tests.integration.ledger.loads import begin, publish_result, result_of, store_result, windows_of
+from tests.integration.ledger.loads import begin, publish_result, store_result, windows_of
+from tests.integration.ledger.results import result_of
 
 COLUMNS = "100"
 """Of the terminal that the pages show."""

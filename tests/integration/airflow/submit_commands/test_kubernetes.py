@@ -165,7 +165,15 @@ class TestKubernetes:
         assert len(noted.read_text().splitlines()) == 1
         assert (result["lost"], result["rows"]) == (3, 2)
 
-    @pytest.mark.parametrize("halves", [(), ("note",), ("result",), ("note", "result")])
+    @pytest.mark.parametrize(
+        "halves",
+        [
+            (),
+            pytest.param(("note",), marks=pytest.mark.nightly("one of the two; make test has none and both")),
+            pytest.param(("result",), marks=pytest.mark.nightly("one of the two; make test has none and both")),
+            ("note", "result"),
+        ],
+    )
     def test_a_pod_that_vanishes_before_anything_is_published_leaves_it_to_the_next_try(
         self, halves: tuple[str, ...], window: dict[str, Any], context: Context, noted: Path, pods: Pods
     ) -> None:

@@ -218,6 +218,9 @@ class TestLeftToSparkSubmit:
         assert "others may write there" in line.getMessage()
 
 
+_ONCE_MORE = pytest.mark.nightly("a resolution of its own; the classes above have such packages, the first test a load")
+
+
 class TestALoad:
     """What the operator gives to ``spark-submit``."""
 
@@ -262,6 +265,7 @@ class TestALoad:
         python, bundle = words[words.index("--py-files") + 1].split(",")
         assert (python, Path(bundle).name) == (jars[1], "airflow_kafka_offsets.zip")
 
+    @_ONCE_MORE
     def test_of_packages_that_the_task_names(self, window: dict[str, Any], context: Context, noted: Path) -> None:
         words = self.words(window, context, noted, packages="org.example:second:1.0")
         assert "--packages" not in words
@@ -276,6 +280,7 @@ class TestALoad:
         assert words[words.index("--packages") + 1] == "org.example:second:1.0"
         assert "--jars" not in words
 
+    @_ONCE_MORE
     def test_names_packages_that_cant_be_resolved_here(
         self, window: dict[str, Any], context: Context, noted: Path
     ) -> None:

@@ -149,7 +149,7 @@ class TestWaiting:
             await asyncio.sleep(3 * INTERVAL_S)
             assert not waiting.done()
             await asyncio.to_thread(waited.come_true)
-            return (await asyncio.wait_for(waiting, 30)).payload
+            return (await asyncio.wait_for(waiting, PATIENCE_S)).payload
 
         event = asyncio.run(wait())
         assert deferred.value.method_name == "execute_complete"

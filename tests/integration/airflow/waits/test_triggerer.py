@@ -25,6 +25,7 @@ from tests.integration.airflow.waits.whole_airflow import DEADLINE_S, commit
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.kafka_clients import connect
 from tests.integration.ledger import loads
+from tests.patience import PATIENCE_S
 
 WAIT_TRIGGER = "airflow_kafka_offsets.triggers.wait.KafkaWaitTrigger"
 COUNTED = "counted"
@@ -59,7 +60,7 @@ pytestmark = pytest.mark.nightly("minutes of a whole Airflow; test_watchers.py w
 
 def ask(airflow: AirflowServices, method: str, path: str, body: Any = None) -> None:
     """Ask Airflow's REST API for something, as a user's browser does."""
-    httpx.request(method, f"{airflow.url}/api/v2{path}", json=body, timeout=60).raise_for_status()
+    httpx.request(method, f"{airflow.url}/api/v2{path}", json=body, timeout=PATIENCE_S).raise_for_status()
 
 
 def add_wait_dag(airflow: AirflowServices, dag_id: str, conn_id: str = "kafka_default") -> None:

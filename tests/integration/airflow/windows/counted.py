@@ -13,7 +13,8 @@ from airflow_kafka_offsets.ledger.state import Publication, Window
 from airflow_kafka_offsets.pipelines.loads import Counted
 from tests.integration.airflow.conftest import Resolve, at
 from tests.integration.airflow.windows.conftest import XCom
-from tests.integration.ledger.loads import begin, result_of, store_result
+from tests.integration.ledger.loads import begin, store_result
+from tests.integration.ledger.results import result_of
 
 Count = Callable[..., Counted]
 

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigge
 from tests.integration.airflow.conftest import Context, cleared
 from tests.integration.airflow.windows.conftest import DeleteBefore, XCom
 from tests.integration.airflow.windows.counted import pinned, published, window
-from tests.integration.ledger.loads import result_of
+from tests.integration.ledger.results import result_of
 from tests.patience import PATIENCE_S
 
 __all__ = ["pinned", "window"]  # fixtures, that pytest finds here

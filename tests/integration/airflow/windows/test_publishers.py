@@ -23,7 +23,8 @@ from airflow_kafka_offsets.pipelines.loads import publish_asked
 from tests.integration.airflow.conftest import Context, Run
 from tests.integration.airflow.windows.conftest import XCom
 from tests.integration.airflow.windows.counted import Count, count, pinned, published, window
-from tests.integration.ledger.loads import begin, result_of
+from tests.integration.ledger.loads import begin
+from tests.integration.ledger.results import result_of
 
 __all__ = ["count", "pinned", "window"]
 TABLE: dict[str, Any] = {"sink": "delta", "apart": False, "output": "lake.flights"}

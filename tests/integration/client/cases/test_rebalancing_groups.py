@@ -29,8 +29,10 @@ from tests.integration.client.cases.workload import (
 )
 from tests.patience import wait_until
 
+_OLDER = pytest.mark.nightly("the same on Kafka 3.9; make test has it on Kafka 4, and test_old_broker.py that broker")
 
-@pytest.fixture(params=["broker", "old_broker"])
+
+@pytest.fixture(params=["broker", pytest.param("old_broker", marks=_OLDER)])
 def kafka(request: pytest.FixtureRequest) -> Kafka:
     """While a group rebalances, Kafka 4 tells what its members were assigned before, and Kafka 3.9 nothing."""
     found: Kafka = request.getfixturevalue(request.param)

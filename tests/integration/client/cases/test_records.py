@@ -153,7 +153,7 @@ class TestRecordsThatArriveMeanwhile:
         with connected_client(cluster.brokers[0].proxied_bootstrap_servers) as client, producing(cluster, topic):
             client.survey([topic])
             cluster.proxies[0].latency(20)
-            for ahead_ms in itertools.islice(itertools.cycle(range(0, 240, 20)), 36):
+            for ahead_ms in itertools.islice(itertools.cycle(range(0, 240, 20)), 24):
                 instant = int(time.time() * 1000) + ahead_ms
                 boundaries.append((instant, *boundary(client, topic, instant, READ_UNCOMMITTED)))
         found = records(cluster, topic)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from airflow.sdk import ObjectStoragePath
 
@@ -17,15 +18,14 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
-from tests.integration.ledger.loads import begin, pin, publish_result, result_of, store_result, verify
+from tests.integration.ledger.loads import begin, pin, publish_result, store_result, verify
+from tests.integration.ledger.results import result_of
 from tests.unit.offsets.builders import HOUR_MS, snapshot
 
 PIPELINE = "orders"
 TOPICS = {"orders": 12, "<script>": 2}
 """Partitions by topic. The second one's name is one that Kafka refuses, and a file could hold."""
 HOURS = 30
-T0 = now_ms() // HOUR_MS * HOUR_MS - HOURS * HOUR_MS
-"""Where the first hour starts: the last one has just ended."""
 RETENTION_MS = 48 * HOUR_MS
 FIRST = 100_000
 HOLE, AGAIN, LOST, FAILED, LOADING, PROVED, PUBLISHED, PINNED = 8, 12, 22, 25, 26, 27, 28, 29
@@ -37,8 +37,20 @@ MESSAGE = "The output has 957 of 982 rows."
 """What the driver said whose load failed."""
 
 
+@cache
+def t0_ms() -> int:
+    """Where the first hour starts: the last one has just ended when this is asked for first, as the ledgers are made.
+    The module may have been imported long before."""
+    return now_ms() // HOUR_MS * HOUR_MS - HOURS * HOUR_MS
+
+
+def hour_ms(hour: int) -> int:
+    """When an hour starts."""
+    return t0_ms() + hour * HOUR_MS
+
+
 def window(hour: int) -> str:
-    return window_id(T0 + hour * HOUR_MS, T0 + (hour + 1) * HOUR_MS)
+    return window_id(hour_ms(hour), hour_ms(hour + 1))
 
 
 def offset_at(partition: int, hour: int) -> int:
@@ -110,7 +122,7 @@ def _publish(ledger: Ledger, pinned: Window, hour: int, lost: tuple[LogRange, ..
 
 def _begun_ms(hour: int) -> int:
     """Four minutes after an hour's end its load begins, and takes one more."""
-    return T0 + (hour + 1) * HOUR_MS + 4 * 60_000
+    return hour_ms(hour + 1) + 4 * 60_000
 
 
 def _run(hour: int) -> dict[str, object]:
@@ -122,7 +134,7 @@ def _output(pinned: Window) -> dict[str, object]:
 
 
 def _snapshot(topics: Mapping[str, int], hour: int) -> OffsetSnapshot:
-    at_ms = T0 + hour * HOUR_MS
+    at_ms = hour_ms(hour)
     taken = snapshot({0: 0}, at_ms=at_ms, resolved_at_ms=at_ms + 60_000)
     boundaries = {
         TopicPartition(topic, number): _boundary(topic, number, hour)
@@ -140,4 +152,4 @@ def _boundary(topic: str, number: int, hour: int) -> Boundary:
     offset = offset_at(number, hour) if topic == "orders" else 10 * hour
     log_start = offset_at(number, max(0, hour - RETENTION_MS // HOUR_MS)) if topic == "orders" else 0
     end = offset + 60  # the log has gone on while the snapshot was made
-    return Boundary(topic, number, offset, Evidence.MATCHED, T0 + hour * HOUR_MS, 1, log_start, end, end)
+    return Boundary(topic, number, offset, Evidence.MATCHED, hour_ms(hour), 1, log_start, end, end)

@@ -18,7 +18,7 @@ TAKEN = {
     "pipelines": ("", "main"),
     "pipeline": ("p/shop", "main"),
     "offsets": ("p/shop/t/orders", "section.panel"),
-    "window": (f"p/shop/w/{window(AGAIN)}", "section.panel"),
+    "window": ("p/shop/w/{again}", "section.panel"),
 }
 """Where each is taken, and of what. ``page-waits.png`` is of a real wait, in ``test_waits.py``."""
 WIDTHS = {"first-hours": 1280, "pipelines": 1280, "pipeline": 1280}
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", TAKEN)
 def test_a_picture_is_taken(open_page: Open, pictures: Path, name: str) -> None:
     place, part = TAKEN[name]
-    page = open_page(place, WIDTHS.get(name, 1000))
+    page = open_page(place.format(again=window(AGAIN)), WIDTHS.get(name, 1000))
     expect(page.locator(part)).to_be_visible()
     expect(page.get_by_role("alert")).to_have_count(0)
     page.evaluate(_AS_READERS_HAVE_IT)

@@ -18,6 +18,7 @@ from tests.integration.airflow.waits.whole_airflow import DEADLINE_S, commit
 from tests.integration.conftest import Produce
 from tests.integration.kafka_clients import connect
 from tests.integration.page.browser.conftest import Open
+from tests.patience import PATIENCE_S
 
 DAG_ID = "billing_report"
 GROUP, TOPIC = "billing", "invoices"
@@ -83,5 +84,5 @@ def test_groups_have_a_row_for_each_sensor_that_waits_for_them(
 
     commit(broker, TOPIC, None, GROUP)
     airflow_services.wait_until(lambda: {*airflow_services.runs(DAG_ID).values()} == {"success"}, DEADLINE_S)
-    answer = httpx.get(f"{airflow_services.url}{PREFIX}/api/waits", timeout=30).json()
+    answer = httpx.get(f"{airflow_services.url}{PREFIX}/api/waits", timeout=PATIENCE_S).json()
     assert [wait for wait in answer["waits"] if wait["dag_id"] == DAG_ID] == []

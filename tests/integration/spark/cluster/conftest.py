@@ -34,6 +34,7 @@ from dev.ports import HOST, free_ports
 from dev.spark_cluster import SparkCluster
 from tests.integration.conftest import USERS
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S
 from tests.unit.spark.ledgers import ledger_in
 from tests.unit.spark.manifests import FIVE_MS
 
@@ -131,8 +132,8 @@ class Load:
     def ask_ui(self, path: str) -> Any:
         """What the driver's REST API answers for its only application; None while it is silent."""
         try:
-            (application,) = httpx.get(f"{self.ui_url}/api/v1/applications", timeout=10).json()
-            answer = httpx.get(f"{self.ui_url}/api/v1/applications/{application['id']}/{path}", timeout=10)
+            (application,) = httpx.get(f"{self.ui_url}/api/v1/applications", timeout=PATIENCE_S).json()
+            answer = httpx.get(f"{self.ui_url}/api/v1/applications/{application['id']}/{path}", timeout=PATIENCE_S)
             return answer.raise_for_status().json()
         except (httpx.HTTPError, ValueError):
             return None
@@ -238,7 +239,7 @@ UI_REST = ("environment", "sql?details=true&planDescription=true&length=100", "s
 
 def seen_in_ui(load: Load) -> str:
     """All that the driver's UI tells of the run."""
-    pages = [httpx.get(f"{load.ui_url}/{each}", timeout=20, follow_redirects=True).text for each in UI_PAGES]
+    pages = [httpx.get(f"{load.ui_url}/{each}", timeout=PATIENCE_S, follow_redirects=True).text for each in UI_PAGES]
     rest = [str(load.ask_ui(each)) for each in UI_REST]
     assert "kafka" in rest[1].lower(), "the plan of the read is there"
     return "\n".join(pages + rest)

@@ -22,11 +22,13 @@ from tests.integration.spark.cluster.conftest import (
     wait_for,
 )
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [
+    pytest.mark.nightly("a cluster; airflow/test_example_dags.py has a driver on the worker, test_s3.py kills one"),
+    pytest.mark.timeout(1200),
+]
 
 
 class TestLoad:
-    @pytest.mark.nightly("minutes of a cluster; sinks/test_killed.py kills a driver")
     def test_an_executor_that_is_killed_is_replaced_and_the_window_is_exact_and_the_password_is_seen_nowhere(
         self, make_load: MakeLoad, spark_cluster: SparkCluster
     ) -> None:
@@ -56,7 +58,6 @@ def executor_ids(cluster: SparkCluster) -> list[int]:
     return [each.pid for each in cluster.executors()]
 
 
-@pytest.mark.nightly("a driver and executors of its own; sinks/test_killed.py kills a driver")
 class TestKilled:
     def test_a_task_that_is_cleared_takes_its_driver_and_executors_with_it(
         self, make_load: MakeLoad, spark_cluster: SparkCluster
@@ -74,7 +75,6 @@ class TestKilled:
         assert load.window().publication is None
 
 
-@pytest.mark.nightly("a driver of its own; airflow/test_example_dags.py has one on the worker")
 def test_a_deferrable_task_stays_on_its_worker_and_says_so(make_load: MakeLoad) -> None:
     load = make_load()
     load.arguments["deferrable"] = True
@@ -85,7 +85,7 @@ def test_a_deferrable_task_stays_on_its_worker_and_says_so(make_load: MakeLoad) 
 
 
 def test_no_driver_is_sent_to_the_cluster(make_load: MakeLoad, spark_cluster: SparkCluster) -> None:
-    """Spark runs no Python application there."""
+    """Spark runs no Python application there, as unit/submission/test_driver_place.py knows, too."""
     load = make_load()
     load.arguments["deploy_mode"] = "cluster"
     load.start()

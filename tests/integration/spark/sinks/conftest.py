@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import LedgerError
 from airflow_kafka_offsets.ledger.state import Publication
@@ -36,6 +36,10 @@ OWN = ("postgres", "sqlite")
 OTHER = "0e" * 16
 """Identity of another ledger, whose pipeline has the same name."""
 
+IS_ANOTHERS = "value = cast('another' AS binary)"
+"""Of the rows that :func:`another` makes."""
+
+Visible = Callable[[Sink, Manifest], DataFrame]
 Holds = Callable[[Sink, Manifest], dict[int, list[int]]]
 
 
@@ -80,20 +84,35 @@ def table_sink(request: pytest.FixtureRequest, make_sink: Callable[[str], Sink])
 
 
 @pytest.fixture
-def holds(spark: SparkSession, ledger: Path) -> Holds:
-    """Offsets by partition that readers see of a window: through the ledger, or as the user's own sink reads."""
+def visible(spark: SparkSession, ledger: Path) -> Visible:
+    """The rows that readers see of a window: through the ledger, or as the user's own sink reads."""
 
-    def read(sink: Sink, manifest: Manifest) -> dict[int, list[int]]:
+    def read(sink: Sink, manifest: Manifest) -> DataFrame:
         if sink.kind in OWN:
-            return offsets(sink.current(spark, attempt_of(manifest))[0])
+            return sink.current(spark, attempt_of(manifest))[0]
         extent = {"start": to_datetime(manifest.start_ms), "end": to_datetime(manifest.end_ms)}
-        if not manifest.span:
-            with pytest.raises(LedgerError, match="1 are published, all without rows"):
-                read_published(spark, f"file://{ledger}", **extent)
-            return {}
-        return offsets(read_published(spark, f"file://{ledger}", **extent))
+        return read_published(spark, f"file://{ledger}", **extent)
 
     return read
+
+
+@pytest.fixture
+def holds(visible: Visible) -> Holds:
+    """Their offsets by partition."""
+
+    def read(sink: Sink, manifest: Manifest) -> dict[int, list[int]]:
+        if sink.kind not in OWN and not manifest.span:
+            with pytest.raises(LedgerError, match="1 are published, all without rows"):
+                visible(sink, manifest)
+            return {}
+        return offsets(visible(sink, manifest))
+
+    return read
+
+
+def another(rows: DataFrame) -> DataFrame:
+    """The same records with another value, by which to tell whose rows are there."""
+    return rows.withColumn("value", F.lit("another").cast("binary"))
 
 
 def attempt_of(manifest: Manifest, number: int = 2**40, **facts: Any) -> Attempt:

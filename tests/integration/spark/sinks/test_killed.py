@@ -33,7 +33,10 @@ from tests.patience import RUN_S
 from tests.unit.spark import ledgers
 from tests.unit.spark.manifests import manifest_of
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [
+    pytest.mark.nightly("drivers, and a cluster, of its own; airflow/test_s3.py kills a driver"),
+    pytest.mark.timeout(900),
+]
 
 KINDS = ("parquet", "delta", "iceberg", "postgres")
 SLOW_LOADS = Path(__file__).with_name("slow_loads.py")
@@ -162,7 +165,6 @@ def wait_until_begun(load: Load, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.nightly("drivers of its own; airflow/test_s3.py kills one")
 def test_a_driver_that_is_killed_half_way_is_followed_by_one_that_publishes_exactly_the_window(
     spark: SparkSession, loads: dict[str, Load], short: Manifest, submit: Submit
 ) -> None:
@@ -181,7 +183,6 @@ def test_a_driver_that_is_killed_half_way_is_followed_by_one_that_publishes_exac
         assert offsets(load.sink.current(spark, written)[0]) == EXPECTED
 
 
-@pytest.mark.nightly("a cluster; spark/cluster/test_client_mode.py kills an executor")
 def test_executors_that_are_killed_half_way_double_and_lose_nothing(
     spark: SparkSession,
     loads: dict[str, Load],
@@ -208,7 +209,6 @@ def test_executors_that_are_killed_half_way_double_and_lose_nothing(
         assert offsets(load.sink.current(spark, written)[0]) == EXPECTED
 
 
-@pytest.mark.nightly("a cluster; spark/cluster/test_client_mode.py kills an executor")
 def test_a_lost_executor_has_derived_rows_counted_twice_and_the_next_attempt_is_proved(
     spark: SparkSession, derived: Load, submit: Submit, spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:

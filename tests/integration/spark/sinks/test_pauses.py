@@ -117,12 +117,13 @@ EACH = [
 SOME = [
     ("delta", "one that loads it again", OF_TABLES),
     ("delta", "another run", (WRITE, COMMITTED)),
-    ("delta", "its own retry", (BEGIN, PUBLISH)),
+    ("delta", "its own retry", (PUBLISH,)),
+    ("parquet", "its own retry", (BEGIN, WRITE)),
     ("iceberg", "one that loads it again", (WRITE, *BRANCH)),
     ("iceberg", "another run", (COMMITTED,)),
 ]
 
-OTHERS = pytest.mark.nightly("other pairs and tables; Delta beside its own retry pauses at two steps")
+OTHERS = pytest.mark.nightly("other pairs and steps; Delta beside its own retry pauses before it publishes")
 
 
 @pytest.mark.parametrize(

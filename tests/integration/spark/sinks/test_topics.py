@@ -24,7 +24,8 @@ from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import manifest_of
 
 MakeByTopic = Callable[[str], Sink]
-EACH_KIND = ["parquet", "delta", pytest.param("iceberg", marks=pytest.mark.nightly("the other kind of table"))]
+_TABLE = pytest.mark.nightly("a table; Delta has a place for each topic in the first test")
+EACH_KIND = ["parquet", *(pytest.param(kind, marks=_TABLE) for kind in ("delta", "iceberg"))]
 SMALL = {0: list(range(9))}
 LARGE = {0: list(range(20, 60)), 2: list(range(100))}
 
@@ -60,6 +61,7 @@ def by_topic(request: pytest.FixtureRequest, make_by_topic: MakeByTopic) -> Sink
 
 
 class TestTables:
+    @pytest.mark.parametrize("by_topic", [*EACH_KIND[:1], "delta", *EACH_KIND[2:]], indirect=True)
     def test_of_two_topics_have_their_own_rows_and_are_published_and_read_together_or_one_by_one(
         self,
         spark: SparkSession,

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from airflow_kafka_offsets.client.requests.describe_groups import (
-    parse_consumer_group_describe,
+    CONSUMER,
+    SHARE,
+    STREAMS,
+    NewerKind,
     parse_describe_groups,
-    parse_share_group_describe,
-    parse_streams_group_describe,
 )
 from airflow_kafka_offsets.client.requests.describe_share_group_offsets import (
     describe_share_group_offsets_request,
     parse_describe_share_group_offsets,
 )
 from airflow_kafka_offsets.client.requests.list_groups import parse_list_groups, parse_listed
-from airflow_kafka_offsets.client.requests.messages import (
-    ConsumerGroupDescribeRequest,
-    ShareGroupDescribeRequest,
-    StreamsGroupDescribeRequest,
-)
 from airflow_kafka_offsets.offsets.answers.groups import EMPTY, CommittedOffset, GroupDescription, GroupKind
 from airflow_kafka_offsets.offsets.answers.share_groups import ShareOffset
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -53,18 +50,20 @@ class TestDescribeGroups:
         assert encoded(request).hex() == frame.bytes.hex()
 
 
-class TestConsumerGroupDescribe:
-    @every(frames("consumer_group_describe", "request", "two groups"))
-    def test_groups_are_asked_for_as_kafka_asks(self, frame: Frame) -> None:
-        request = ConsumerGroupDescribeRequest(
-            version=frame.version, group_ids=["g", "h"], include_authorized_operations=False
-        )
-        assert encoded(request).hex() == frame.bytes.hex()
+@pytest.mark.parametrize(("kind", "group"), [(CONSUMER, "g"), (SHARE, "s"), (STREAMS, "app")])
+def test_newer_groups_are_asked_for_as_kafka_asks(kind: NewerKind, group: str) -> None:
+    asked_by_kafka = frames(f"{kind.kind}_group_describe", "request", "two groups")
+    assert asked_by_kafka
+    for frame in asked_by_kafka:
+        asked = kind.request(version=frame.version, group_ids=[group, "h"], include_authorized_operations=False)
+        assert encoded(asked).hex() == frame.bytes.hex()
 
+
+class TestConsumerGroupDescribe:
     @every(frames("consumer_group_describe", "response"))
     def test_members_are_read_with_what_they_read_now(self, frame: Frame) -> None:
         """E33: the assignment that they have, apart from the one that they are to have."""
-        group = parse_consumer_group_describe(frame.decode())["g"]
+        group = CONSUMER.parse(frame.decode())["g"]
         assert (group.kind, group.state) == (GroupKind.CONSUMER, "Reconciling")
         assert [(each.member_id, each.assignment, each.topics) for each in group.members] == [
             ("member-1", (FLIGHTS_0, FLIGHTS_2, WEATHER_1), ("flights", "weather")),
@@ -78,20 +77,13 @@ class TestConsumerGroupDescribe:
     @every(frames("consumer_group_describe", "response"))
     def test_a_group_that_is_not_found_is_unknown(self, frame: Frame) -> None:
         """E19"""
-        assert parse_consumer_group_describe(frame.decode())["h"] == GroupDescription("h")
+        assert CONSUMER.parse(frame.decode())["h"] == GroupDescription("h")
 
 
 class TestShareGroupDescribe:
-    @every(frames("share_group_describe", "request", "two groups"))
-    def test_groups_are_asked_for_as_kafka_asks(self, frame: Frame) -> None:
-        request = ShareGroupDescribeRequest(
-            version=frame.version, group_ids=["s", "h"], include_authorized_operations=False
-        )
-        assert encoded(request).hex() == frame.bytes.hex()
-
     @every(frames("share_group_describe", "response"))
     def test_members_are_read_with_the_topics_they_subscribe_to(self, frame: Frame) -> None:
-        groups = parse_share_group_describe(frame.decode())
+        groups = SHARE.parse(frame.decode())
         (member,) = groups["s"].members
         assert (groups["s"].kind, groups["s"].state) == (GroupKind.SHARE, "Stable")
         assert (member.assignment, member.topics) == ((FLIGHTS_0, FLIGHTS_2), ("flights", "weather"))
@@ -100,24 +92,17 @@ class TestShareGroupDescribe:
 
 
 class TestStreamsGroupDescribe:
-    @every(frames("streams_group_describe", "request", "two groups"))
-    def test_groups_are_asked_for_as_kafka_asks(self, frame: Frame) -> None:
-        request = StreamsGroupDescribeRequest(
-            version=frame.version, group_ids=["app", "h"], include_authorized_operations=False
-        )
-        assert encoded(request).hex() == frame.bytes.hex()
-
     @every(frames("streams_group_describe", "response"))
     def test_members_read_all_that_the_topology_reads(self, frame: Frame) -> None:
         """Also topics that Kafka Streams made to repartition, and never those that it only writes to."""
-        group = parse_streams_group_describe(frame.decode())["app"]
+        group = STREAMS.parse(frame.decode())["app"]
         assert (group.kind, group.state) == (GroupKind.STREAMS, "Stable")
         assert group.topics() == {"flights", "weather", "app-by-plane-repartition"}
         assert group.topics_unknown is None
 
     @every(frames("streams_group_describe", "response"))
     def test_what_is_read_is_unknown_until_all_topics_are_found(self, frame: Frame) -> None:
-        groups = parse_streams_group_describe(frame.decode())
+        groups = STREAMS.parse(frame.decode())
         unknown = groups["new"].topics_unknown
         assert (name_of(unknown), groups["new"].topics()) == ("REBALANCE_IN_PROGRESS", set())
         assert groups["h"] == GroupDescription("h")

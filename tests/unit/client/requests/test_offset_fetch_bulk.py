@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 from kafka.protocol.consumer import OffsetFetchResponse
 
-from airflow_kafka_offsets.client.connection.response_errors import response_error
+from airflow_kafka_offsets.client.connection.wire import response_error
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import decode_offset_fetch
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.client.connection.response_errors import named_error
+from airflow_kafka_offsets.client.connection.wire import named_error
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import (
     FIRST_VERSION,
     offset_for_leader_epoch_request,

@@ -43,23 +43,19 @@ from kafka.protocol.metadata import (
 
 from airflow_kafka_offsets.client.requests.messages import (
     ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
     DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsResponse,
     ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
     StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
 )
 
 FOLDER = Path(__file__).parent
 
 CLASSES = {
-    "consumer_group_describe": (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
+    "consumer_group_describe": (ConsumerGroupDescribeRequest, ConsumerGroupDescribeRequest.response_class),
     "describe_configs": (DescribeConfigsRequest, DescribeConfigsResponse),
     "describe_groups": (DescribeGroupsRequest, DescribeGroupsResponse),
     "describe_producers": (DescribeProducersRequest, DescribeProducersResponse),
-    "describe_share_group_offsets": (DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse),
+    "describe_share_group_offsets": (DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequest.response_class),
     "find_coordinator": (FindCoordinatorRequest, FindCoordinatorResponse),
     "list_groups": (ListGroupsRequest, ListGroupsResponse),
     "list_offsets": (ListOffsetsRequest, ListOffsetsResponse),
@@ -68,8 +64,8 @@ CLASSES = {
     "offset_delete": (OffsetDeleteRequest, OffsetDeleteResponse),
     "offset_fetch": (OffsetFetchRequest, OffsetFetchResponse),
     "offset_for_leader_epoch": (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
-    "share_group_describe": (ShareGroupDescribeRequest, ShareGroupDescribeResponse),
-    "streams_group_describe": (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse),
+    "share_group_describe": (ShareGroupDescribeRequest, ShareGroupDescribeRequest.response_class),
+    "streams_group_describe": (StreamsGroupDescribeRequest, StreamsGroupDescribeRequest.response_class),
 }
 """Request and response class of each API: kafka-python's, or ours where it has none."""
 

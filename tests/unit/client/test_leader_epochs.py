@@ -7,7 +7,7 @@ from bisect import bisect_right
 import pytest
 from hypothesis import given, strategies as st
 
-from airflow_kafka_offsets.client.lookups.own_epoch_lookup import narrowed
+from airflow_kafka_offsets.client.lookups.leader_epochs import narrowed
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd

@@ -14,7 +14,8 @@ from weakref import ref
 import pytest
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.page.cache import Answer, Cache
+from airflow_kafka_offsets.page.ledgers import Answer, Cache
+from tests.patience import PATIENCE_S
 
 KIB = 2**10
 
@@ -148,15 +149,15 @@ def test_a_kept_answer_is_given_while_another_question_is_read() -> None:
 
     def slowly() -> Answer:
         reading.set()
-        assert goes_on.wait(60)
+        assert goes_on.wait(PATIENCE_S)
         return Answer(b"2")
 
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(cache.get, "p", "record", slowly)
-        assert reading.wait(60)
+        assert reading.wait(PATIENCE_S)
         assert cache.get("p", "overview", lambda: Answer(b"3")).answer.shown == b"1"
         goes_on.set()
-        assert other.result(60).answer.shown == b"2"
+        assert other.result(PATIENCE_S).answer.shown == b"2"
 
 
 def test_what_took_longer_than_an_answer_stands_is_not_asked_again_by_those_who_waited() -> None:
@@ -165,17 +166,17 @@ def test_what_took_longer_than_an_answer_stands_is_not_asked_again_by_those_who_
 
     def hang() -> Answer:
         reads.append(1)
-        time.sleep(0.3)
+        time.sleep(1)
         raise OSError("read timed out")
 
     def ask(cache: Cache) -> str:
-        all_ask.wait(60)
+        all_ask.wait(PATIENCE_S)
         with pytest.raises(OSError) as raised:
             cache.get("p", "q", hang)
         return str(raised.value)
 
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(ask, [Cache(valid_ms=250)] * 8)) == {"read timed out"}
+        assert set(pool.map(ask, [Cache(valid_ms=900)] * 8)) == {"read timed out"}
     assert len(reads) == 1
 
 

@@ -1,4 +1,5 @@
-"""Wire errors: turns Kafka's error codes and kafka-python's exceptions into :class:`.errors.ResponseError`.
+"""What is on the wire and never leaves the client: Kafka's error codes and kafka-python's exceptions, which become
+:class:`.errors.ResponseError`; -1, which becomes None; and rows that kafka-python accepts instead of its own objects.
 
 kafka-python knows whether an error is transient and whether it means that a known leader is stale (``retriable`` and
 ``invalid_metadata`` of its error classes, which follow the Java client's).
@@ -8,11 +9,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from enum import IntEnum
 
 import kafka.errors as kafka_errors
 
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
+from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_topic
 
 
 class Code(IntEnum):
@@ -93,9 +96,8 @@ def client_error(error: BaseException, address: str) -> ResponseError:
     if isinstance(error, kafka_errors.IncompatibleBrokerVersion):
         return named_error(error.errno, f"{address}: {_words(error)}")
     if isinstance(error, ClusterUnreachableError):
-        return named_error(
-            Code.NETWORK_EXCEPTION, str(error).removesuffix(".")
-        )  # says itself what couldn't be reached: for a token
+        # It says itself what couldn't be reached, to get a token.
+        return named_error(Code.NETWORK_EXCEPTION, str(error).removesuffix("."))
     if isinstance(error, (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)):
         return named_error(Code.REQUEST_TIMED_OUT, f"{address} did not answer in time")
     return named_error(Code.NETWORK_EXCEPTION, f"{address}: {_words(error)}")
@@ -115,3 +117,18 @@ def _words(error: BaseException) -> str:
 def is_stale(error: ResponseError) -> bool:
     """Whether the broker asked may no longer be the leader or coordinator."""
     return bool(kafka_errors.for_code(error.code).invalid_metadata) or error.code in _STALE_BESIDES
+
+
+def or_none(number: int | None) -> int | None:
+    """None for -1, and for a field that the version doesn't have."""
+    return None if number is None or number < 0 else number
+
+
+def or_minus_one(number: int | None) -> int:
+    """-1 for None."""
+    return -1 if number is None else number
+
+
+def numbers_by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
+    """A row per topic: its name and its partition numbers, in order."""
+    return [(topic, [piece.partition for piece in pieces]) for topic, pieces in by_topic(partitions).items()]
