@@ -7,9 +7,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect
 
 from airflow_kafka_offsets.page.file import page_file
-from tests.integration.ledger.loads import window
 from tests.integration.page.browser.conftest import opened
-from tests.integration.page.browser.orders import FAILED, make_orders
+from tests.integration.page.browser.orders import FAILED, make_orders, window
 
 
 def test_it_shows_what_is_wrong_and_the_window_that_was_asked_for(browser: Browser, tmp_path: Path) -> None:
