@@ -1,8 +1,9 @@
 // What is drawn on a uPlot chart besides its lines: windows as bands, a moment as a vertical line, and the axes' labels.
 /* global uPlot */
+import { DAY } from "./elements.js";
 import { lookOf } from "./states.js";
 
-const DAY = 86400000, LANE = 16;
+const LANE = 16;
 const SEVERITY = ["verified", "published", "proved", "pinned", "loading", "failed"];
 const ROUND = Array.from({ length: 19 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
 const SPANS = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, ...ROUND.map((days) => days * 86400)].map((s) => s * 1000);
