@@ -173,9 +173,8 @@ def _rows(before: State, after: State) -> Iterator[Row]:
     for snapshot in before.snapshots.values():
         if snapshot.at_ms not in after.snapshots:
             yield _row("snapshot", iso_instant(snapshot.at_ms), "no longer counts")
-    kept = {number for number, _ in after.restarts}
-    for number, restart in before.restarts:
-        if number not in kept:
+    for restart in before.restarts:
+        if restart not in after.restarts:
             yield _row("restart", iso_instant(restart.at_ms), "no longer counts")
 
 
@@ -204,7 +203,7 @@ def restart(args: Any) -> int:
         wish = restart_found(client, ledger)
     decide = partial(corrections.restart, wish=wish, contents=ledger.contents)
     _, ledger.state, number = _changed(ledger, decide, None, dry=args.dry_run)
-    _, begun = ledger.state.restarts[-1]
+    begun = ledger.state.restarts[-1]
     print_rows([each._asdict() | {"offsets": each.span} for each in begun.unloaded], args, _LEFT)
     done = f"Commit {number}: these topics begin" if number else "Nothing was changed. These topics would begin"
     print_remark(

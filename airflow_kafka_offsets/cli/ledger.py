@@ -91,7 +91,7 @@ def _list_windows(args: Any) -> int:
     found = statuses(ledger, state.windows.values())
     rows = [_window_row(ledger, window, str(found[name])) for name, window in state.windows.items()]
     rows += map(_hole_row, holes_of(ledger))
-    rows += [_restart_row(restart) for _, restart in state.restarts]
+    rows += [_restart_row(restart) for restart in state.restarts]
     rows.sort(key=lambda row: (row["start"], row["end"]))
     print_rows(rows, args, _WINDOWS)
     return 0

@@ -8,6 +8,7 @@ import hashlib
 import json
 import shlex
 import sys
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,17 @@ from airflow_kafka_offsets.cli.connections import java_settings, kafka_client, n
 from airflow_kafka_offsets.cli.instants import instant
 from airflow_kafka_offsets.cli.ledger import named_window
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, print_rows
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, shorten
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, LedgerError, shorten
+from airflow_kafka_offsets.ledger.counted import Counted, counted, left_to_publish
+from airflow_kafka_offsets.ledger.entries import Attempted, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Publication, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
 from airflow_kafka_offsets.pipelines import attempts, loads
-from airflow_kafka_offsets.pipelines.attempts import Begun
-from airflow_kafka_offsets.pipelines.loads import Counted
+from airflow_kafka_offsets.pipelines.loads import returned
 from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
 from airflow_kafka_offsets.runs.interval import RunInterval
 from airflow_kafka_offsets.runs.schedule import ticks
@@ -75,40 +77,42 @@ def begin_attempt(args: Any) -> int:
     name = named_window(ledger, args)
     settings = java_settings(args)
     who = {"by_hand": getpass.getuser()}
-    manifest = ledger.window(name).manifest
-    begun = attempts.begin(ledger, lambda: kafka_client(args), name, manifest, who, args.on_data_loss)
-    published = begun.publication
-    conf = {} if published is not None else _confs(ledger, begun, settings.plain)
-    print_record(_begun_row(begun, published, conf), args, _BEGUN)
+    wanted = attempts.Wanted(ledger, name, ledger.window(name).manifest)
+    (begun,) = attempts.begin_each([wanted], lambda: kafka_client(args), who, args.on_data_loss)
+    if isinstance(begun, KafkaOffsetsError):
+        raise begun
+    published = begun if isinstance(begun, Published) else None
+    conf = _confs(ledger, begun, settings.plain) if isinstance(begun, Attempted) else {}
+    print_record(_begun_row(wanted.window, begun, conf), args, _BEGUN)
     if conf and args.output == "table":
         print(*("", *(f"--conf {shlex.quote(f'{name}={value}')}" for name, value in conf.items())), sep="\n")
     _tell(f"{ledger.pipeline} {name}", published, sorted(settings.secret))
     return 0
 
 
-def _begun_row(begun: Begun, published: Publication | None, conf: dict[str, str]) -> Row:
-    attempt = begun.attempt
+def _begun_row(window: Window, begun: Attempted | Published, conf: dict[str, str]) -> Row:
+    is_attempt = isinstance(begun, Attempted)
     return {
-        "window": begun.window.name,
-        "attempt": None if attempt is None else attempt.number,
-        "offsets": begun.window.offsets,
-        "lost": 0 if attempt is None else sum(each.span for each in attempt.lost),
-        "published": None if published is None else published.attempt,
+        "window": window.name,
+        "attempt": begun.number if is_attempt else None,
+        "offsets": window.offsets,
+        "lost": sum(each.span for each in begun.lost) if isinstance(begun, Attempted) else 0,
+        "published": begun.attempt if isinstance(begun, Published) else None,
         "conf": conf,
     }
 
 
-def _confs(ledger: Ledger, begun: Begun, reader: Any) -> dict[str, str]:
-    assert begun.attempt is not None, "nothing is published"
+def _confs(ledger: Ledger, attempt: Attempted, reader: Any) -> dict[str, str]:
+    window = ledger.window(attempt.window)
     return {
-        driver_conf.MANIFEST: ledger.manifest_uri(begun.window),
-        driver_conf.SHA256: begun.window.manifest,
-        driver_conf.ATTEMPT: str(begun.attempt.number),
+        driver_conf.MANIFEST: ledger.manifest_uri(window),
+        driver_conf.SHA256: window.manifest,
+        driver_conf.ATTEMPT: str(attempt.number),
         driver_conf.COMMIT: str(ledger.state.number),
     } | {f"{driver_conf.PREFIX}{name}": value for name, value in reader.items()}
 
 
-def _tell(window: str, published: Publication | None, secrets: list[str]) -> None:
+def _tell(window: str, published: Published | None, secrets: list[str]) -> None:
     if published is not None:
         print_remark(
             f"No driver is needed: attempt {published.attempt} is published. To load the same range again, run "
@@ -136,16 +140,15 @@ def publish_window(args: Any) -> int:
         return 0
     with kafka_client(args) as client:
         if args.result is not None:
-            result = _read(args.result)
-            counted = loads.take_over(client, ledger, window, result.attempt, result)
+            to_publish = loads.take_over(client, ledger, window, _read(args.result))
         else:
-            counted = _counted(ledger, window, args.attempt)
-        found = loads.publish(client, ledger, counted)
-    print_record(_published_row(window, found, counted), args, _PUBLISHED)
+            to_publish = _counted(ledger, window, args.attempt)
+        (found,) = map(returned, loads.publish_each(lambda: nullcontext(client), [to_publish]))
+    print_record(_published_row(window, found, to_publish), args, _PUBLISHED)
     return 0
 
 
-def _published_row(window: Window, found: Publication, counted: Counted | None) -> Row:
+def _published_row(window: Window, found: Published, counted: Counted | None) -> Row:
     ours = counted is not None and (counted.result.attempt, counted.result.run) == (found.attempt, found.run)
     return {
         "window": window.name,
@@ -160,11 +163,11 @@ def _published_row(window: Window, found: Publication, counted: Counted | None) 
 def _counted(ledger: Ledger, window: Window, number: int | None) -> Counted:
     """The result to publish: of the named attempt, or the proved one that a retry would publish."""
     if number is None:
-        left = loads.left_to_publish(ledger, window)
+        left = left_to_publish(ledger, window)
         if left is None:
             raise _nothing_to_publish(ledger, window)
         return left
-    found = loads.counted(ledger, window, number) if window.attempt(number) is not None else []
+    found = counted(ledger, window, number) if window.attempt(number) is not None else []
     if not found:
         raise ConfigurationError(
             f"Attempt {number} at window {window.name} has no result. Attempts with a result: "
@@ -174,8 +177,8 @@ def _counted(ledger: Ledger, window: Window, number: int | None) -> Counted:
 
 
 def _nothing_to_publish(ledger: Ledger, window: Window) -> LedgerError:
-    counted = _with_result(ledger, window)
-    if not counted:
+    numbers = _with_result(ledger, window)
+    if not numbers:
         return LedgerError(
             f"Nothing has loaded window {window.name} yet: no attempt has counted it. Run its load first."
         )
@@ -187,18 +190,18 @@ def _nothing_to_publish(ledger: Ledger, window: Window) -> LedgerError:
             "that nothing is missing, name the attempt with --attempt."
         )
     return LedgerError(
-        f"None of the attempts at window {window.name} that have counted ({shorten(counted)}) is proved and may be "
+        f"None of the attempts at window {window.name} that have counted ({shorten(numbers)}) is proved and may be "
         "published. Load it again, or name an attempt with --attempt to see what it lacks."
     )
 
 
 def _is_proved_and_ended(ledger: Ledger, window: Window, number: int) -> bool:
-    proved = any(each.verdict.proved for each in loads.counted(ledger, window, number))
+    proved = any(each.verdict.proved for each in counted(ledger, window, number))
     return proved and ledger.attempt(window.name, number).has_ended
 
 
 def _with_result(ledger: Ledger, window: Window) -> list[str]:
-    return [str(each.number) for each in window.attempts if loads.counted(ledger, window, each.number)]
+    return [str(each.number) for each in window.attempts if counted(ledger, window, each.number)]
 
 
 def _read(place: str) -> RunResult:

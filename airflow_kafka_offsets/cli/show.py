@@ -24,10 +24,11 @@ from airflow_kafka_offsets.cli.printing import (
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.audits import audit_words_at
+from airflow_kafka_offsets.ledger.entries import Attempted, Audited, Published
 from airflow_kafka_offsets.ledger.files import audit_file
 from airflow_kafka_offsets.ledger.find import Found, OffsetPlace, find
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.state import Attempt, Audit, Publication, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, status
 from airflow_kafka_offsets.offsets.audits.findings import problem_words
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
@@ -129,7 +130,7 @@ def _record(ledger: Ledger, window: Window) -> Row:
     }
 
 
-def _audit_row(ledger: Ledger, window: Window, audit: Audit) -> Row:
+def _audit_row(ledger: Ledger, window: Window, audit: Audited) -> Row:
     return {
         "table": audit.table,
         "found": problem_words(audit.counts) or "complete",
@@ -150,7 +151,7 @@ def _range_row(offset_range: OffsetRange) -> Row:
     )
 
 
-def _attempt_rows(ledger: Ledger, window: Window, pinned: PinnedManifest, attempt: Attempt) -> Iterator[Row]:
+def _attempt_rows(ledger: Ledger, window: Window, pinned: PinnedManifest, attempt: Attempted) -> Iterator[Row]:
     """A row for each driver of an attempt; one for an attempt of which none has said anything."""
     files = ledger.attempt(window.name, attempt.number)
     runs, results = files.runs(), {result.run: result for result, _ in files.results()}
@@ -184,7 +185,7 @@ def _application(files: AttemptFiles, run: str) -> str | None:
     return None
 
 
-def _is_published(published: Publication | None, attempt: Attempt, run: str | None) -> bool:
+def _is_published(published: Published | None, attempt: Attempted, run: str | None) -> bool:
     return published is not None and (published.attempt, published.run) == (attempt.number, run)
 
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from airflow_kafka_offsets.errors import LedgerCorruptError, SparkFailedError
+from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.files import Files, attempt_folder
-from airflow_kafka_offsets.ledger.state import Publication
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_of
@@ -110,7 +110,7 @@ class AttemptFiles:
                 raise LedgerCorruptError(f"It is the result of run {result.run} of attempt {result.attempt}.")
         return result, digest(content)
 
-    def published(self, publication: Publication) -> RunResult:
+    def published(self, publication: Published) -> RunResult:
         """What the published driver of this attempt read and wrote.
 
         :raises LedgerCorruptError: when the file is missing, or was changed since.

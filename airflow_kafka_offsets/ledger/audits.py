@@ -18,7 +18,7 @@ from airflow_kafka_offsets.ledger.entries import AnyEntry, Audited
 from airflow_kafka_offsets.ledger.files import audit_failure_file, audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.load_decisions import window_read_from
-from airflow_kafka_offsets.ledger.state import Audit, State, Window
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.audits.findings import problem_words
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
@@ -79,7 +79,7 @@ def hand_over(ledger: Ledger, content: bytes, who: Mapping[str, Any]) -> AuditRe
     return report
 
 
-def report_of(ledger: Ledger, window: Window, audit: Audit) -> AuditReport:
+def report_of(ledger: Ledger, window: Window, audit: Audited) -> AuditReport:
     """What a recorded audit has found.
 
     :raises LedgerCorruptError: when the file is missing, or was changed since.
@@ -94,7 +94,7 @@ def report_of(ledger: Ledger, window: Window, audit: Audit) -> AuditReport:
     return AuditReport.from_json(json_of(content))
 
 
-def audit_words(audits: Iterable[Audit]) -> str | None:
+def audit_words(audits: Iterable[Audited]) -> str | None:
     """What audits say of their tables, in words; None without any."""
     found = (f"{each.table}: {problem_words(each.counts) or 'complete'}" for each in audits)
     return "; ".join(found) or None
@@ -106,7 +106,7 @@ def audit_words_at(ledger: Ledger, window: Window, partition: TopicPartition, of
     return "; ".join(found) or None
 
 
-def _words_at(ledger: Ledger, window: Window, audit: Audit, partition: TopicPartition, offset: int) -> str:
+def _words_at(ledger: Ledger, window: Window, audit: Audited, partition: TopicPartition, offset: int) -> str:
     words = problem_words(audit.counts) or "complete"
     report = or_error(lambda: report_of(ledger, window, audit))
     here = [
@@ -117,7 +117,7 @@ def _words_at(ledger: Ledger, window: Window, audit: Audit, partition: TopicPart
     return f"{words}; this one is {' and '.join(here).replace('_', ' ')}" if here else words
 
 
-def audit_problems(audits: Iterable[Audit]) -> str | None:
+def audit_problems(audits: Iterable[Audited]) -> str | None:
     """What audits have found wrong with their tables, in words; None if nothing."""
     wrong = ((each.table, problem_words(each.counts)) for each in audits)
     return "; ".join(f"{table}: {words}" for table, words in wrong if words) or None

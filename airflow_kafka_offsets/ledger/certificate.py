@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from airflow_kafka_offsets.ledger.audits import report_of
+from airflow_kafka_offsets.ledger.entries import Audited, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Audit, Publication, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.audits.audited_table import Columns
 from airflow_kafka_offsets.offsets.audits.report import PartitionCounts
 from airflow_kafka_offsets.offsets.instants import iso_instant
@@ -73,7 +74,7 @@ def certificate_of(ledger: Ledger, window: Window, issued_ms: int) -> dict[str, 
     }
 
 
-def _load(ledger: Ledger, window: Window, manifest: Manifest, published: Publication) -> dict[str, Any]:
+def _load(ledger: Ledger, window: Window, manifest: Manifest, published: Published) -> dict[str, Any]:
     result = ledger.published_result(window.name, published)
     verdict = judge(manifest, result, window.lost)
     tables = [] if result.derived else [_relation(each) for each in result.outputs if each.output is not None]
@@ -91,7 +92,7 @@ def _load(ledger: Ledger, window: Window, manifest: Manifest, published: Publica
     }
 
 
-def _audit(ledger: Ledger, window: Window, manifest: Manifest, audit: Audit) -> dict[str, Any]:
+def _audit(ledger: Ledger, window: Window, manifest: Manifest, audit: Audited) -> dict[str, Any]:
     report = report_of(ledger, window, audit)
     table = report.table
     columns = table.columns._replace(topic=table.topic_of(sorted(manifest.topics)))

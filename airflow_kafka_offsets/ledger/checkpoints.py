@@ -14,8 +14,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.ledger.entries import Created, Output, Restarted
-from airflow_kafka_offsets.ledger.state import Attempt, Audit, Publication, State, StoredSnapshot, Window
+from airflow_kafka_offsets.ledger.entries import (
+    Attempted,
+    Audited,
+    Created,
+    Output,
+    Published,
+    Restarted,
+    Snapshotted,
+    entry_from_json,
+    entry_to_json,
+)
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.partitions import LogRange
 
 FORMAT = 1
@@ -26,12 +36,11 @@ def to_bytes(state: State) -> bytes:
     fields = {
         "format": FORMAT,
         "number": state.number,
-        "created": None if state.created is None else _without_kind(state.created.to_json()),
+        "entries": [entry_to_json(each) for each in (state.created, *state.restarts) if each is not None],
         "snapshots": list(state.snapshots.values()),
         "windows": list(state.windows.values()),
         "turned": state.turned,
         "rows_left": sorted(state.rows_left),
-        "restarts": [[number, _without_kind(restart.to_json())] for number, restart in state.restarts],
     }
     return gzip.compress(json.dumps(fields, separators=(",", ":")).encode(), mtime=0)
 
@@ -63,28 +72,23 @@ def _uncollected() -> Iterator[None]:
 def _from_json(fields: dict[str, Any]) -> State:
     if fields["format"] != FORMAT:
         raise ValueError(f"format {fields['format']!r}")
-    created = fields["created"]
+    entries = list(map(entry_from_json, fields["entries"]))
     return State(
         number=fields["number"],
-        created=None if created is None else Created.from_json(created),
-        snapshots={row[1]: StoredSnapshot._make(row) for row in fields["snapshots"]},
+        created=next((each for each in entries if isinstance(each, Created)), None),
+        snapshots={row[0]: Snapshotted._make(row) for row in fields["snapshots"]},
         windows={row[0]: _window(row) for row in fields["windows"]},
         turned=fields["turned"],
         rows_left=frozenset(fields["rows_left"]),
-        restarts=tuple((number, Restarted.from_json(each)) for number, each in fields["restarts"]),
+        restarts=tuple(each for each in entries if isinstance(each, Restarted)),
     )
 
 
 def _window(row: list[Any]) -> Window:
     *plain, reloaded_by, attempts, published, audits, census = row
-    made = tuple(Attempt(number, who, tuple(map(LogRange._make, lost)), at) for number, who, lost, at in attempts)
+    made = tuple(Attempted(name, who, tuple(map(LogRange._make, lost)), *rest) for name, who, lost, *rest in attempts)
     publication = None
     if published is not None:
-        *before, outputs, apart, published_ms, verdict = published
-        made_outputs = tuple(map(Output._make, outputs))
-        publication = Publication._make((*before, made_outputs, apart, published_ms, verdict))
-    return Window._make((*plain, tuple(reloaded_by), made, publication, tuple(map(Audit._make, audits)), census))
-
-
-def _without_kind(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != "entry"}
+        name, attempt, run, result, outputs, *rest = published
+        publication = Published(name, attempt, run, result, tuple(map(Output._make, outputs)), *rest)
+    return Window._make((*plain, tuple(reloaded_by), made, publication, tuple(map(Audited._make, audits)), census))

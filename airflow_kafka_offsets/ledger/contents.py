@@ -11,13 +11,13 @@ import json
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import replace
 from threading import Lock
 from typing import Generic, TypeVar
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.ledger.entries import AnyEntry, Counted, Pinned, Snapshotted
+from airflow_kafka_offsets.ledger.entries import AnyEntry, Pinned, RecordsCounted, Snapshotted
 from airflow_kafka_offsets.ledger.files import Files, census_file, manifest_file, snapshot_file
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
@@ -41,19 +41,18 @@ class _Recent(Generic[T]):
 
     def get(self, key: str) -> T | None:
         with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
             return self._values.get(key)
 
     def put(self, key: str, value: T) -> T:
         with self._lock:
             self._values[key] = value
+            self._values.move_to_end(key)
             while len(self._values) > _KEPT:
                 self._values.popitem(last=False)
         return value
 
 
-class StoredContents:
+class Contents:
     """The snapshots and manifests of a pipeline's folder.
 
     :param files: the files of that folder.
@@ -73,24 +72,29 @@ class StoredContents:
 
         :raises LedgerCorruptError: when the file is missing or was changed.
         """
-        return self._snapshots.get(offsets) or self._snapshots.put(offsets, self._read_snapshot(offsets))
+        found = self._snapshots.get(offsets)
+        if found is None:
+            found = OffsetSnapshot.from_json(json.loads(self._read(snapshot_file(offsets))))
+        return self._snapshots.put(offsets, found)
 
     def add_snapshot(self, snapshot: OffsetSnapshot) -> str:
         """Add a snapshot. Returns the hash that names its file, which :meth:`store` writes."""
-        plain = replace(snapshot, number=None)
-        content = json.dumps(plain.to_json(), sort_keys=True, separators=(",", ":")).encode()
+        content = json.dumps(snapshot.to_json(), sort_keys=True, separators=(",", ":")).encode()
         offsets = digest(content)
         if self._snapshots.get(offsets) is None:
             self._add(snapshot_file(offsets), gzip.compress(content, mtime=0))
-            self._snapshots.put(offsets, plain)
+            self._snapshots.put(offsets, snapshot)
         return offsets
 
-    def manifest(self, window: str, manifest: str) -> Manifest:
+    def manifest(self, window: Window) -> Manifest:
         """A window's manifest.
 
         :raises LedgerCorruptError: when the file is missing or was changed.
         """
-        return self._manifests.get(manifest) or self._manifests.put(manifest, self._read_manifest(window, manifest))
+        found = self._manifests.get(window.manifest)
+        if found is None:
+            found = Manifest.from_bytes(self._read(manifest_file(window.name, window.manifest)))
+        return self._manifests.put(window.manifest, found)
 
     def add_manifest(self, manifest: Manifest) -> str:
         """Add a manifest. Returns the hash that names its file, which :meth:`store` writes."""
@@ -100,13 +104,6 @@ class StoredContents:
             self._add(manifest_file(manifest.window, sha256), content)
             self._manifests.put(sha256, manifest)
         return sha256
-
-    def census(self, window: str, census: str) -> Census:
-        """Which offsets of a window have a record.
-
-        :raises LedgerCorruptError: when the file is missing or was changed.
-        """
-        return Census.from_bytes(self._read(census_file(window, census)))
 
     def add_census(self, window: str, census: Census) -> str:
         """Add a census. Returns the hash that names its file, which :meth:`store` writes."""
@@ -140,12 +137,6 @@ class StoredContents:
         if not self._files.create(name, self._waiting[name]):
             self._checked(name, self._files.read(name))  # another library may compress the same content in another way
 
-    def _read_snapshot(self, offsets: str) -> OffsetSnapshot:
-        return OffsetSnapshot.from_json(json.loads(self._read(snapshot_file(offsets))))
-
-    def _read_manifest(self, window: str, manifest: str) -> Manifest:
-        return Manifest.from_bytes(self._read(manifest_file(window, manifest)))
-
     def _read(self, name: str) -> bytes:
         return self._checked(name, self._waiting.get(name) or self._files.read(name))
 
@@ -175,6 +166,6 @@ def _file_of(entry: AnyEntry) -> str | None:
             return snapshot_file(entry.offsets)
         case Pinned():
             return manifest_file(entry.window, entry.manifest)
-        case Counted():
+        case RecordsCounted():
             return census_file(entry.window, entry.census)
     return None

@@ -6,11 +6,11 @@ As in :mod:`.decisions`, each is a function of a state and a wish. Loading a win
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from itertools import pairwise
 
 from airflow_kafka_offsets.errors import LedgerConflictError, number_of, shorten
-from airflow_kafka_offsets.ledger.decisions import Contents, Entries, created_of, window_of
+from airflow_kafka_offsets.ledger.contents import Contents
+from airflow_kafka_offsets.ledger.decisions import Entries, created_of, window_of
 from airflow_kafka_offsets.ledger.entries import Restarted, Rewound, Voided
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged
@@ -37,7 +37,7 @@ def rewind(state: State, to_ms: int, *, force: bool = False) -> Entries:
     :param force: also when such windows are published.
     :raises LedgerConflictError: when they are, and ``force`` isn't set; names their rows.
     """
-    times = [*state.snapshots, *(restart.at_ms for _, restart in state.restarts)]
+    times = [*state.snapshots, *(restart.at_ms for restart in state.restarts)]
     if not any(at_ms > to_ms for at_ms in times):
         return ()
     counts = state.counts_after(to_ms)
@@ -78,7 +78,7 @@ def restart(state: State, wish: Restarted, contents: Contents) -> Entries:
         )
     if wish.cluster_id is not None and wish.cluster_id == state.cluster_id:
         raise LedgerConflictError(f"The pipeline is on cluster {wish.cluster_id} already: nothing is restarted.")
-    return (replace(wish, at_ms=stored.at_ms + 1, unloaded=tuple(_unloaded(state, wish, contents))),)
+    return (wish._replace(at_ms=stored.at_ms + 1, unloaded=tuple(_unloaded(state, wish, contents))),)
 
 
 def _unloaded(state: State, wish: Restarted, contents: Contents) -> list[LogRange]:
@@ -104,13 +104,13 @@ def _unloaded(state: State, wish: Restarted, contents: Contents) -> list[LogRang
 
 def ends_on(state: State, cluster_id: str, contents: Contents) -> OffsetSnapshot | None:
     """Where the windows on a cluster ended before the pipeline went to another one; None if it had none there."""
-    moves = [(made, each) for made, each in state.restarts if each.cluster_id is not None]
-    clusters = [created_of(state).cluster_id, *(each.cluster_id for _, each in moves)]
-    begins_ms = [0, *(each.at_ms for _, each in moves)]
-    for known, begin_ms, (made, move) in reversed(list(zip(clusters, begins_ms, moves, strict=False))):
-        ends = [each.end_ms for each in state.windows.values() if each.number < made]
+    moves = [each for each in state.restarts if each.cluster_id is not None]
+    clusters = [created_of(state).cluster_id, *(each.cluster_id for each in moves)]
+    begins_ms = [0, *(each.at_ms for each in moves)]
+    for known, begin_ms, move in reversed(list(zip(clusters, begins_ms, moves, strict=False))):
+        ends = [each.end_ms for each in state.windows.values() if each.number < move.number]
         ended = [at_ms for at_ms in ends if begin_ms <= at_ms < move.at_ms]
         if known == cluster_id and ended:
             offsets = contents.snapshot(state.snapshots[ended[-1]].offsets)
-            return state.anew(offsets, ended[-1], made - 1)
+            return state.anew(offsets, ended[-1], move.number - 1)
     return None

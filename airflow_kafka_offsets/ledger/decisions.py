@@ -2,7 +2,7 @@
 
 They ask nobody and store nothing that counts: all races, crashes and clocks are dealt with in :mod:`.log`, which
 decides anew whenever another writer was faster. No entries means that what was wished is so already. Offsets and
-manifests lie in files that are named by their hash (:class:`Contents`), so reading and adding them changes no answer.
+manifests lie in files that are named by their hash (:mod:`.contents`), so reading and adding them changes no answer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
@@ -22,13 +21,9 @@ from airflow_kafka_offsets.errors import (
     WindowOverlapError,
     shorten,
 )
-from airflow_kafka_offsets.ledger.entries import (
-    AnyEntry,
-    Created,
-    Pinned,
-    Snapshotted,
-)
-from airflow_kafka_offsets.ledger.state import State, StoredSnapshot, Window
+from airflow_kafka_offsets.ledger.contents import Contents
+from airflow_kafka_offsets.ledger.entries import AnyEntry, Created, Pinned, Snapshotted
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.instants import CLOCK_TOLERANCE_MS, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import clamp
@@ -38,19 +33,6 @@ from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 Entries = tuple[AnyEntry, ...]
-
-
-class Contents(Protocol):
-    """Files named by the hash of their content, which therefore never change."""
-
-    def snapshot(self, offsets: str) -> OffsetSnapshot:
-        """The snapshot in a file."""
-
-    def add_snapshot(self, snapshot: OffsetSnapshot) -> str:
-        """Add a snapshot. Returns the hash that names its file."""
-
-    def add_manifest(self, manifest: Manifest) -> str:
-        """Add a manifest. Returns the hash that names its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +145,8 @@ class _Draft:
         self._state = state
         self._answers = answers
         self._contents = contents
+        self._snapshots = dict(state.snapshots)
         self._times = list(state.snapshots)
-        self._added: dict[int, StoredSnapshot] = {}
         self._last: Pinned | None = None
         self._refuse_wrong_times()
 
@@ -183,14 +165,13 @@ class _Draft:
         if origin.as_of.timestamp_ms is None:
             return self._begin_at(self._gap_for(origin), origin)
         at_ms = origin.as_of.timestamp_ms
-        stored = self._snapshot(at_ms)
+        stored = self._snapshots.get(at_ms)
         if stored is None:
-            self._add(replace(self._placed(at_ms, origin), is_origin=True))
+            self._add(self._placed(at_ms, origin)._replace(is_origin=True))
         elif at_ms < self._anew_ms:
             return self._begin_at(None, origin)
         else:
-            as_of = self._contents.snapshot(stored.offsets).as_of
-            self._add(Snapshotted(at_ms, as_of, stored.offsets, is_origin=True))
+            self._add(stored._replace(is_origin=True, number=0))
         return at_ms
 
     def _begin_at(self, at_ms: int | None, origin: OffsetSnapshot) -> int:
@@ -206,7 +187,7 @@ class _Draft:
             )
             moved = [key for key, each, offset in expected if each.offset != offset]
             if not moved:
-                self._add(replace(placed, is_origin=True))
+                self._add(placed._replace(is_origin=True))
                 return at_ms
         where = f" on {shorten(map(str, moved))}" if moved else ""
         pipeline, before = created_of(self._state).pipeline, iso_instant(self._times[0] - 1)
@@ -229,7 +210,7 @@ class _Draft:
     @property
     def _anew_ms(self) -> int:
         """When logs last began anew: what was before, nobody can load; 0 if none did."""
-        return max((restart.at_ms for _, restart in self._state.restarts), default=0)
+        return max((restart.at_ms for restart in self._state.restarts), default=0)
 
     def _has_above(self, at_ms: int, origin: OffsetSnapshot) -> bool:
         known = origin.boundaries
@@ -240,7 +221,7 @@ class _Draft:
     def place(self) -> None:
         """Store what Kafka has answered."""
         for at_ms, offsets in sorted(self._answers.instants.items()):
-            if self._snapshot(at_ms) is None:
+            if at_ms not in self._snapshots:
                 self._add(self._placed(at_ms, self._contents.snapshot(offsets)))
         latest = self._answers.latest
         if latest is not None:
@@ -269,17 +250,13 @@ class _Draft:
         self.entries.append(self._last)
 
     def _add(self, entry: Snapshotted) -> None:
-        number = self._state.number + 1
         self.entries.append(entry)
-        self._added[entry.at_ms] = StoredSnapshot(number, entry.at_ms, entry.as_of.kind, entry.offsets)
-        if entry.at_ms not in self._state.snapshots:
+        if entry.at_ms not in self._snapshots:
             insort(self._times, entry.at_ms)
-
-    def _snapshot(self, at_ms: int) -> StoredSnapshot | None:
-        return self._state.snapshots.get(at_ms) or self._added.get(at_ms)
+        self._snapshots[entry.at_ms] = entry._replace(number=self._state.number + 1)
 
     def _offsets_at(self, at_ms: int) -> OffsetSnapshot:
-        stored = self._snapshot(at_ms)
+        stored = self._snapshots.get(at_ms)
         if stored is None:
             raise OutdatedSurveyError(
                 f"The snapshot at {iso_instant(at_ms)} has stopped counting since it was looked up. Ask again."
@@ -289,30 +266,24 @@ class _Draft:
     def _placed(self, at_ms: int, snapshot: OffsetSnapshot) -> Snapshotted:
         """A snapshot that fits between its neighbours in time."""
         place = bisect_left(self._times, at_ms)
-        earlier = [self._snapshot(each) for each in self._times[max(0, place - 1) : place]]
-        later = [self._snapshot(each) for each in self._times[place : place + 1]]
-        self._refuse_beginning(at_ms, bool(earlier), later[0] if later else None)
-        before, after = (self._now(stored[0] if stored else None) for stored in (earlier, later))
-        if snapshot.as_of.timestamp_ms is None:
-            snapshot = replace(snapshot, resolved_at_ms=at_ms)  # its place in time, whatever the clock said
-        fitted = clamp(snapshot, before, after, self._answers.commit)
-        return Snapshotted(at_ms, snapshot.as_of, self._contents.add_snapshot(fitted))
-
-    def _now(self, stored: StoredSnapshot | None) -> OffsetSnapshot | None:
-        """A neighbour's offsets as the logs go on now, which are the ones that Kafka was asked about. So a snapshot
-        between two that are older than a restart is without the restart's topics."""
-        if stored is None:
-            return None
-        offsets = replace(self._contents.snapshot(stored.offsets), number=stored.number)
-        return self._state.anew(offsets, stored.at_ms)
-
-    def _refuse_beginning(self, at_ms: int, has_earlier: bool, later: StoredSnapshot | None) -> None:
-        """Refuse a time before the pipeline's origin."""
-        if not has_earlier and later is not None and later.is_origin:
+        earlier, later = self._times[max(0, place - 1) : place], self._times[place : place + 1]
+        if later and not earlier and self._snapshots[later[0]].is_origin:
             raise InstantError(
-                f"{iso_instant(at_ms)} is before the pipeline's origin at {iso_instant(later.at_ms)}: what counts of "
+                f"{iso_instant(at_ms)} is before the pipeline's origin at {iso_instant(later[0])}: what counts of "
                 "older records is in its first window. Use another pipeline name for a time before that."
             )
+        known = {each: self._now(each) for each in (*earlier, *later)}
+        newer = [known[each] for each in known if self._snapshots[each].number > self._answers.commit]
+        before, after = (known[times[0]] if times else None for times in (earlier, later))
+        if snapshot.as_of.timestamp_ms is None:
+            snapshot = replace(snapshot, resolved_at_ms=at_ms)  # its place in time, whatever the clock said
+        fitted = clamp(snapshot, before, after, newer)
+        return Snapshotted(at_ms, self._contents.add_snapshot(fitted))
+
+    def _now(self, at_ms: int) -> OffsetSnapshot:
+        """A neighbour's offsets as the logs go on now, which are the ones that Kafka was asked about. So a snapshot
+        between two that are older than a restart is without the restart's topics."""
+        return self._state.anew(self._offsets_at(at_ms), at_ms)
 
     def _refuse_crossing(self, name: str, start_ms: int, end_ms: int) -> None:
         """Refuse a window that has some of another one's time: of the state's, or of the last one that was added, as

@@ -1,49 +1,24 @@
 """Entries: what the commits of a pipeline's log say. Several make one commit, which happened or didn't.
 
-Each class is the specification of its JSON: the fields by their names, those that are None left out, and ``entry`` with
-the kind. Whether an entry may follow the ones before it is decided in :mod:`.decisions`, and what they add up to in
-:mod:`.state`.
+Each class is the specification of its JSON: the fields by their names, without those that have their default, and
+``entry`` with the kind. Whether an entry may follow the ones before it is decided in :mod:`.decisions`, and what they
+add up to in :mod:`.state`, which keeps some of them as they are. A year has many: named tuples are cheap to make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError, number_of, shorten
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
-from airflow_kafka_offsets.offsets.proof.run_result import OutputRows
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, OffsetSnapshot
+from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, main_outputs, main_place
+from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What all entries have in common: their JSON."""
-
-    kind: ClassVar[str]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON, without unset fields."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {"entry": self.kind} | {name: _plain(value) for name, value in values.items() if value is not None}
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_json`, without the kind."""
-        return cls(**stored)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    return value.to_json() if hasattr(value, "to_json") else value
-
-
-@dataclass(frozen=True, slots=True)
-class Created(Entry):
+class Created(NamedTuple):
     """The ledger begins.
 
     :param ledger_id: its identity, which manifests and tables carry. The pipeline's name isn't one: another root may
@@ -54,41 +29,29 @@ class Created(Entry):
     :param topics: the topics that it began with.
     """
 
-    kind = "created"
     ledger_id: str
     pipeline: str
     cluster_id: str
     isolation_level: str
     topics: tuple[str, ...]
 
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        return cls(**{**stored, "topics": tuple(stored["topics"])})
 
-
-@dataclass(frozen=True, slots=True)
-class Snapshotted(Entry):
+class Snapshotted(NamedTuple):
     """A snapshot is stored.
 
     :param at_ms: its place in time, Unix milliseconds: its instant, or when Kafka was asked. No two have the same.
-    :param as_of: what its offsets are as of.
-    :param offsets: hash of the file with its offsets.
+    :param offsets: hash of the file with its offsets, which says what they are as of.
     :param is_origin: whether the pipeline begins here. All later snapshots are above its offsets.
+    :param number: that of its commit; 0 until it is in a state.
     """
 
-    kind = "snapshot"
     at_ms: int
-    as_of: AsOf
     offsets: str
-    is_origin: bool | None = None
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        return cls(**{**stored, "as_of": AsOf.from_json(stored["as_of"])})
+    is_origin: bool = False
+    number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Pinned(Entry):
+class Pinned(NamedTuple):
     """A window is pinned: the offsets between two snapshots, whose times are its name.
 
     :param window: its name.
@@ -98,15 +61,13 @@ class Pinned(Entry):
         was asked for by its times.
     """
 
-    kind = "window"
     window: str
     manifest: str
     offsets: int
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Counted(Entry):
+class RecordsCounted(NamedTuple):
     """It was counted which offsets of a window have a record, while the log had them all.
 
     :param window: the window's name.
@@ -114,31 +75,26 @@ class Counted(Entry):
     :param records: how many.
     """
 
-    kind = "counted"
     window: str
     census: str
     records: int
 
 
-@dataclass(frozen=True, slots=True)
-class Attempted(Entry):
-    """An attempt at loading a window begins. Its number is that of its commit, so that all attempts have one order.
+class Attempted(NamedTuple):
+    """An attempt at loading a window begins.
 
     :param window: the window's name.
     :param who: the Airflow task and its try, or whoever else loads it, as plain JSON.
     :param lost: what Kafka no longer has of the window. The attempt reads the rest.
     :param begun_ms: when, Unix milliseconds by the writer's clock, for people; None where nobody said.
+    :param number: that of its commit, so that all attempts have one order; 0 until it is in a state.
     """
 
-    kind = "attempt"
     window: str
     who: Mapping[str, Any]
     lost: tuple[LogRange, ...] = ()
     begun_ms: int | None = None
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        return cls(**{**stored, "lost": tuple(LogRange(*each) for each in stored["lost"])})
+    number: int = 0
 
 
 class Output(NamedTuple):
@@ -163,8 +119,7 @@ class Output(NamedTuple):
         return cls(found.name, found.sink, found.output, found.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Published(Entry):
+class Published(NamedTuple):
     """The rows of an attempt are the window's from now on.
 
     :param window: the window's name.
@@ -174,9 +129,10 @@ class Published(Entry):
     :param outputs: where its rows are, the first one first.
     :param apart: whether its rows have a place of their own, so that no other attempt can have replaced them.
     :param published_ms: when, Unix milliseconds by the publisher's clock, for people.
+    :param number: that of its commit; 0 until it is in a state.
+    :param verdict: in a state, what its verification found, as plain JSON; None before that.
     """
 
-    kind = "published"
     window: str
     attempt: int
     run: str
@@ -184,14 +140,25 @@ class Published(Entry):
     outputs: tuple[Output, ...]
     apart: bool
     published_ms: int
+    number: int = 0
+    verdict: Mapping[str, Any] | None = None
 
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        return cls(**{**stored, "outputs": tuple(Output(*each) for each in stored["outputs"])})
+    @property
+    def rows(self) -> int:
+        """Rows in the output; over all topics, if each has its own, and in the first one, if a job has several."""
+        return sum(each.rows for each in main_outputs(self.outputs))
+
+    @property
+    def output(self) -> str | None:
+        """Where they are; None for an empty window, and if several topics have outputs of their own."""
+        return main_place(self.outputs)
+
+    def output_of(self, topic: str) -> str | None:
+        """Where the rows of a topic are; None if there are none."""
+        return next((each.output for each in self.outputs if each.name == topic), self.output)
 
 
-@dataclass(frozen=True, slots=True)
-class Verified(Entry):
+class Verified(NamedTuple):
     """A publication was verified.
 
     :param window: the window's name.
@@ -199,14 +166,12 @@ class Verified(Entry):
     :param verdict: what was found, as plain JSON.
     """
 
-    kind = "verified"
     window: str
     attempt: int
     verdict: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Audited(Entry):
+class Audited(NamedTuple):
     """A table that something else has written was compared with a window.
 
     :param window: the window's name.
@@ -215,12 +180,12 @@ class Audited(Entry):
     :param report: hash of the file with what was found.
     :param counts: amounts by problem; empty for a complete table.
     :param rows: rows that the table has of the window.
-    :param records: records of the window; None if that isn't known any more.
     :param who: the Airflow task and its try, or whoever else audits, as plain JSON.
     :param audited_ms: when, Unix milliseconds by the driver's clock, for people.
+    :param records: records of the window; None if that isn't known any more.
+    :param number: that of its commit; 0 until it is in a state.
     """
 
-    kind = "audited"
     window: str
     table: str
     run: str
@@ -230,10 +195,10 @@ class Audited(Entry):
     who: Mapping[str, Any]
     audited_ms: int
     records: int | None = None
+    number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Reloaded(Entry):
+class Reloaded(NamedTuple):
     """A window is to be loaded again: what was attempted and published before no longer satisfies a load. Readers keep
     the old rows until the new ones are published.
 
@@ -241,32 +206,26 @@ class Reloaded(Entry):
     :param by: the run of a task that asked for it, so that its retries don't ask again; None for a command.
     """
 
-    kind = "reload"
     window: str
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Voided(Entry):
+class Voided(NamedTuple):
     """A window should not exist. Its time is free again, and gets the same snapshots."""
 
-    kind = "void"
     window: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rewound(Entry):
+class Rewound(NamedTuple):
     """All snapshots after an instant, and all windows that end after it, stop counting.
 
     :param to_ms: the instant, Unix milliseconds.
     """
 
-    kind = "rewind"
     to_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Restarted(Entry):
+class Restarted(NamedTuple):
     """From here on, some topics are other logs: re-created, truncated, or on another cluster. The next snapshot begins
     them like an origin; where a log was truncated, or is one that windows had before, it goes on from there.
 
@@ -280,9 +239,9 @@ class Restarted(Entry):
         None when there are none.
     :param unloaded: what snapshots had seen of the logs that end, and no published window had when they were restarted.
         Kafka may have had more.
+    :param number: that of its commit; 0 until it is in a state.
     """
 
-    kind = "restart"
     at_ms: int
     topics: tuple[str, ...]
     why: str
@@ -290,6 +249,7 @@ class Restarted(Entry):
     truncated: tuple[SeenOffset, ...] = ()
     resumed: OffsetSnapshot | None = None
     unloaded: tuple[LogRange, ...] = ()
+    number: int = 0
 
     def __str__(self) -> str:
         offsets = sum(each.span for each in self.unloaded)
@@ -298,25 +258,12 @@ class Restarted(Entry):
         )
         return f"{shorten(self.topics)} began anew after {iso_instant(self.at_ms - 1)}: {self.why}{left}"
 
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        resumed = stored.get("resumed")
-        return cls(
-            **{
-                **stored,
-                "topics": tuple(stored["topics"]),
-                "truncated": tuple(SeenOffset(*each) for each in stored["truncated"]),
-                "resumed": None if resumed is None else OffsetSnapshot.from_json(resumed),
-                "unloaded": tuple(LogRange(*each) for each in stored["unloaded"]),
-            }
-        )
-
 
 AnyEntry: TypeAlias = (
     Created
     | Snapshotted
     | Pinned
-    | Counted
+    | RecordsCounted
     | Attempted
     | Published
     | Verified
@@ -327,21 +274,47 @@ AnyEntry: TypeAlias = (
     | Restarted
 )
 _KINDS: Mapping[str, type[AnyEntry]] = {
-    each.kind: each
-    for each in (
-        *(Created, Snapshotted, Pinned, Counted, Attempted, Published),
-        *(Verified, Audited, Reloaded, Voided, Rewound, Restarted),
-    )
+    "created": Created,
+    "snapshot": Snapshotted,
+    "window": Pinned,
+    "counted": RecordsCounted,
+    "attempt": Attempted,
+    "published": Published,
+    "verified": Verified,
+    "audited": Audited,
+    "reload": Reloaded,
+    "void": Voided,
+    "rewind": Rewound,
+    "restart": Restarted,
 }
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "topics": tuple,
+    "lost": lambda rows: tuple(map(LogRange._make, rows)),
+    "unloaded": lambda rows: tuple(map(LogRange._make, rows)),
+    "truncated": lambda rows: tuple(map(SeenOffset._make, rows)),
+    "outputs": lambda rows: tuple(map(Output._make, rows)),
+    "resumed": OffsetSnapshot.from_json,
+}
+"""How fields are read that aren't plain JSON. A field's name means the same in all entries."""
+
+
+def entry_to_json(entry: AnyEntry) -> dict[str, Any]:
+    """Plain JSON, without the fields that have their default."""
+    usual = entry._field_defaults
+    changed = {name: value for name, value in entry._asdict().items() if name not in usual or value != usual[name]}
+    resumed = changed.get("resumed")
+    plain = {} if resumed is None else {"resumed": resumed.to_json()}
+    return {"entry": _NAMES[type(entry)]} | changed | plain
 
 
 def entry_from_json(stored: Mapping[str, Any]) -> AnyEntry:
-    """An entry of any kind.
+    """The inverse of :func:`entry_to_json`.
 
     :raises LedgerCorruptError: when it is something else, or of a version that has other kinds.
     """
     try:
-        kind = _KINDS[stored["entry"]]
-        return kind.from_json({name: value for name, value in stored.items() if name != "entry"})
+        kind, fields = _KINDS[stored["entry"]], {name: value for name, value in stored.items() if name != "entry"}
+        return kind(**{name: _READ[name](value) if name in _READ else value for name, value in fields.items()})
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise LedgerCorruptError(f"This is not an entry of a ledger's log: {error!r}.") from error

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from airflow_kafka_offsets.compat.python_versions import StrEnum
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Attempt, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 
@@ -63,7 +63,7 @@ def find(ledger: Ledger, partition: TopicPartition, offset: int) -> list[Found]:
 def _logs(ledger: Ledger, topic: str) -> Iterator[tuple[bool, list[Window]]]:
     """The windows of each log that a topic has had, in order, and whether it is the one before, which was truncated."""
     windows = list(ledger.state.windows.values())
-    restarts = [restart for _, restart in ledger.state.restarts if topic in restart.topics]
+    restarts = [restart for restart in ledger.state.restarts if topic in restart.topics]
     places = [bisect_left(windows, restart.at_ms, key=lambda window: window.end_ms) for restart in restarts]
     on = [topic in {place.topic for place in restart.truncated} for restart in restarts]
     is_one = False
@@ -130,10 +130,9 @@ class _Search:
 
     def _in(self, place: int, offset: int) -> Found:
         window = self._windows[place]
-        lost = _attempt_that_counts(window)
-        gone = lost is not None and any(
+        gone = any(
             TopicPartition.of(each) == self._partition and each.start_offset <= offset < each.end_offset
-            for each in lost.lost
+            for each in window.lost
         )
         return Found(OffsetPlace.LOST if gone else OffsetPlace.WINDOW, window)
 
@@ -143,8 +142,3 @@ class _Search:
         if earlier < 0 or self._range(earlier) is None:
             return Found(OffsetPlace.BEFORE, later=self._windows[later])
         return Found(OffsetPlace.HOLE, earlier=self._windows[earlier], later=self._windows[later])
-
-
-def _attempt_that_counts(window: Window) -> Attempt | None:
-    published = window.publication
-    return window.newest_attempt if published is None else window.attempt(published.attempt)

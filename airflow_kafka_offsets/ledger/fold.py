@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import singledispatchmethod
-from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.entries import (
     AnyEntry,
     Attempted,
     Audited,
-    Counted,
     Created,
     Pinned,
     Published,
+    RecordsCounted,
     Reloaded,
     Restarted,
     Rewound,
@@ -23,7 +21,7 @@ from airflow_kafka_offsets.ledger.entries import (
     Verified,
     Voided,
 )
-from airflow_kafka_offsets.ledger.state import Attempt, Audit, Publication, State, StoredSnapshot, Window
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 
 
@@ -87,83 +85,59 @@ class _Fold:
         except KeyError as error:
             raise LedgerCorruptError(f"Commit {commit.number} is about {error}, which the log doesn't have.") from error
 
-    @singledispatchmethod
     def _add(self, entry: AnyEntry) -> None:
-        raise TypeError(entry)
+        match entry:
+            case Created():
+                self._created = entry
+            case Snapshotted():
+                self._snapshots[entry.at_ms] = entry._replace(number=self._number)
+            case Pinned(name, manifest, offsets, by):
+                self._windows[name] = Window(name, *window_extent(name), self._number, manifest, offsets, by)
+            case Voided():
+                self._take_away(entry.window)
+            case Rewound():
+                self._rewind(entry.to_ms)
+            case Restarted():
+                self._restarts.append(entry._replace(number=self._number))
+                self._turned = self._number
+            case _:
+                self._windows[entry.window] = self._changed(self._windows[entry.window], entry)
 
-    @_add.register
-    def _(self, entry: Created) -> None:
-        self._created = entry
+    def _changed(
+        self, window: Window, entry: RecordsCounted | Attempted | Published | Verified | Audited | Reloaded
+    ) -> Window:
+        """A window after an entry about it."""
+        match entry:
+            case RecordsCounted():
+                return window._replace(census=entry.census)
+            case Attempted():
+                return window._replace(attempts=(*window.attempts, entry._replace(number=self._number)))
+            case Published():
+                # Earlier attempts can't be published any more; later ones may have replaced rows in a table.
+                attempts = tuple(each for each in window.attempts if each.number >= entry.attempt)
+                return window._replace(attempts=attempts, publication=entry._replace(number=self._number))
+            case Verified():
+                counts = window.publication
+                if counts is None or counts.attempt != entry.attempt:
+                    raise LedgerCorruptError(f"Commit {self._number} is a verdict on what isn't published: {entry}.")
+                return window._replace(publication=counts._replace(verdict=entry.verdict))
+            case Audited():
+                audits = {each.table: each for each in window.audits}
+                audits[entry.table] = entry._replace(number=self._number)
+                return window._replace(audits=tuple(audits[table] for table in sorted(audits)))
+            case Reloaded():
+                by = (entry.by,) if entry.by else ()
+                return window._replace(reloaded=self._number, reloaded_by=(*window.reloaded_by, *by))
 
-    @_add.register
-    def _(self, entry: Snapshotted) -> None:
-        stored = StoredSnapshot(self._number, entry.at_ms, entry.as_of.kind, entry.offsets, bool(entry.is_origin))
-        self._snapshots[entry.at_ms] = stored
-
-    @_add.register
-    def _(self, entry: Pinned) -> None:
-        extent = window_extent(entry.window)
-        made = Window(entry.window, *extent, self._number, entry.manifest, entry.offsets, entry.by)
-        self._windows[entry.window] = made
-
-    @_add.register
-    def _(self, entry: Counted) -> None:
-        self._set(entry.window, census=entry.census)
-
-    @_add.register
-    def _(self, entry: Attempted) -> None:
-        attempts = (*self._windows[entry.window].attempts, Attempt(self._number, entry.who, entry.lost, entry.begun_ms))
-        self._set(entry.window, attempts=attempts)
-
-    @_add.register
-    def _(self, entry: Published) -> None:
-        # Earlier attempts can't be published any more; later ones may have replaced rows in a table.
-        attempts = tuple(each for each in self._windows[entry.window].attempts if each.number >= entry.attempt)
-        stands = (entry.attempt, entry.run, entry.result, entry.outputs, entry.apart, entry.published_ms)
-        made = Publication(self._number, *stands)
-        self._set(entry.window, attempts=attempts, publication=made)
-
-    @_add.register
-    def _(self, entry: Verified) -> None:
-        counts = self._windows[entry.window].publication
-        if counts is None or counts.attempt != entry.attempt:
-            raise LedgerCorruptError(f"Commit {self._number} is a verdict on what isn't published: {entry}.")
-        self._set(entry.window, publication=counts._replace(verdict=entry.verdict))
-
-    @_add.register
-    def _(self, entry: Audited) -> None:
-        found = (entry.run, entry.report, entry.counts, entry.rows, entry.records, entry.who, entry.audited_ms)
-        made = Audit(self._number, entry.table, *found)
-        others = (each for each in self._windows[entry.window].audits if each.table != entry.table)
-        self._set(entry.window, audits=tuple(sorted((*others, made), key=lambda each: each.table)))
-
-    @_add.register
-    def _(self, entry: Reloaded) -> None:
-        asked = self._windows[entry.window].reloaded_by
-        self._set(entry.window, reloaded=self._number, reloaded_by=(*asked, entry.by) if entry.by else asked)
-
-    def _set(self, window: str, **changed: Any) -> None:
-        self._windows[window] = self._windows[window]._replace(**changed)
-
-    @_add.register
-    def _(self, entry: Voided) -> None:
-        self._take_away(entry.window)
+    def _rewind(self, to_ms: int) -> None:
+        counts = self.state().counts_after(to_ms)
+        self._snapshots = {at_ms: each for at_ms, each in self._snapshots.items() if counts(each.number, at_ms)}
+        for window in [each for each in self._windows.values() if not counts(each.number, each.end_ms)]:
+            self._take_away(window.name)
+        self._restarts = [each for each in self._restarts if each.at_ms <= to_ms]
+        self._turned = self._number
 
     def _take_away(self, name: str) -> None:
         window = self._windows.pop(name)
         if window.attempts and window.offsets:
             self._rows_left.add(name)
-
-    @_add.register
-    def _(self, entry: Rewound) -> None:
-        counts = self.state().counts_after(entry.to_ms)
-        self._snapshots = {at_ms: each for at_ms, each in self._snapshots.items() if counts(each.number, at_ms)}
-        for window in [each for each in self._windows.values() if not counts(each.number, each.end_ms)]:
-            self._take_away(window.name)
-        self._restarts = [(number, each) for number, each in self._restarts if each.at_ms <= entry.to_ms]
-        self._turned = self._number
-
-    @_add.register
-    def _(self, entry: Restarted) -> None:
-        self._restarts.append((self._number, entry))
-        self._turned = self._number

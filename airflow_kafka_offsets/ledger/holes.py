@@ -8,7 +8,7 @@ which nobody needs to load.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -20,7 +20,6 @@ from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.answers.groups import lies_ahead
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.offsets.windows.snapshots import Boundary
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ def hole_between(ledger: Ledger, start_ms: int, end_ms: int) -> Hole | None:
 
 def _left(ledger: Ledger, window: Window) -> int:
     """How many of a window's offsets restarts since have left."""
-    if not any(made > window.number for made, _ in ledger.state.restarts):
+    if not any(restart.number > window.number for restart in ledger.state.restarts):
         return window.offsets
     return sum(each.span for each in ledger.between(window.start_ms, window.end_ms))
 
@@ -105,17 +104,14 @@ def hole_times(state: State) -> list[tuple[int, int]]:
     """Where holes may be, in order: the time that no published window has, from the start of the first window that is
     known, published or not, to the end of the last one. Starts and ends, Unix milliseconds. Before the first published
     window and after the last one, only where some of it is in no window at all: the rest is yet to be loaded."""
-    times: list[tuple[int, int]] = []
-    free: set[int] = set()
-    for stretch in stretches(state):
-        if times and times[-1][1] == stretch.start_ms:
-            times[-1] = (times[-1][0], stretch.end_ms)
-        else:
-            times.append((stretch.start_ms, stretch.end_ms))
-        if stretch.window is None:
-            free.add(times[-1][0])
-    between = set(between_published(state))
-    return [time for time in times if time[0] in free or time in between]
+    windows, between = list(state.windows.values()), between_published(state)
+    if not windows:
+        return []
+    published = [at_ms for window in state.published for at_ms in (window.start_ms, window.end_ms)]
+    ends = [windows[0].start_ms, *published, windows[-1].end_ms]
+    free = [earlier.end_ms for earlier, later in pairwise(windows) if earlier.end_ms < later.start_ms]
+    times = [time for time in zip(ends[::2], ends[1::2], strict=True) if time[0] < time[1]]
+    return [time for time in times if time in between or any(time[0] <= at_ms < time[1] for at_ms in free)]
 
 
 def holes_of(ledger: Ledger) -> list[Hole]:
@@ -171,11 +167,6 @@ def stretches(state: State, *, reloads: bool = False) -> Iterator[Stretch]:
         at_ms = window.end_ms
 
 
-def ranges_of(ledger: Ledger, stretch: Stretch) -> list[LogRange]:
-    """The offsets of a stretch that can exist now."""
-    return ledger.between(stretch.start_ms, stretch.end_ms)
-
-
 def missing_since(ledger: Ledger, commits: Mapping[TopicPartition, int], window: Window) -> Iterator[Hole]:
     """What a group would miss if it went on from a window's start: offsets from its commits on that no published window
     has. Latest first.
@@ -183,21 +174,18 @@ def missing_since(ledger: Ledger, commits: Mapping[TopicPartition, int], window:
     :param commits: the committed offsets; a partition without a commit is absent, and begins with the first window.
     """
     for stretch in reversed([each for each in stretches(ledger.state) if each.end_ms <= window.start_ms]):
-        ranges = ranges_of(ledger, stretch)
+        ranges = ledger.between(*stretch[:2])
         if any(lies_ahead(commits, TopicPartition.of(each), each.end_offset) for each in ranges):
             pinned, free = ((), tuple(ranges)) if stretch.window is None else ((stretch.window,), ())
             yield Hole(stretch.start_ms, stretch.end_ms, pinned, tuple(ranges), free)
-        if all(commits.get(key, -1) >= each.offset for key, each in _offsets_at(ledger, stretch.start_ms)):
+        starts = ledger.offsets_now(stretch.start_ms).boundaries
+        if all(commits.get(key, -1) >= each.offset for key, each in starts.items()):
             return
     first = next(iter(ledger.state.windows.values()))
     before = [
         LogRange(*key, max(commits[key], each.log_start_offset), each.offset)
-        for key, each in sorted(_offsets_at(ledger, first.start_ms))
+        for key, each in sorted(ledger.offsets_now(first.start_ms).boundaries.items())
         if key in commits and max(commits[key], each.log_start_offset) < each.offset
     ]
     if before:
         yield Hole(first.start_ms, first.start_ms, (), tuple(before), tuple(before))
-
-
-def _offsets_at(ledger: Ledger, at_ms: int) -> Iterable[tuple[TopicPartition, Boundary]]:
-    return ledger.offsets_now(at_ms).boundaries.items()

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import uuid4
 
-from airflow_kafka_offsets.errors import LedgerConflictError
+from airflow_kafka_offsets.errors import LedgerConflictError, number_of
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
-from airflow_kafka_offsets.ledger.contents import StoredContents
-from airflow_kafka_offsets.ledger.entries import AnyEntry, Created
-from airflow_kafka_offsets.ledger.files import manifest_file
+from airflow_kafka_offsets.ledger.contents import Contents
+from airflow_kafka_offsets.ledger.entries import AnyEntry, Created, Published
+from airflow_kafka_offsets.ledger.files import WINDOWS, manifest_file
 from airflow_kafka_offsets.ledger.log import Log
-from airflow_kafka_offsets.ledger.state import Publication, State, Window
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import (
     LedgerPath,
     StoragePath,
@@ -62,7 +62,7 @@ class Ledger:
         self.folder = LedgerPath.of(root) / pipeline
         self.files = StoredFiles(self.folder)
         self.log = Log(self.files, self.uri, at_least)
-        self.contents = StoredContents(self.files, self.uri)
+        self.contents = Contents(self.files, self.uri)
 
     @property
     def uri(self) -> str:
@@ -110,13 +110,26 @@ class Ledger:
         store creates files exclusively: once per ledger, not once per task.
 
         :raises ExclusiveCreateError: when the store lets two writers create the same file.
+        :raises LedgerConflictError: when its log is lost, and files of its windows aren't.
         :raises: as :func:`.decisions.create`.
         """
         wish = Created(uuid4().hex, self.pipeline, cluster_id, str(isolation_level), tuple(sorted(set(topics))))
         if not decisions.create(self.state, wish):
             return
         require_exclusive_creation(self.folder)
-        self.change(lambda state: decisions.create(state, wish))
+        left = self.files.names(WINDOWS)  # listed before the log is read again: another task may have created it
+
+        def created(state: State) -> Sequence[AnyEntry]:
+            entries = decisions.create(state, wish)
+            if entries and left:
+                # Attempts would get the numbers of others, and find their results and failures.
+                raise LedgerConflictError(
+                    f"{self.uri} has files of {number_of(len(left), 'window')}, but no log. Restore the whole folder; "
+                    "or move it away, to begin a new ledger."
+                )
+            return entries
+
+        self.change(created)
 
     def window(self, name: str) -> Window:
         """A window that counts.
@@ -131,7 +144,7 @@ class Ledger:
         :raises LedgerCorruptError: when it is missing, or was changed.
         :raises LedgerConflictError: when it was pinned in another ledger.
         """
-        manifest = self.contents.manifest(window.name, window.manifest)
+        manifest = self.contents.manifest(window)
         if manifest.ledger_id != self.id:
             raise LedgerConflictError(
                 f"Window {window.name} was pinned in ledger {manifest.ledger_id}, but {self.uri} is ledger {self.id}. "
@@ -171,7 +184,7 @@ class Ledger:
         """The files of an attempt."""
         return AttemptFiles(self.files, window, number)
 
-    def published_result(self, window: str, publication: Publication) -> RunResult:
+    def published_result(self, window: str, publication: Published) -> RunResult:
         """What a published attempt read and wrote.
 
         :raises LedgerCorruptError: when the file is missing, or was changed since.

@@ -7,8 +7,8 @@ from itertools import chain
 
 from airflow_kafka_offsets.errors import CommitConflictError, KafkaOffsetsError, LedgerConflictError, or_error
 from airflow_kafka_offsets.ledger.decisions import Entries, window_of
-from airflow_kafka_offsets.ledger.entries import Attempted, Counted, Published, Reloaded, Verified
-from airflow_kafka_offsets.ledger.state import Attempt, State, Window
+from airflow_kafka_offsets.ledger.entries import Attempted, Published, RecordsCounted, Reloaded, Verified
+from airflow_kafka_offsets.ledger.state import State, Window
 
 
 def allowed(state: State, decisions: Iterable[Callable[[State], Entries]]) -> Entries:
@@ -28,7 +28,7 @@ def begin(state: State, wish: Attempted, manifest: str) -> Entries:
     return () if window.loaded is not None else (wish,)
 
 
-def count(state: State, wish: Counted, manifest: str) -> Entries:
+def count(state: State, wish: RecordsCounted, manifest: str) -> Entries:
     """Record which offsets of a window have a record, once.
 
     :param manifest: hash of the manifest whose ranges were counted.
@@ -114,7 +114,7 @@ def _published_again(window: Window) -> Published:
             f"Attempt {newest.number} at window {window.name} has begun since it is to be loaded again, and may have "
             f"replaced its rows in {stands.outputs[0].output}. Run its load."
         )
-    return Published(window.name, *stands[1:-1])
+    return stands._replace(number=0, verdict=None)
 
 
 def outnumber(state: State, name: str, number: int) -> Entries:
@@ -141,7 +141,7 @@ def window_read_from(state: State, name: str, manifest: str) -> Window:
     return window
 
 
-def attempt_of(window: Window, number: int) -> Attempt:
+def attempt_of(window: Window, number: int) -> Attempted:
     """An attempt at a window that may be published, or is.
 
     :raises CommitConflictError: when the window has no such attempt any more: another attempt helps.

@@ -16,13 +16,13 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger import checkpoints
-from airflow_kafka_offsets.ledger.entries import AnyEntry, entry_from_json
+from airflow_kafka_offsets.ledger.entries import AnyEntry, entry_from_json, entry_to_json
 from airflow_kafka_offsets.ledger.files import Files, checkpoint_file, commit_file, newest_commit
 from airflow_kafka_offsets.ledger.fold import Commit, fold
 from airflow_kafka_offsets.ledger.state import State
@@ -36,21 +36,29 @@ _MOST_SINCE, _MOST_SINCE_BYTES = 50, 65_536
 _LONGEST_PAUSE_S = 0.1
 
 
+class RestsOn(NamedTuple):
+    """What a reader needs besides a commit.
+
+    :param checkpoint: number of the checkpoint that it rests on; 0 for the empty state.
+    :param sha256: hash of that checkpoint's file; empty for the empty state.
+    :param since: the commits between the two.
+    """
+
+    checkpoint: int = 0
+    sha256: str = ""
+    since: tuple[Commit, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class CommitFile:
     """A commit as it is stored.
 
     :param id: made for it alone, so that its writer recognises its own file.
-    :param checkpoint: number of the checkpoint that it rests on; 0 for the empty state.
-    :param checkpoint_sha256: hash of that checkpoint's file; empty for the empty state.
-    :param since: the commits between the two.
     """
 
     id: str
     commit: Commit
-    checkpoint: int
-    checkpoint_sha256: str
-    since: tuple[Commit, ...]
+    rests_on: RestsOn
 
     def to_bytes(self) -> bytes:
         fields = {
@@ -59,9 +67,9 @@ class CommitFile:
             "number": self.commit.number,
             "entries": _entries_json(self.commit),
             "rests_on": {
-                "checkpoint": self.checkpoint,
-                "sha256": self.checkpoint_sha256,
-                "since": [_entries_json(commit) for commit in self.since],
+                "checkpoint": self.rests_on.checkpoint,
+                "sha256": self.rests_on.sha256,
+                "since": [_entries_json(commit) for commit in self.rests_on.since],
             },
         }
         return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
@@ -81,13 +89,14 @@ class CommitFile:
             since = tuple(_commit(first + place, each) for place, each in enumerate(rests_on["since"]))
             if first + len(since) != number:
                 raise ValueError(f"commit {number} repeats {len(since)} commits from {first} on")
-            return cls(str(fields["id"]), _commit(number, fields["entries"]), first - 1, str(rests_on["sha256"]), since)
+            below = RestsOn(first - 1, str(rests_on["sha256"]), since)
+            return cls(str(fields["id"]), _commit(number, fields["entries"]), below)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"it is not a commit: {error!r}") from error
 
 
 def _entries_json(commit: Commit) -> list[dict[str, Any]]:
-    return [entry.to_json() for entry in commit.entries]
+    return list(map(entry_to_json, commit.entries))
 
 
 def _commit(number: int, entries: Iterable[dict[str, Any]]) -> Commit:
@@ -96,12 +105,10 @@ def _commit(number: int, entries: Iterable[dict[str, Any]]) -> Commit:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The newest commit that was read, and what it rests on."""
+    """The state after the newest commit that was read, and what the next one may rest on."""
 
     state: State
-    checkpoint: int = 0
-    checkpoint_sha256: str = ""
-    since: tuple[Commit, ...] = ()
+    rests_on: RestsOn
 
 
 class Log:
@@ -116,7 +123,7 @@ class Log:
         self._files = files
         self._where = where
         self._at_least = at_least
-        self._head = _Head(State())
+        self._head = _Head(State(), RestsOn())
 
     def read(self) -> State:
         """The state now: what all commits add up to.
@@ -172,46 +179,49 @@ class Log:
         :param decided_on: what it was decided on. The head itself may have moved on since: who decides may read.
         """
         rests_on = self._checkpointed(decided_on)
-        made = CommitFile(uuid4().hex, commit, rests_on.checkpoint, rests_on.checkpoint_sha256, rests_on.since)
+        made = CommitFile(uuid4().hex, commit, rests_on)
         state = fold(decided_on.state, [commit])
         if not self._files.create(commit_file(commit.number), made.to_bytes()):
             return False
-        self._head = _Head(state, made.checkpoint, made.checkpoint_sha256, (*made.since, commit))
+        self._head = _Head(state, rests_on._replace(since=(*rests_on.since, commit)))
         return True
 
-    def _checkpointed(self, head: _Head) -> _Head:
-        """The head, with a new checkpoint if there is much since the last one; stored before a commit names it."""
-        size = sum(len(json.dumps(_entries_json(commit))) for commit in head.since)
-        if len(head.since) < _MOST_SINCE and size < _MOST_SINCE_BYTES:
-            return head
+    def _checkpointed(self, head: _Head) -> RestsOn:
+        """What the next commit rests on: a new checkpoint, if there is much since the last one; stored before a commit
+        names it."""
+        since = head.rests_on.since
+        size = sum(len(json.dumps(_entries_json(commit))) for commit in since)
+        if len(since) < _MOST_SINCE and size < _MOST_SINCE_BYTES:
+            return head.rests_on
         content = checkpoints.to_bytes(head.state)
         self._files.replace(checkpoint_file(head.state.number), content)
-        return _Head(head.state, head.state.number, digest(content))
+        return RestsOn(head.state.number, digest(content))
 
     def _advance(self, number: int) -> None:
         """Read what was committed up to a number."""
         if number <= self._head.state.number:
             return
-        newest, before = self._file(number, is_newest=True), self._head.state
-        commits = (*newest.since, newest.commit)
-        if before.number >= newest.checkpoint and before.number:  # what was read before is as good as the checkpoint
-            state = fold(before, [each for each in commits if each.number > before.number])
+        newest, before = self._file(number, is_newest=True), self._head
+        commits = (*newest.rests_on.since, newest.commit)
+        known = {each.number: each for each in before.rests_on.since}
+        shared = [each for each in commits if each.number in known]
+        # What was read before is as good as the checkpoint, unless the log was restored from an older copy since.
+        if shared and all(each == known[each.number] for each in shared):
+            state = fold(before.state, [each for each in commits if each.number > before.state.number])
         else:
             state = self._state_at(newest)
-        self._head = _Head(state, newest.checkpoint, newest.checkpoint_sha256, commits)
+        self._head = _Head(state, newest.rests_on._replace(since=commits))
 
     def _state_at(self, newest: CommitFile) -> State:
         """The state after a commit. If its checkpoint doesn't help, those before it are read."""
-        commits = [*newest.since, newest.commit]
-        base, sha256 = newest.checkpoint, newest.checkpoint_sha256
-        while base:
-            state = self._checkpoint(base, sha256)
+        commit, commits = newest, list[Commit]()
+        while True:
+            base, sha256, since = commit.rests_on
+            commits = [*since, commit.commit, *commits]
+            state = self._checkpoint(base, sha256) if base else State()
             if state is not None:
                 return fold(state, commits)
-            before = self._file(base)
-            commits = [*before.since, before.commit, *commits]
-            base, sha256 = before.checkpoint, before.checkpoint_sha256
-        return fold(State(), commits)
+            commit = self._file(base)
 
     def _checkpoint(self, number: int, sha256: str) -> State | None:
         content = self._files.read(checkpoint_file(number))

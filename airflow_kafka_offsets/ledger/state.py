@@ -9,109 +9,14 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from airflow_kafka_offsets.ledger.entries import Created, Output, Restarted
+from airflow_kafka_offsets.ledger.entries import Attempted, Audited, Created, Published, Restarted, Snapshotted
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.offsets.proof.run_result import main_outputs, main_place
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
-
-
-class StoredSnapshot(NamedTuple):
-    """A snapshot that counts. The state has a year of them: named tuples are cheap to make from a checkpoint's rows.
-
-    :param number: that of its commit.
-    :param at_ms: its place in time, Unix milliseconds.
-    :param kind: what its offsets are as of.
-    :param offsets: hash of the file with its offsets.
-    :param is_origin: whether the pipeline begins here.
-    """
-
-    number: int
-    at_ms: int
-    kind: str
-    offsets: str
-    is_origin: bool = False
-
-
-class Attempt(NamedTuple):
-    """An attempt at a window.
-
-    :param number: that of its commit.
-    :param who: the Airflow task and its try, or whoever else loads it, as plain JSON.
-    :param lost: what Kafka no longer had of the window when it began.
-    :param begun_ms: when it began, Unix milliseconds by the writer's clock, for people; None where nobody said.
-    """
-
-    number: int
-    who: Mapping[str, Any]
-    lost: tuple[LogRange, ...] = ()
-    begun_ms: int | None = None
-
-
-class Publication(NamedTuple):
-    """The publication that counts for a window.
-
-    :param number: that of its commit.
-    :param attempt: number of the published attempt.
-    :param run: which of the drivers that were started for it.
-    :param result: hash of the file with what it read and wrote.
-    :param outputs: where its rows are, the first one first.
-    :param apart: whether its rows have a place of their own.
-    :param published_ms: when, Unix milliseconds by the publisher's clock.
-    :param verdict: what its verification found, as plain JSON; None before that.
-    """
-
-    number: int
-    attempt: int
-    run: str
-    result: str
-    outputs: tuple[Output, ...]
-    apart: bool
-    published_ms: int
-    verdict: Mapping[str, Any] | None = None
-
-    @property
-    def rows(self) -> int:
-        """Rows in the output; over all topics, if each has its own, and in the first one, if a job has several."""
-        return sum(each.rows for each in main_outputs(self.outputs))
-
-    @property
-    def output(self) -> str | None:
-        """Where they are; None for an empty window, and if several topics have outputs of their own."""
-        return main_place(self.outputs)
-
-    def output_of(self, topic: str) -> str | None:
-        """Where the rows of a topic are; None if there are none."""
-        return next((each.output for each in self.outputs if each.name == topic), self.output)
-
-
-class Audit(NamedTuple):
-    """The last audit of a table for a window.
-
-    :param number: that of its commit.
-    :param table: what the table is called.
-    :param run: the audit's own name.
-    :param report: hash of the file with what was found.
-    :param counts: amounts by problem; empty for a complete table.
-    :param rows: rows that the table has of the window.
-    :param records: records of the window; None if that isn't known any more.
-    :param who: the Airflow task and its try, or whoever else audits, as plain JSON.
-    :param audited_ms: when, Unix milliseconds by the driver's clock.
-    """
-
-    number: int
-    table: str
-    run: str
-    report: str
-    counts: Mapping[str, int]
-    rows: int
-    records: int | None
-    who: Mapping[str, Any]
-    audited_ms: int
 
 
 class Window(NamedTuple):
@@ -141,25 +46,25 @@ class Window(NamedTuple):
     by: str | None = None
     reloaded: int = 0
     reloaded_by: tuple[str, ...] = ()
-    attempts: tuple[Attempt, ...] = ()
-    publication: Publication | None = None
-    audits: tuple[Audit, ...] = ()
+    attempts: tuple[Attempted, ...] = ()
+    publication: Published | None = None
+    audits: tuple[Audited, ...] = ()
     census: str | None = None
 
     @property
-    def loaded(self) -> Publication | None:
+    def loaded(self) -> Published | None:
         """The publication, if it satisfies a load: the window wasn't reloaded since."""
         published = self.publication
         return published if published is not None and published.number > self.reloaded else None
 
     @property
-    def open_attempts(self) -> tuple[Attempt, ...]:
+    def open_attempts(self) -> tuple[Attempted, ...]:
         """The attempts that may still be published, in order: those that began since the window was last reloaded. None
         once one of them is published."""
         return () if self.loaded is not None else tuple(each for each in self.attempts if each.number > self.reloaded)
 
     @property
-    def newest_attempt(self) -> Attempt | None:
+    def newest_attempt(self) -> Attempted | None:
         """The attempt that began last, if the window wasn't reloaded since; None when there is none."""
         last = self.attempts[-1] if self.attempts else None
         return last if last is not None and last.number > self.reloaded else None
@@ -172,7 +77,7 @@ class Window(NamedTuple):
         attempt = self.newest_attempt if published is None else self.attempt(published.attempt)
         return () if attempt is None else attempt.lost
 
-    def attempt(self, number: int) -> Attempt | None:
+    def attempt(self, number: int) -> Attempted | None:
         """One of :attr:`attempts`."""
         return next((each for each in self.attempts if each.number == number), None)
 
@@ -185,7 +90,7 @@ class State:
     :param created: the first entry; None for an empty log.
     :param snapshots: those that count, by time, in order.
     :param windows: those that count, by name, in order of time.
-    :param restarts: all that count, with the numbers of their commits, in order.
+    :param restarts: all that count, in order.
     :param turned: number of the newest commit with a rewind or a restart; 0 when there is none. What Kafka said before
         it may be about other logs.
     :param rows_left: names of windows that were voided or rewound after an attempt at them had begun: its rows may be
@@ -194,9 +99,9 @@ class State:
 
     number: int = 0
     created: Created | None = None
-    snapshots: dict[int, StoredSnapshot] = field(default_factory=dict)
+    snapshots: dict[int, Snapshotted] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
-    restarts: tuple[tuple[int, Restarted], ...] = ()
+    restarts: tuple[Restarted, ...] = ()
     turned: int = 0
     rows_left: frozenset[str] = frozenset()
 
@@ -208,11 +113,11 @@ class State:
     @property
     def cluster_id(self) -> str | None:
         """The cluster that new offsets belong to; None for an empty log."""
-        moved = (restart.cluster_id for _, restart in reversed(self.restarts) if restart.cluster_id is not None)
+        moved = (restart.cluster_id for restart in reversed(self.restarts) if restart.cluster_id is not None)
         return next(moved, None if self.created is None else self.created.cluster_id)
 
     @property
-    def newest_snapshot(self) -> StoredSnapshot | None:
+    def newest_snapshot(self) -> Snapshotted | None:
         """The one that is last in time."""
         return next(reversed(self.snapshots.values()), None) if self.snapshots else None
 
@@ -245,13 +150,13 @@ class State:
         :param at_ms: the snapshot's place in time.
         :param number: as the ledger knew the logs after this commit; now by default.
         """
-        for made, restart in self.restarts:
-            if at_ms < restart.at_ms and made <= number:
+        for restart in self.restarts:
+            if at_ms < restart.at_ms and restart.number <= number:
                 snapshot = snapshot.begun_anew(restart.topics, restart.truncated, restart.cluster_id, restart.resumed)
         return snapshot
 
     def counts_after(self, to_ms: int) -> Callable[[int, int], bool]:
         """What still counts after a rewind to an instant: whether something does, by its commit's number and its time.
         What was decided after a restart that stops counting doesn't: it may be without the restart's topics."""
-        gone = min((made for made, restart in self.restarts if restart.at_ms > to_ms), default=sys.maxsize)
+        gone = min((restart.number for restart in self.restarts if restart.at_ms > to_ms), default=sys.maxsize)
         return lambda number, at_ms: at_ms <= to_ms and number < gone

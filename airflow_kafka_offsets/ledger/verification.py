@@ -13,10 +13,10 @@ from itertools import chain
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerError, number_of, shorten
 from airflow_kafka_offsets.ledger import file_lists
-from airflow_kafka_offsets.ledger.entries import Output
+from airflow_kafka_offsets.ledger.entries import Output, Published
 from airflow_kafka_offsets.ledger.holes import hole_between, hole_times
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Publication, State, Window
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
 from airflow_kafka_offsets.offsets.instants import iso_instant
@@ -57,7 +57,7 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     claims += _snapshots(ledger) if full else []
     claims += _lists_of_none(ledger)
     claims.append(Claim("tiling", None, True, _totals(state)))
-    claims += (Claim("restart", None, True, str(restart)) for _, restart in state.restarts)
+    claims += (Claim("restart", None, True, str(restart)) for restart in state.restarts)
     claims += filter(None, (_hole(ledger, *time) for time in hole_times(state)))
     claims += _unpublished(ledger)
     return claims
@@ -108,7 +108,7 @@ def _misfits(ledger: Ledger, window: Window, manifest: Manifest) -> Iterator[str
         yield f"its manifest has {manifest.span} offsets, but the log says {window.offsets}"
 
 
-def _proof(window: Window, published: Publication, manifest: Manifest, result: RunResult) -> tuple[str, bool]:
+def _proof(window: Window, published: Published, manifest: Manifest, result: RunResult) -> tuple[str, bool]:
     """What a publication rests on, in words, and whether it is proved."""
     verdict = judge(manifest, result, window.lost)
     if verdict.proved and tuple(map(Output.of, result.outputs)) != published.outputs:
@@ -120,25 +120,22 @@ def _proof(window: Window, published: Publication, manifest: Manifest, result: R
 def _snapshots(ledger: Ledger) -> list[Claim]:
     """Whether the snapshots can be read, and each is above the one before it."""
     times = list(ledger.state.snapshots)
-    pairs = zip([None, *times], times, strict=False)
+    pairs = zip([*times[:1], *times], times, strict=False)
     problems = dict.fromkeys(chain(*in_parallel(lambda pair: list(_disorder(ledger, *pair)), pairs)))
     words = "; ".join(problems) or f"{number_of(len(times), 'snapshot')} in order"
     return [Claim("snapshots", None, not problems, words)]
 
 
-def _disorder(ledger: Ledger, earlier_ms: int | None, at_ms: int) -> Iterator[str]:
-    """What is wrong with a snapshot after the one before it."""
+def _disorder(ledger: Ledger, earlier_ms: int, at_ms: int) -> Iterator[str]:
+    """What is wrong with a snapshot after the one before it; the first one is compared with itself."""
+    both = earlier_ms, at_ms
+    number = max(ledger.state.snapshots[each].number for each in both)
     try:
-        stored = [ledger.state.snapshots[each].number for each in (earlier_ms, at_ms) if each is not None]
-        snapshot = ledger.offsets_then(at_ms, max(stored))
-        earlier = None if earlier_ms is None else ledger.offsets_then(earlier_ms, max(stored))
+        before, now = (ledger.offsets_then(each, number).boundaries for each in both)
     except LedgerError as error:
         yield str(error)
         return
-    before = {} if earlier is None else earlier.boundaries
-    below = [
-        str(key) for key, each in snapshot.boundaries.items() if key in before and each.offset < before[key].offset
-    ]
+    below = [str(key) for key, each in now.items() if key in before and each.offset < before[key].offset]
     if below:
         yield f"the snapshot at {iso_instant(at_ms)} is below the one before it on {shorten(below)}"
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from airflow_kafka_offsets.compat.python_versions import StrEnum
+from airflow_kafka_offsets.ledger.counted import left_to_publish
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Attempt, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.proof.audit import judge
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 
 
 class WindowStatus(StrEnum):
@@ -46,24 +45,6 @@ def status(ledger: Ledger, window: Window) -> WindowStatus:
         return WindowStatus.PROVED
     files = ledger.attempt(window.name, newest.number)
     return WindowStatus.FAILED if files.results() or files.failure() is not None else WindowStatus.LOADING
-
-
-def left_to_publish(ledger: Ledger, window: Window) -> tuple[Attempt, RunResult, str] | None:
-    """A proved result of a window that nobody has published and that may be published, with the attempt and the hash of
-    the result's file; None when there is none.
-
-    It is of the newest attempt; or of an older one if each attempt's rows have a place of their own. If Airflow's side
-    has recorded that an attempt failed, its application failed after it had counted: then it may not have done all that
-    it was to do.
-    """
-    may = window.open_attempts
-    for attempt in reversed(may):
-        files = ledger.attempt(window.name, attempt.number)
-        for result, sha256 in files.results():
-            usable = result.apart or attempt is may[-1]
-            if usable and judge(ledger.pinned(window).manifest, result, attempt.lost).proved and not files.has_ended:
-                return attempt, result, sha256
-    return None
 
 
 def running_ms(window: Window) -> int | None:

@@ -13,7 +13,7 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
 from airflow_kafka_offsets.errors import ConfigurationError, number_of, shorten
-from airflow_kafka_offsets.ledger.state import Publication
+from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.offsets.windows.ledger_names import DRIVERS
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
@@ -194,7 +194,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
             load.reports(outcomes, None)
         for each in failed:
             self.log.error("Window %s can't be loaded: %s", each.name, outcomes[each])
-        published = {each: found.attempt for each, found in outcomes.items() if isinstance(found, Publication)}
+        published = {each: found.attempt for each, found in outcomes.items() if isinstance(found, Published)}
         self.log.info(
             "%s to be submitted: %s; published already: %s",
             number_of(len(batch.attempts), "window"),

@@ -16,8 +16,8 @@ from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
 from airflow_kafka_offsets.compat.airflow_versions import task_state
 from airflow_kafka_offsets.compat.spark_provider import kept_output
 from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, SparkFailedError, or_error
+from airflow_kafka_offsets.ledger.entries import Attempted, Published
 from airflow_kafka_offsets.ledger.ledger import PinnedManifest
-from airflow_kafka_offsets.ledger.state import Attempt, Publication
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.lineage.links import SparkUILink, TellsLineage, WindowLink, window_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
@@ -292,7 +292,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
                 self.log.warning("Attempt %s at window %s has failed: %s", attempt.number, each.name, failure)
         return self._report(load, outcomes, batch)
 
-    def _uncounted(self, wanted: Wanted, attempt: Attempt) -> KafkaOffsetsError:
+    def _uncounted(self, wanted: Wanted, attempt: Attempted) -> KafkaOffsetsError:
         """Why there is nothing to publish, if no driver says so. The Spark provider treats a driver pod that vanished
         as a success."""
         if self._on_cluster:
@@ -307,7 +307,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
 
     def _report(self, load: LoadTry, outcomes: dict[Wanted, Outcome], batch: Batch | None = None) -> Any:
         outcomes |= load.not_begun(outcomes)
-        published = {each: found for each, found in outcomes.items() if isinstance(found, Publication)}
+        published = {each: found for each, found in outcomes.items() if isinstance(found, Published)}
         outputs = {each.manifest: found.outputs for each, found in published.items()}
         self.seen = tuple(replace(each, outputs=outputs.get(each.sha256, ())) for each in self.seen)
         reports = load.reports(outcomes, batch)

@@ -12,9 +12,9 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import KafkaOffsetsError, UnprovenError, or_error
 from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.ledger import file_lists, load_decisions
-from airflow_kafka_offsets.ledger.entries import Verified
+from airflow_kafka_offsets.ledger.counted import Counted, published_counts
+from airflow_kafka_offsets.ledger.entries import Published, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Publication
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.lineage.task_window import TaskWindow
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, ranges_w
 from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.pipelines.attempts import Wanted
-from airflow_kafka_offsets.pipelines.loads import Counted, by_ledger_of, published_counts
+from airflow_kafka_offsets.pipelines.loads import by_ledger_of
 from airflow_kafka_offsets.pipelines.log_changes import changed_since_each
 from airflow_kafka_offsets.runs.around import Around, is_backfill, refusal
 
@@ -53,7 +53,7 @@ class _Found:
     """What was found of a published window, before it is recorded."""
 
     loaded: Counted
-    published: Publication
+    published: Published
     verdict: Verdict
     around: Around
     source: str | None
@@ -72,7 +72,7 @@ class Verifier:
     on_hole: HolePolicy
 
     def verify(
-        self, client: OffsetsClient, windows: Mapping[Wanted, Publication]
+        self, client: OffsetsClient, windows: Mapping[Wanted, Published]
     ) -> dict[Wanted, VerifiedWindow | KafkaOffsetsError]:
         """Verify windows: all verdicts in a ledger are recorded by one commit. One that fails doesn't hold up the
         others.
@@ -104,8 +104,8 @@ class Verifier:
         """Record the verdicts on the windows that are proved."""
         failures = {each: or_error(partial(self._refuse, each, what)) for each, what in found.items()}
         good = {each: what for each, what in found.items() if failures[each] is None}
-        by_ledger = by_ledger_of((each.ledger, what) for each, what in good.items())
-        in_parallel(lambda ledger: _record(ledger, by_ledger[ledger]), by_ledger)
+        by_ledger = by_ledger_of(good)
+        in_parallel(lambda ledger: _record(ledger, [good[each] for each in by_ledger[ledger]]), by_ledger)
         failures |= {each: or_error(partial(_refuse_unrecorded, each.ledger, what)) for each, what in good.items()}
         return {each: self._outcome(each, what, failures[each]) for each, what in found.items()}
 
@@ -192,7 +192,7 @@ def _stored(verdict: Verdict) -> dict[str, Any]:
     return {"verdict": str(verdict)} | explained
 
 
-def _report(loaded: Counted, published: Publication, verdict: Verdict) -> dict[str, Any]:
+def _report(loaded: Counted, published: Published, verdict: Verdict) -> dict[str, Any]:
     result = loaded.result
     return {
         "window": loaded.window.name,

@@ -24,8 +24,9 @@ from airflow_kafka_offsets.errors import (
     or_error,
 )
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.ledger.counted import Counted, left_to_publish
+from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Publication
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.lineage.links import TellsLineage
 from airflow_kafka_offsets.lineage.task_window import note_outlets
@@ -36,10 +37,8 @@ from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.operators.verified_windows import VerifiedWindow, Verifier
 from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.pipelines.loads import (
-    Counted,
     handed_over,
     in_turn,
-    left_to_publish,
     publish_each,
     take_over,
 )
@@ -264,13 +263,13 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             for some in in_turn([each for each in windows if each not in failed]):
                 found = {each: or_error(partial(_left, client, each, windows[each], results)) for each in some}
                 left = {each: counted for each, counted in found.items() if isinstance(counted, Counted)}
-                new = publish_each(lambda: nullcontext(client), [(each.ledger, left[each]) for each in left])
+                new = publish_each(lambda: nullcontext(client), list(left.values()))
                 for each, outcome in zip(left, new, strict=True):
                     found[each] = outcome
-                    if isinstance(outcome, Publication):
+                    if isinstance(outcome, Published):
                         rows, number = outcome.rows, outcome.attempt
                         self.log.info("Window %s is published: %s rows of attempt %s", each.name, rows, number)
-                published = {each: outcome for each, outcome in found.items() if isinstance(outcome, Publication)}
+                published = {each: outcome for each, outcome in found.items() if isinstance(outcome, Published)}
                 outcomes |= {each: why for each, why in found.items() if isinstance(why, KafkaOffsetsError)}
                 outcomes |= verifier.verify(client, published)
         return outcomes
@@ -316,7 +315,7 @@ def _is_loaded(wanted: Wanted, ref: WindowRef, attempts: Mapping[WindowRef, int 
 
 def _left(
     client: OffsetsClient, wanted: Wanted, ref: WindowRef, results: Mapping[str, RunResult] | None
-) -> Publication | Counted:
+) -> Published | Counted:
     """The publication; or what is to be published first, as a driver's counts aren't yet.
 
     :raises UnprovenError: when nothing is published, and nothing can be.
@@ -326,7 +325,7 @@ def _left(
         return window.loaded
     result = None if results is None else results.get(ref.sha256)
     if result is not None:
-        return take_over(client, wanted.ledger, window, result.attempt, result)
+        return take_over(client, wanted.ledger, window, result)
     counted = left_to_publish(wanted.ledger, window) if results is None else None
     if counted is None:
         raise ref.unpublished(window)

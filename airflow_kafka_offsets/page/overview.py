@@ -13,7 +13,7 @@ from typing import Any
 from airflow_kafka_offsets.errors import LedgerError, number_of
 from airflow_kafka_offsets.ledger.audits import audit_problems
 from airflow_kafka_offsets.ledger.decisions import created_of
-from airflow_kafka_offsets.ledger.holes import holes_of, ranges_of, stretches
+from airflow_kafka_offsets.ledger.holes import holes_of, stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
@@ -101,7 +101,7 @@ def unloaded(ledger: Ledger) -> Unloaded | None:
         return None
     end_ms = last.end_ms if isinstance(last, Window) else last.at_ms
     found = list(stretches(state, reloads=True))
-    ranges = in_parallel(lambda each: ranges_of(ledger, each), found)
+    ranges = in_parallel(lambda each: ledger.between(*each[:2]), found)
     since_ms = next((each.start_ms for each, own in zip(found, ranges, strict=True) if own), end_ms)
     end = ledger.offsets_now(end_ms)
     after = (LogRange(*key, each.offset, sys.maxsize) for key, each in end.boundaries.items())
@@ -154,7 +154,7 @@ def overview(ledger: Ledger) -> Json:
         "audits": [f"table {words} (audit of window {name})" for name, words in audited[-_SHOWN:]],
         "losses": [f"{number_of(count, 'offset')} of window {name}" for name, count in lost.items()],
         "lost_offsets": sum(lost.values()),
-        "restarts": [str(restart) for _, restart in state.restarts],
+        "restarts": [str(restart) for restart in state.restarts],
         "rows": [stands.rows for _, stands in published[-_DRAWN:]],
         "dag_ids": sorted(dags_of_pipeline(state)),
         **_of_snapshots(ledger),

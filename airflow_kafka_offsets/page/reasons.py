@@ -20,6 +20,7 @@ _OTHER = "The Spark application or its job failed"
 _WHY = {
     "AuthenticationError": "Kafka refused the credentials",
     "ClusterUnreachableError": "No Kafka broker answered",
+    "ColumnChangedError": "A column has another type than in the table",
     "CommitConflictError": "Another load of the window came in between",
     "ConfigurationError": "An argument, connection or setting is wrong",
     "CountedTwiceError": "Rows were counted twice, as Spark may have read some again after losing an executor",
@@ -30,9 +31,12 @@ _WHY = {
     "LedgerCorruptError": "A file of the ledger is missing or damaged",
     "LogTruncatedError": "The log was truncated since the window was pinned",
     "OffsetsError": "Kafka answered with an error",
+    "RegistryError": "The schema registry refused the login, or lacks a schema",
+    "RegistryUnreachableError": "The schema registry didn't answer",
     "StoreFailedError": "The ledger's store failed",
     "TopicChangedError": "The topic is missing, was re-created, or is on another cluster",
     "UncheckedSourceError": "Kafka couldn't be asked whether it was read from the right topics",
+    "UndecodableError": "A key or value can't be decoded",
     "UnprovenError": "What was read or written isn't what the window has",
 }
 _HELPS = {

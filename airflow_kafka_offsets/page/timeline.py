@@ -12,8 +12,9 @@ from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.entries import Snapshotted
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import State, StoredSnapshot, Window
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -144,14 +145,14 @@ def timeline(ledger: Ledger, topic: str, partition: int | None, most: int) -> Js
     }
 
 
-def _of_this_log(state: State, topic: str) -> list[StoredSnapshot]:
+def _of_this_log(state: State, topic: str) -> list[Snapshotted]:
     """The snapshots since the topic's log last began anew: offsets of an older one are about other records."""
-    began_ms = max((restart.at_ms for _, restart in state.restarts if topic in restart.topics), default=0)
+    began_ms = max((restart.at_ms for restart in state.restarts if topic in restart.topics), default=0)
     return [stored for at_ms, stored in state.snapshots.items() if at_ms >= began_ms]
 
 
-def _read(ledger: Ledger, stored: Sequence[StoredSnapshot], topic: str, partition: int | None) -> list[_Seen]:
-    def read(each: StoredSnapshot) -> _Seen:
+def _read(ledger: Ledger, stored: Sequence[Snapshotted], topic: str, partition: int | None) -> list[_Seen]:
+    def read(each: Snapshotted) -> _Seen:
         found = ledger.offsets_at(each.at_ms)
         part = {key: boundary for key, boundary in found.boundaries.items() if key.topic == topic}
         return _Seen(each.at_ms, found, {key: part[key] for key in part if partition in (None, key.partition)})

@@ -17,9 +17,10 @@ from typing import Any
 from airflow_kafka_offsets.errors import LedgerError, shorten
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.audits import audit_problems, audit_words, audit_words_at, report_of
+from airflow_kafka_offsets.ledger.entries import Attempted, Audited, Published
 from airflow_kafka_offsets.ledger.find import Found, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Attempt, Audit, Publication, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, status, statuses
 from airflow_kafka_offsets.offsets.audits.findings import Problem, problem_words
 from airflow_kafka_offsets.offsets.instants import iso_instant
@@ -167,7 +168,7 @@ def _rows_by_partition(result: RunResult | None) -> dict[TopicPartition, int] | 
     return {TopicPartition.of(tally): tally.count for tally in result.written}
 
 
-def _publication(window: Window, published: Publication, manifest: Manifest, result: RunResult | None) -> Json:
+def _publication(window: Window, published: Published, manifest: Manifest, result: RunResult | None) -> Json:
     attempt = window.attempt(published.attempt)
     lost = () if attempt is None else attempt.lost
     return {
@@ -181,7 +182,7 @@ def _publication(window: Window, published: Publication, manifest: Manifest, res
     }
 
 
-def _attempt(ledger: Ledger, window: Window, attempt: Attempt, messages: bool) -> Json:
+def _attempt(ledger: Ledger, window: Window, attempt: Attempted, messages: bool) -> Json:
     """An attempt: who made it, since when, what was lost when it began, and what each of its drivers says."""
     files = ledger.attempt(window.name, attempt.number)
     failure = files.failure()
@@ -197,7 +198,7 @@ def _attempt(ledger: Ledger, window: Window, attempt: Attempt, messages: bool) -
     }
 
 
-def _audit(ledger: Ledger, window: Window, audit: Audit) -> Json:
+def _audit(ledger: Ledger, window: Window, audit: Audited) -> Json:
     """What an audit has found, with the first ranges, the missing ones first. Offsets are text, as in the window's own
     ranges."""
     found = {
@@ -226,7 +227,7 @@ def _audit(ledger: Ledger, window: Window, audit: Audit) -> Json:
     return found | {"ranges": ranges, "more": len(named) > len(ranges), "written": written}
 
 
-def who_of(made: Attempt | Audit | None) -> Json:
+def who_of(made: Attempted | Audited | None) -> Json:
     """Who made an attempt or an audit; None for what isn't known."""
     return {name: None if made is None else made.who.get(name) for name in _WHO}
 

@@ -1,37 +1,35 @@
 """Attempts: which loads begin, and which have nothing to do.
 
-A load is nothing to do, nothing to start: a window that is published is not loaded again, and a proved result that
-nobody has published is published without Spark. Called by the Spark operators and by ``kafka-offsets ledger begin``.
+Nothing to do, nothing started: a window that is published is not loaded again, and a proved result that nobody has
+published is published without Spark. Called by the Spark operators and by ``kafka-offsets ledger begin``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import secrets
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, or_error
 from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import note_file
-from airflow_kafka_offsets.ledger.entries import Attempted
+from airflow_kafka_offsets.ledger.counted import Counted, left_to_publish
+from airflow_kafka_offsets.ledger.entries import Attempted, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, OutputRows, RunResult, Tally
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.pipelines.loads import (
     ClientFactory,
-    Counted,
     by_ledger_of,
-    count_nothing,
     in_turn,
-    left_to_publish,
     publish_each,
     publish_each_asked,
-    returned,
 )
 from airflow_kafka_offsets.pipelines.preflight import lost_of_each
 
@@ -66,85 +64,42 @@ class Wanted(NamedTuple):
         return None if isinstance(window, KafkaOffsetsError) else window
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """What a load has to do.
-
-    :param window: the window, as the log has it now.
-    :param attempt: the attempt that began, for a driver to make; None when there is nothing to load.
-    :param publication: the publication that satisfies the load; None when an attempt began.
-    """
-
-    window: Window
-    attempt: Attempt | None
-    publication: Publication | None
-
-
-def begin(
-    ledger: Ledger,
-    client_factory: ClientFactory,
-    name: str,
-    manifest_sha256: str,
-    who: Mapping[str, Any],
-    on_data_loss: DataLossPolicy = "fail",
-) -> Begun:
-    """Begin to load a window, unless there is nothing to do: it is published; or an attempt of before is proved, or it
-    has no offsets (S6), and it is published here.
-
-    :param client_factory: gives the client, for when Kafka has to be asked.
-    :param name: the window's name.
-    :param manifest_sha256: hash of the manifest that the caller has.
-    :param who: the Airflow task and its try, or whoever else loads it, as plain JSON.
-    :param on_data_loss: what to do if Kafka no longer has all records: ``load_rest`` loads the others.
-    :raises LedgerConflictError: when the window isn't there, or is another one of that name.
-    :raises: as :func:`.preflight.lost_of` and :func:`publish`.
-    """
-    (begun,) = begin_each([Wanted(ledger, name, manifest_sha256)], client_factory, who, on_data_loss)
-    return returned(begun)
-
-
 def begin_each(
     wanted: Sequence[Wanted],
     client_factory: ClientFactory,
     who: Mapping[str, Any],
     on_data_loss: DataLossPolicy = "fail",
-) -> list[Begun | KafkaOffsetsError]:
-    """Begin to load several windows, as :func:`begin` does: all attempts in a ledger by one commit. One that can't be
-    loaded doesn't hold up the others: its error is in its place.
+) -> list[Attempted | Published | KafkaOffsetsError]:
+    """Begin to load windows, unless there is nothing to do: one is published; or an attempt of before is proved, or it
+    has no offsets (S6), and it is published here. All attempts in a ledger begin by one commit.
 
     :param wanted: the windows, of one cluster; each once.
+    :param client_factory: gives the client, for when Kafka has to be asked.
+    :param who: the Airflow task and its try, or whoever else loads them, as plain JSON.
+    :param on_data_loss: what to do if Kafka no longer has all records: ``load_rest`` loads the others.
+    :returns: for each, the attempt that began, for a driver to make; or the publication that satisfies the load. Or an
+        error, as of :func:`.preflight.lost_of_each` and :func:`.loads.publish_each`, or a LedgerConflictError when the
+        window isn't there, or is another one of that name: one that can't be loaded doesn't hold up the others.
     :raises ClusterError: when Kafka has to be asked, and no broker can be.
     """
-    found: dict[Wanted, Begun | KafkaOffsetsError] = {}
+    found: dict[Wanted, Attempted | Published | KafkaOffsetsError] = {}
     lost: dict[Wanted, tuple[LogRange, ...]] = {}
     for some in in_turn(wanted):
-        for each, outcome in zip(some, _looked_at(some, client_factory, on_data_loss), strict=True):
-            if isinstance(outcome, tuple):
-                lost[each] = outcome
+        ready = dict(zip(some, in_parallel(lambda each: or_error(lambda: _ready(each)), some), strict=True))
+        counted = {each: there for each, there in ready.items() if isinstance(there, Counted)}
+        found |= {each: there for each, there in ready.items() if isinstance(there, Published | KafkaOffsetsError)}
+        found |= dict(zip(counted, publish_each(client_factory, list(counted.values())), strict=True))
+        manifests = {each: there for each, there in ready.items() if isinstance(there, Manifest)}
+        for each, gone in zip(manifests, _lost(client_factory, manifests.values(), on_data_loss), strict=True):
+            if isinstance(gone, KafkaOffsetsError):
+                found[each] = gone
             else:
-                found[each] = outcome
+                lost[each] = gone
     found |= _begun(lost, who)
     return [found[each] for each in wanted]
 
 
-def _looked_at(
-    wanted: Sequence[Wanted], client_factory: ClientFactory, on_data_loss: DataLossPolicy
-) -> Iterator[Begun | KafkaOffsetsError | tuple[LogRange, ...]]:
-    """For each window what there is of it already; or what Kafka no longer has of it, if an attempt has to begin."""
-    looked = in_parallel(lambda each: or_error(lambda: _ready(each)), wanted)
-    left = [(each.ledger, found) for each, found in zip(wanted, looked, strict=True) if isinstance(found, Counted)]
-    published = iter(publish_each(client_factory, left))
-    asked = [found for found in looked if isinstance(found, Manifest) and found.span]
-    lost = iter(_lost(client_factory, asked, on_data_loss))
-    for each, found in zip(wanted, looked, strict=True):
-        if isinstance(found, Manifest):
-            yield next(lost) if found.span else ()
-            continue
-        outcome = next(published) if isinstance(found, Counted) else found
-        yield outcome if isinstance(outcome, KafkaOffsetsError) else Begun(each.window, None, outcome)
-
-
-def _ready(wanted: Wanted) -> Publication | Counted | Manifest:
+def _ready(wanted: Wanted) -> Published | Counted | Manifest:
     """What there is of a window: its publication, else what may be published, else only its manifest."""
     window = wanted.window
     if window.loaded is not None:
@@ -153,53 +108,61 @@ def _ready(wanted: Wanted) -> Publication | Counted | Manifest:
 
 
 def _lost(
-    client_factory: ClientFactory, manifests: Sequence[Manifest], on_data_loss: DataLossPolicy
+    client_factory: ClientFactory, manifests: Collection[Manifest], on_data_loss: DataLossPolicy
 ) -> list[tuple[LogRange, ...] | KafkaOffsetsError]:
-    if not manifests:
-        return []
+    """What Kafka no longer has of windows; it isn't asked about those without offsets."""
+    asked = [each for each in manifests if each.span]
+    if not asked:
+        return [()] * len(manifests)
     with client_factory() as client:
-        return lost_of_each(client, manifests, on_data_loss)
+        lost = iter(lost_of_each(client, asked, on_data_loss))
+    return [next(lost) if each.span else () for each in manifests]
 
 
 def _begun(
     lost: Mapping[Wanted, tuple[LogRange, ...]], who: Mapping[str, Any]
-) -> dict[Wanted, Begun | KafkaOffsetsError]:
+) -> dict[Wanted, Attempted | Published | KafkaOffsetsError]:
     """Begin attempts, by one commit in each ledger. Those that have nothing to read or write are published here."""
-    wishes = {each: Attempted(each.name, who, gone, now_ms()) for each, gone in lost.items()}
-    by_ledger = by_ledger_of((each.ledger, each) for each in wishes)
+    by_ledger, now = by_ledger_of(lost), now_ms()
 
     def commit(ledger: Ledger) -> int:
         decisions = [
-            partial(load_decisions.begin, wish=wishes[each], manifest=each.manifest) for each in by_ledger[ledger]
+            partial(load_decisions.begin, wish=Attempted(each.name, who, lost[each], now), manifest=each.manifest)
+            for each in by_ledger[ledger]
         ]
         return ledger.change(lambda state: load_decisions.allowed(state, decisions))
 
     numbers = dict(zip(by_ledger, in_parallel(commit, by_ledger), strict=True))
-    begun = {each: or_error(partial(_after, each, numbers[each.ledger])) for each in wishes}
-    return begun | _published_empty(
-        {each: found.attempt for each, found in begun.items() if isinstance(found, Begun) and found.attempt is not None}
-    )
+    begun = {each: or_error(partial(_after, each, numbers[each.ledger])) for each in lost}
+    empty = {
+        each: attempt
+        for each, attempt in begun.items()
+        if isinstance(attempt, Attempted) and not each.ledger.state.needs_driver(each.window)
+    }
+    counted = in_parallel(lambda each: count_nothing(each.ledger, each.window, empty[each]), empty)
+    return begun | dict(zip(empty, publish_each_asked(counted), strict=True))
 
 
-def _after(wanted: Wanted, number: int) -> Begun:
+def _after(wanted: Wanted, number: int) -> Attempted | Published:
     """What has become of a window by the commit that was to begin an attempt at it."""
     window = wanted.window
-    return Begun(window, window.attempt(number), window.loaded)
+    return window.loaded or load_decisions.attempt_of(window, number)
 
 
-def _published_empty(attempts: Mapping[Wanted, Attempt]) -> dict[Wanted, Begun | KafkaOffsetsError]:
-    """Publish the windows that need no driver, so that no job is started for them."""
-    empty = [each for each in attempts if not each.ledger.state.needs_driver(each.window)]
-
-    def count(each: Wanted) -> tuple[Ledger, Counted]:
-        window = each.window
-        return each.ledger, count_nothing(each.ledger, window, each.ledger.pinned(window), attempts[each])
-
-    stands = publish_each_asked(in_parallel(count, empty))
-    return {
-        each: found if isinstance(found, KafkaOffsetsError) else Begun(each.window, None, found)
-        for each, found in zip(empty, stands, strict=True)
-    }
+def count_nothing(ledger: Ledger, window: Window, attempt: Attempted) -> Counted:
+    """Store the counts of an attempt that has nothing to read or write, so that no job is needed."""
+    result = RunResult(
+        attempt=attempt.number,
+        run=secrets.token_hex(4),
+        manifest_sha256=window.manifest,
+        application_id=None,
+        outputs=(OutputRows("", None, NO_SINK, apart=True, rows=0),),
+        read=Tally(),
+        written=(),
+        seconds=0.0,
+    )
+    ledger.attempt(window.name, attempt.number).record_result(result)
+    return Counted(ledger, window, attempt, result, digest(result.to_bytes()))
 
 
 def reload(ledger: Ledger, names: Collection[str], by: str | None = None) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.ledger.holes import ranges_of, stretches
+from airflow_kafka_offsets.ledger.holes import stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
@@ -38,7 +38,7 @@ class Backlog:
         self._client = client
         self._ledger = ledger
         self._end = end
-        self._unloaded = [(each, ranges_of(ledger, each)) for each in stretches(ledger.state, reloads=True)]
+        self._unloaded = [(each, ledger.between(*each[:2])) for each in stretches(ledger.state, reloads=True)]
         topics = {each.topic for _, ranges in self._unloaded for each in ranges}
         self._survey = client.survey({*end.names(), *topics, *_topics(ledger)})
         self._extents = self._survey.extents.raise_for_errors()

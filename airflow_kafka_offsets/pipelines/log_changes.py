@@ -90,22 +90,12 @@ def refuse_changed_topics(client: OffsetsClient, manifest: Manifest) -> Source:
     return Source(cluster_id, {topic: facts[topic].topic_id for topic in topics_read(manifest)}, now_ms())
 
 
-def refuse_changed(client: OffsetsClient, manifest: Manifest) -> None:
-    """Refuse a window whose topics or logs have changed since it was resolved. Retention is no change.
-
-    :raises TopicChangedError: as :func:`refuse_changed_topics`.
-    :raises LogTruncatedError: when a log was truncated below the window's start or end, even if it has grown again.
-    :raises KafkaOffsetsError: when Kafka can't be asked.
-    """
-    (error,) = changes(client, [manifest])
-    if error is not None:
-        raise error
-
-
 def changes(client: OffsetsClient, manifests: Sequence[Manifest]) -> list[KafkaOffsetsError | None]:
-    """For each of several windows, the error that :func:`refuse_changed` raises; None if nothing has changed. All are
+    """For each window, whether its topics or logs have changed since it was resolved. Retention is no change. All are
     asked about in the same few requests.
 
+    :returns: for each, None, or an error: as :func:`refuse_changed_topics` raises; a LogTruncatedError when a log was
+        truncated below the window's start or end, even if it has grown again; others when Kafka can't be asked.
     :raises ClusterError: when no broker can be asked.
     """
     epochs = set(chain(*(_epochs(seen) for manifest in manifests for seen in _both(manifest))))

@@ -21,27 +21,19 @@ from airflow_kafka_offsets.offsets.windows.truncation import refuse_later_epochs
 from airflow_kafka_offsets.pipelines.log_changes import of_same_topics
 
 
-def lost_of(client: OffsetsClient, manifest: Manifest, on_data_loss: DataLossPolicy = "fail") -> tuple[LogRange, ...]:
-    """What Kafka no longer has of a window, exactly: empty for a window that can be read as it was pinned.
-
-    :param on_data_loss: ``load_rest`` if the remaining records are to be loaded.
-    :raises TopicChangedError: for another cluster, or a topic that is missing or was re-created.
-    :raises DataLossError: when records are gone, and ``on_data_loss`` is ``fail``; names partitions and exact counts.
-    :raises LogTruncatedError: when the window ends past the end of a log.
-    :raises OffsetsError: when a partition can't be asked.
-    """
-    (lost,) = lost_of_each(client, [manifest], on_data_loss)
-    if isinstance(lost, KafkaOffsetsError):
-        raise lost
-    return lost
-
-
 def lost_of_each(
     client: OffsetsClient, manifests: Sequence[Manifest], on_data_loss: DataLossPolicy = "fail"
 ) -> list[tuple[LogRange, ...] | KafkaOffsetsError]:
-    """What Kafka no longer has of each of several windows, or why one can't be loaded, as :func:`lost_of` says it. All
-    are asked about in the same few requests.
+    """What Kafka no longer has of each window, exactly: empty for one that can be read as it was pinned. All are asked
+    about in the same few requests.
 
+    :param on_data_loss: ``load_rest`` if the remaining records are to be loaded.
+    :returns: for each, what is lost, or why it can't be loaded:
+
+        - TopicChangedError for another cluster, or a topic that is missing or was re-created.
+        - DataLossError when records are gone, and ``on_data_loss`` is ``fail``; names partitions and exact counts.
+        - LogTruncatedError when the window ends past the end of a log.
+        - OffsetsError when a partition can't be asked.
     :raises ClusterError: when no broker can be asked.
     """
     extents = client.log_extents(dict.fromkeys(chain(*map(_partitions, manifests))))
@@ -55,7 +47,7 @@ def _partitions(manifest: Manifest) -> list[TopicPartition]:
 
 
 def lost_in(manifest: Manifest, extents: LogExtents, on_data_loss: DataLossPolicy = "fail") -> tuple[LogRange, ...]:
-    """What logs no longer have of a window. Raises as :func:`lost_of`.
+    """What logs no longer have of a window. Raises what :func:`lost_of_each` returns.
 
     :param extents: where the logs of the window's non-empty ranges start and end now.
     """

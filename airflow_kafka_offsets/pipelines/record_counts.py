@@ -8,7 +8,7 @@ import logging
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.ledger import load_decisions
-from airflow_kafka_offsets.ledger.entries import Counted
+from airflow_kafka_offsets.ledger.entries import RecordsCounted
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
@@ -31,7 +31,7 @@ def count_records(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest)
     contents = client.log_contents(ranges, isolation_level=manifest.isolation_level).raise_for_errors()
     check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
     census = Census.of(contents)
-    wish = Counted(manifest.window, ledger.contents.add_census(manifest.window, census), census.records)
+    wish = RecordsCounted(manifest.window, ledger.contents.add_census(manifest.window, census), census.records)
     ledger.change(lambda state: load_decisions.count(state, wish, pinned.sha256))
     log.info("Window %s has %s records at %s offsets", manifest.window, census.records, manifest.span)
     unkept = [str(key) for key in census.counts if key not in census.runs]

@@ -18,9 +18,10 @@ from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.errors import ConfigurationError, FutureRecordError, OffsetsError, OutdatedSurveyError
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.decisions import Entries, ResolvedOffsets
+from airflow_kafka_offsets.ledger.entries import Snapshotted
 from airflow_kafka_offsets.ledger.files import snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.state import State, StoredSnapshot
+from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import now_ms, to_datetime
@@ -104,7 +105,7 @@ class Resolver:
 
         def pin(state: State) -> ResolvedOffsets | None:
             if all(name in state.windows for name in names):
-                self._check(state)
+                self._check()
                 return None
             for start_ms, end_ms in windows:
                 if window_id(start_ms, end_ms) not in state.windows and end_ms in state.snapshots:
@@ -128,12 +129,12 @@ class Resolver:
 
         def pin(state: State) -> ResolvedOffsets | None:
             if state.increment(by) is not None:
-                self._check(state)
+                self._check()
                 return None
             survey = self._survey(state)
-            latest = self._made(survey, AsOf(AsOfKind.LATEST), at_latest(survey.extents, self._isolation_level))
+            latest = self._taken(AsOf(AsOfKind.LATEST), survey)
             begun = decisions.increment_start_ms(state) is not None
-            origin = None if begun else self._origin(since, survey)
+            origin = None if begun else self._taken(since, survey)
             return ResolvedOffsets(state.number, now_ms(), latest=latest, origin=origin)
 
         self._change(pin, lambda state, answers: decisions.pin_increment(state, by, answers, self.ledger.contents))
@@ -141,7 +142,7 @@ class Resolver:
         assert window is not None, "it was committed"
         return self._resolved(window.name)
 
-    def snapshot(self, as_of: AsOf) -> StoredSnapshot:
+    def snapshot(self, as_of: AsOf) -> Snapshotted:
         """The stored snapshot as of an instant or of latest; one of latest is a new one each time.
 
         :raises: as :meth:`windows`.
@@ -151,12 +152,11 @@ class Resolver:
 
         def place(state: State) -> ResolvedOffsets | None:
             if as_of.timestamp_ms in state.snapshots:
-                self._check(state)
+                self._check()
                 return None
             if as_of.timestamp_ms is not None:
                 return self._instants([as_of.timestamp_ms], state)
-            survey = self._survey(state)
-            latest = self._made(survey, as_of, at_latest(survey.extents, self._isolation_level))
+            latest = self._taken(as_of, self._survey(state))
             return ResolvedOffsets(state.number, now_ms(), latest=latest)
 
         self._change(place, lambda state, answers: decisions.place(state, answers, self.ledger.contents))
@@ -171,8 +171,8 @@ class Resolver:
 
         :raises OffsetsError: when a topic is unknown or a partition can't be asked.
         """
-        survey, contents = self._survey(self.ledger.read()), self.ledger.contents
-        offsets = contents.add_snapshot(self._made(survey, as_of, self._boundaries(as_of, survey)))
+        contents = self.ledger.contents
+        offsets = contents.add_snapshot(self._taken(as_of, self._survey(self.ledger.read())))
         contents.store_files([snapshot_file(offsets)])
         return offsets
 
@@ -194,7 +194,7 @@ class Resolver:
                 commit = answers.commit
                 time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, 0.01 * tries)))
 
-    def _check(self, state: State) -> None:
+    def _check(self) -> None:
         """Check that the ledger belongs to this cluster, when it has all that is asked for already."""
         self.ledger.create(self._topics(), self.client.cluster_id(), self._isolation_level)
 
@@ -265,27 +265,28 @@ class Resolver:
             boundaries=boundaries,
         )
 
-    def _origin(self, since: AsOf, survey: Survey) -> OffsetSnapshot:
-        """Where a pipeline begins."""
-        if since.timestamp_ms is not None:
-            refuse_future(since.timestamp_ms, now_ms())
-        return self._made(survey, since, self._boundaries(since, survey))
-
-    def _boundaries(self, as_of: AsOf, survey: Survey) -> Boundaries:
+    def _taken(self, as_of: AsOf, survey: Survey) -> OffsetSnapshot:
+        """The snapshot as of anything."""
         if as_of.timestamp_ms is not None:
+            refuse_future(as_of.timestamp_ms, now_ms())
             (snapshot,) = self._look_up([as_of.timestamp_ms], survey)
-            return snapshot.boundaries
+            return snapshot
         if as_of.group is not None:
-            partitions = survey.extents.partitions()
-            committed = self.client.committed_offsets({as_of.group: partitions}).raise_for_errors()
-            # Ask for the log ends again: offsets committed since the survey may be past the old ones.
-            extents = self.client.log_extents(partitions)
-            commits = self.client.mark_truncated(committed, extents).lookup(as_of.group)
-            assert commits is not None
-            return at_commits(extents, commits.offsets, as_of.group)
-        if as_of.kind is AsOfKind.EARLIEST:
-            return at_earliest(survey.extents)
-        return at_latest(survey.extents, self._isolation_level)
+            boundaries = self._commits(as_of.group, survey)
+        elif as_of.kind is AsOfKind.EARLIEST:
+            boundaries = at_earliest(survey.extents)
+        else:
+            boundaries = at_latest(survey.extents, self._isolation_level)
+        return self._made(survey, as_of, boundaries)
+
+    def _commits(self, group: str, survey: Survey) -> Boundaries:
+        partitions = survey.extents.partitions()
+        committed = self.client.committed_offsets({group: partitions}).raise_for_errors()
+        # Ask for the log ends again: offsets committed since the survey may be past the old ones.
+        extents = self.client.log_extents(partitions)
+        commits = self.client.mark_truncated(committed, extents).lookup(group)
+        assert commits is not None
+        return at_commits(extents, commits.offsets, group)
 
     def _refuse_future_record(self, snapshot: OffsetSnapshot) -> None:
         """Refuse a snapshot at a record from the future, unless the user goes on with a warning."""

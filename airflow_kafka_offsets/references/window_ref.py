@@ -13,9 +13,10 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.hooks.schema_registry import registry_options
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.load_decisions import window_read_from
-from airflow_kafka_offsets.ledger.state import Publication, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 
 VERSION = 1
@@ -143,7 +144,7 @@ class WindowRef:
         """
         return window_read_from(ledger.state, self.window, self.sha256)
 
-    def published_in(self, ledger: Ledger) -> tuple[Window, Publication]:
+    def published_in(self, ledger: Ledger) -> tuple[Window, Published]:
         """The window, and the publication that counts for it.
 
         :raises UnprovenError: when nothing is published.

@@ -53,7 +53,7 @@ class Around:
             tuple(skipped_by(ledger, window)),
             None if before is None else hole_between(ledger, *before),
             None if after is None else hole_between(ledger, *after),
-            tuple(str(each) for _, each in state.restarts if since_ms < each.at_ms <= window.end_ms),
+            tuple(str(each) for each in state.restarts if since_ms < each.at_ms <= window.end_ms),
             all(each.name == window.name for each in state.published),
         )
 

@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import CommitConflictError, LedgerError
 from airflow_kafka_offsets.ledger.decisions import created_of
-from airflow_kafka_offsets.ledger.entries import Output
-from airflow_kafka_offsets.ledger.state import Publication, State, Window
+from airflow_kafka_offsets.ledger.entries import Output, Published
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from airflow_kafka_offsets.offsets.proof.reading import whole_windows
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, main_outputs
@@ -37,7 +37,7 @@ class _Rows:
     """A published window with rows, and the output that has them."""
 
     window: Window
-    publication: Publication
+    publication: Published
     sink: str
     place: str
 

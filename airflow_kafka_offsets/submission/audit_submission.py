@@ -116,7 +116,7 @@ class AuditSubmission:
         :param error: what was raised when it was submitted; None if nothing was.
         """
         found = dict[Wanted, AuditReport | Exception]()
-        for ledger, wanted in by_ledger_of((each.ledger, each) for each in self.windows).items():
+        for ledger, wanted in by_ledger_of(self.windows).items():
             reports = audits.record(ledger, [each.window for each in wanted], self.run, who)
             found |= {each: report for each, report in zip(wanted, reports, strict=True) if report is not None}
         return {each: found.get(each) or self._failure(each, printed, error) for each in self.windows}

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
-from airflow_kafka_offsets.ledger.state import Attempt
+from airflow_kafka_offsets.ledger.entries import Attempted
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -29,7 +29,7 @@ class Batch:
     """
 
     id: str
-    attempts: Mapping[Wanted, Attempt]
+    attempts: Mapping[Wanted, Attempted]
 
     @property
     def numbers(self) -> list[tuple[Wanted, int]]:
@@ -50,12 +50,12 @@ class Batch:
         record({each: (attempt, failure) for each, attempt in self.attempts.items()})
 
 
-def files_of(wanted: Wanted, attempt: Attempt) -> AttemptFiles:
+def files_of(wanted: Wanted, attempt: Attempted) -> AttemptFiles:
     """What drivers have said of an attempt."""
     return wanted.ledger.attempt(wanted.name, attempt.number)
 
 
-def record(failures: Mapping[Wanted, tuple[Attempt, Exception]]) -> None:
+def record(failures: Mapping[Wanted, tuple[Attempted, Exception]]) -> None:
     """Record that attempts have failed: then what their drivers may have counted isn't published, and the next try
     begins others."""
 
@@ -67,7 +67,7 @@ def record(failures: Mapping[Wanted, tuple[Attempt, Exception]]) -> None:
     in_parallel(write, failures)
 
 
-def in_order(attempts: Mapping[Wanted, Attempt]) -> dict[Wanted, Attempt]:
+def in_order(attempts: Mapping[Wanted, Attempted]) -> dict[Wanted, Attempted]:
     """Attempts in order of their windows' time: so they are loaded."""
     return dict(sorted(attempts.items(), key=lambda pair: (pair[0].name, pair[0].ledger.pipeline)))
 

@@ -23,15 +23,17 @@ from airflow_kafka_offsets.errors import (
     shorten,
 )
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.ledger.counted import Counted, counted
+from airflow_kafka_offsets.ledger.entries import Attempted, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import rate_text
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.left import span_of
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.pipelines.attempts import Wanted, begin_each, reload, unloadable
-from airflow_kafka_offsets.pipelines.loads import Counted, by_ledger_of, counted, in_turn, publish_each
+from airflow_kafka_offsets.pipelines.loads import by_ledger_of, in_turn, publish_each
 from airflow_kafka_offsets.pipelines.preflight import lost_of_each
 from airflow_kafka_offsets.references.window_ref import WindowRefs
 from airflow_kafka_offsets.submission.batch import BATCH, Batch, files_of, in_order, noted, record
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Outcome: TypeAlias = Publication | Exception
+Outcome: TypeAlias = Published | Exception
 """What has become of a window: its publication, or why there is none."""
 
 
@@ -101,7 +103,7 @@ class LoadTry:
         """
         refused: dict[Wanted, Outcome] = {}
         by = run_of(self.context)
-        for ledger, all_of_it in by_ledger_of((each.ledger, each) for each in self.windows).items():
+        for ledger, all_of_it in by_ledger_of(self.windows).items():
             there = [each for each in all_of_it if each.found is not None]
             names = [each.name for each in there]
             gone = unloadable(ledger, self.kafka.get_conn, names, by, self.on_data_loss)
@@ -160,19 +162,16 @@ class LoadTry:
         who = who_of(self.context) | {BATCH: name}
         begun = begin_each(wanted, self.kafka.get_conn, who, self.on_data_loss)
         outcomes: dict[Wanted, Outcome] = {}
-        attempts: dict[Wanted, Attempt] = {}
+        attempts: dict[Wanted, Attempted] = {}
         for each, found in zip(wanted, begun, strict=True):
-            if isinstance(found, KafkaOffsetsError):
-                outcomes[each] = found
-            elif found.attempt is None:
-                assert found.publication is not None
-                outcomes[each] = found.publication
+            if isinstance(found, Attempted):
+                attempts[each] = found
             else:
-                attempts[each] = found.attempt
+                outcomes[each] = found
         self._warn_of_losses(attempts)
         return outcomes, Batch(name, in_order(attempts))
 
-    def _warn_of_losses(self, attempts: Mapping[Wanted, Attempt]) -> None:
+    def _warn_of_losses(self, attempts: Mapping[Wanted, Attempted]) -> None:
         for each, attempt in attempts.items():
             if attempt.lost:
                 offsets, lost = span_of(attempt.lost), shorten(map(str, attempt.lost))
@@ -181,7 +180,7 @@ class LoadTry:
                 )
 
     def end(
-        self, batch: Batch, failure: Exception | None, uncounted: Callable[[Wanted, Attempt], Exception]
+        self, batch: Batch, failure: Exception | None, uncounted: Callable[[Wanted, Attempted], Exception]
     ) -> dict[Wanted, Outcome]:
         """Publish what an application has counted, now that it has ended, and say what has become of each window.
 
@@ -194,12 +193,11 @@ class LoadTry:
         """
         in_parallel(Ledger.read, dict.fromkeys(each.ledger for each in self.windows))
         outcomes: dict[Wanted, Outcome] = {}
-        failures: dict[Wanted, tuple[Attempt, Exception]] = {}
+        failures: dict[Wanted, tuple[Attempted, Exception]] = {}
         for some in in_turn(list(batch.attempts.items())):
             looked = in_parallel(lambda each: or_error(lambda: _counted(*each, batch, failure)), some)
-            counted = {each: found for (each, _), found in zip(some, looked, strict=True) if isinstance(found, Counted)}
-            published = publish_each(self.kafka.get_conn, [(each.ledger, found) for each, found in counted.items()])
-            outcomes |= dict(zip(counted, published, strict=True))
+            left = {each: found for (each, _), found in zip(some, looked, strict=True) if isinstance(found, Counted)}
+            outcomes |= dict(zip(left, publish_each(self.kafka.get_conn, list(left.values())), strict=True))
             for (each, attempt), found in zip(some, looked, strict=True):
                 if found is None:
                     failures[each] = attempt, noted(files_of(each, attempt), failure) or uncounted(each, attempt)
@@ -209,7 +207,8 @@ class LoadTry:
         return outcomes | self.explained(failures)
 
     def explained(
-        self, failures: Mapping[Wanted, tuple[Attempt | None, Exception]] | Mapping[Wanted, tuple[Attempt, Exception]]
+        self,
+        failures: Mapping[Wanted, tuple[Attempted | None, Exception]] | Mapping[Wanted, tuple[Attempted, Exception]],
     ) -> dict[Wanted, Outcome]:
         """The error to raise for each window that wasn't loaded: Spark fails too if records vanish while it reads them
         (S13).
@@ -238,7 +237,7 @@ class LoadTry:
         :param outcomes: all others.
         """
         found: dict[Wanted, Outcome] = {}
-        left: dict[Wanted, tuple[Attempt | None, Exception]] = {}
+        left: dict[Wanted, tuple[Attempted | None, Exception]] = {}
         for each in self.windows:
             if each in outcomes:
                 continue
@@ -281,7 +280,7 @@ def own_number(wanted: Wanted, batch: Batch | None) -> int | None:
     return None if attempt is None else attempt.number
 
 
-def _counted(wanted: Wanted, attempt: Attempt, batch: Batch, failure: Exception | None) -> Publication | Counted | None:
+def _counted(wanted: Wanted, attempt: Attempted, batch: Batch, failure: Exception | None) -> Published | Counted | None:
     """What is to be published of a window, or is already; None when there is nothing. Of several drivers' counts, the
     proved ones."""
     window = wanted.window
@@ -298,7 +297,7 @@ def _counted(wanted: Wanted, attempt: Attempt, batch: Batch, failure: Exception 
 
 def _explained(
     wanted: Wanted,
-    attempt: Attempt | None,
+    attempt: Attempted | None,
     failure: Exception,
     lost: tuple[LogRange, ...] | KafkaOffsetsError,
 ) -> Exception:
@@ -312,7 +311,7 @@ def _explained(
     return SparkFailedError(str(failure)) if isinstance(failure, DataLossError) else failure
 
 
-def load_report(ledger: Ledger, window: Window, published: Publication, own: int | None) -> dict[str, Any]:
+def load_report(ledger: Ledger, window: Window, published: Published, own: int | None) -> dict[str, Any]:
     """The XCom of ``KafkaSparkSubmitOperator``: what is published, whoever has loaded it.
 
     :param own: number of the attempt that this task has run; None when there was nothing to do.

@@ -18,9 +18,9 @@ from airflow_kafka_offsets.errors import (
     or_error,
 )
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
+from airflow_kafka_offsets.ledger.counted import left_to_publish
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from airflow_kafka_offsets.pipelines.loads import left_to_publish
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.triggers.store_looks import KafkaLookTrigger, looks_at
 

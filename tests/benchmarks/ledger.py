@@ -13,6 +13,7 @@ from pathlib import Path
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger import decisions
+from airflow_kafka_offsets.ledger.counted import Counted
 from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import Attempted, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -107,11 +108,11 @@ def _who(window: Window) -> dict[str, str | int]:
     return {"dag_id": "orders_hourly", "run_id": run, "task_id": "orders.load", "map_index": -1, "try_number": 1}
 
 
-def _counted(year: Ledger, window: Window) -> loads.Counted:
+def _counted(year: Ledger, window: Window) -> Counted:
     """What the window's driver leaves."""
     result = result_of(year, window, window.attempts[-1])
     year.attempt(window.name, result.attempt).record_result(result)
-    return loads.Counted(window, year.pinned(window), window.attempts[-1], result, digest(result.to_bytes()))
+    return Counted(year, window, window.attempts[-1], result, digest(result.to_bytes()))
 
 
 def read_year(year: Ledger, folder: Path) -> Iterator[Row]:

@@ -58,8 +58,8 @@ def spark_scale(clusters: Clusters) -> Iterator[Row]:
 
 def _manifest(width: int) -> tuple[float, str]:
     """Seconds in total, and of each step in words."""
-    start = snapshot(dict.fromkeys(range(width), 0), number=1, at_ms=INSTANT_MS)
-    end = snapshot({n: 10_000 + n % 1_000 for n in range(width)}, number=2, at_ms=INSTANT_MS + HOUR_MS)
+    start = snapshot(dict.fromkeys(range(width), 0), at_ms=INSTANT_MS)
+    end = snapshot({n: 10_000 + n % 1_000 for n in range(width)}, at_ms=INSTANT_MS + HOUR_MS)
     built, build_s = timed(lambda: Manifest.of("wide", "0" * 32, window_between(start, end)))
     content, bytes_s = timed(built.to_bytes)
     sha256, hash_s = timed(lambda: built.sha256)

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError
+from airflow_kafka_offsets.ledger.entries import Attempted
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.load_decisions import attempt_of
-from airflow_kafka_offsets.ledger.state import Attempt
 from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, PartitionTally, RunResult, Tally, total_of
 from airflow_kafka_offsets.pipelines.log_changes import refuse_changed_topics
@@ -42,7 +42,7 @@ class RangeLoader:
         self._reader.close()
 
     def load(
-        self, store: str, ledger: Ledger, pinned: PinnedManifest, attempt: Attempt, meanwhile: Callable[[], None]
+        self, store: str, ledger: Ledger, pinned: PinnedManifest, attempt: Attempted, meanwhile: Callable[[], None]
     ) -> None:
         """Read and write what an attempt has of a window, and write the counts to the ledger."""
         manifest, apart, run = pinned.manifest, store not in TABLES, token_hex(4)

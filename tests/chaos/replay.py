@@ -43,7 +43,7 @@ class Kept:
         """What the published attempt has lost, by topic and partition."""
         if self.published is None:
             return {}
-        lost = self.attempts[self.published["attempt"]]["lost"]
+        lost = self.attempts[self.published["attempt"]].get("lost", [])
         return {(topic, partition): range(start, end) for topic, partition, start, end in lost}
 
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_offsets.ledger.entries import Attempted
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.state import Attempt
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks import sink
@@ -98,7 +98,7 @@ class SparkLoader:
             self._session.stop()
 
     def load(
-        self, store: str, ledger: Ledger, pinned: PinnedManifest, attempt: Attempt, meanwhile: Callable[[], None]
+        self, store: str, ledger: Ledger, pinned: PinnedManifest, attempt: Attempted, meanwhile: Callable[[], None]
     ) -> None:
         """Read and write what an attempt has of a window, and write the counts to the ledger."""
         self._session = self._session or self._cluster.session()

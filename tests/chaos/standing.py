@@ -69,7 +69,7 @@ class Standing:
             for piece in _pieces(_manifest(ledger, window), log.windows[window], rows)
         )
         complaints += judge_holes(pieces, _told(ledger))
-        lost = tuple(each for _, restart in ledger.state.restarts for each in restart.unloaded)
+        lost = tuple(each for restart in ledger.state.restarts for each in restart.unloaded)
         return cls(log, holding, pieces, lost, tuple(complaints))
 
     @property

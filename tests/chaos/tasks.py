@@ -15,10 +15,12 @@ from typing import Protocol
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LedgerConflictError
 from airflow_kafka_offsets.ledger import corrections, file_lists
+from airflow_kafka_offsets.ledger.counted import Counted, counted as counted_by
 from airflow_kafka_offsets.ledger.decisions import Entries
+from airflow_kafka_offsets.ledger.entries import Attempted, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.load_decisions import attempt_of, window_read_from
-from airflow_kafka_offsets.ledger.state import Attempt, Publication, State, Window
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -36,7 +38,7 @@ class Loader(Protocol):
     """Reads, writes and counts windows."""
 
     def load(
-        self, store: str, ledger: Ledger, pinned: PinnedManifest, attempt: Attempt, meanwhile: Callable[[], None]
+        self, store: str, ledger: Ledger, pinned: PinnedManifest, attempt: Attempted, meanwhile: Callable[[], None]
     ) -> None:
         """Read and write what an attempt has of a window, and write the counts to the ledger, as one driver does.
 
@@ -112,53 +114,52 @@ class Tasks:
         stood = window.loaded
         self._remake(Moment.PINNED)
         begun = self._begun(window)
-        if begun.attempt is None:
+        if isinstance(begun, Published):
             return "stands" if stood is not None else "published, loaded before"
         self._remake(Moment.CHECKED)
         counted = self._counted(begun)
         self._remake(Moment.COUNTED)
         if counted is None:
             return "second"
-        return self._published(counted, words or ("the rest" if begun.attempt.lost else ""))
+        return self._published(counted, words or ("the rest" if begun.lost else ""))
 
-    def _begun(self, window: Window) -> attempts.Begun:
-        who = {"task": self._task.number}
-        return attempts.begin(
-            self._ledger, lambda: nullcontext(self._client), window.name, window.manifest, who, "load_rest"
-        )
+    def _begun(self, window: Window) -> Attempted | Published:
+        wanted, who = attempts.Wanted(self._ledger, window.name, window.manifest), {"task": self._task.number}
+        (begun,) = attempts.begin_each([wanted], lambda: nullcontext(self._client), who, "load_rest")
+        return loads.returned(begun)
 
-    def _counted(self, begun: attempts.Begun) -> loads.Counted | None:
+    def _counted(self, begun: Attempted) -> Counted | None:
         """Have an attempt loaded. None if a later one was published meanwhile."""
-        assert begun.attempt is not None
+        window = self._ledger.window(begun.window)
         try:
-            self._run(self._ledger.pinned(begun.window), begun.attempt, partial(self._remake, Moment.READING))
+            self._run(self._ledger.pinned(window), begun, partial(self._remake, Moment.READING))
         except LedgerConflictError:
-            if self._overtaken(begun.window.name, begun.attempt) is None:
+            if self._overtaken(window.name, begun) is None:
                 raise
             return None
         except Exception as error:  # as the operator records it; if the worker dies, nobody does
             note = FailureNote(type(error).__name__, "the worker's report says why", now_ms())
-            self._ledger.attempt(begun.window.name, begun.attempt.number).record_failure(note)
+            self._ledger.attempt(window.name, begun.number).record_failure(note)
             raise
-        if self._overtaken(begun.window.name, begun.attempt) is not None:
+        if self._overtaken(window.name, begun) is not None:
             return None
-        return self._result_of(begun.window.name, begun.attempt.number)
+        return self._result_of(window.name, begun.number)
 
-    def _overtaken(self, name: str, attempt: Attempt) -> Publication | None:
+    def _overtaken(self, name: str, attempt: Attempted) -> Published | None:
         """The publication of a later attempt, after which this one can't be published any more."""
         window = self._ledger.read().windows.get(name)
         return None if window is None or window.attempt(attempt.number) is not None else window.loaded
 
-    def _run(self, pinned: PinnedManifest, attempt: Attempt, meanwhile: Callable[[], None]) -> None:
+    def _run(self, pinned: PinnedManifest, attempt: Attempted, meanwhile: Callable[[], None]) -> None:
         self._loader.load(self._task.store, self._ledger, pinned, attempt, meanwhile)
 
-    def _result_of(self, name: str, attempt: int) -> loads.Counted:
-        found = loads.counted(self._ledger, self._ledger.window(name), attempt)
+    def _result_of(self, name: str, attempt: int) -> Counted:
+        found = counted_by(self._ledger, self._ledger.window(name), attempt)
         assert found, f"attempt {attempt} at {name} has left nothing"
         return max(found, key=lambda each: each.verdict.proved)
 
-    def _published(self, counted: loads.Counted, words: str) -> str:
-        stands = loads.publish(self._client, self._ledger, counted)
+    def _published(self, counted: Counted, words: str) -> str:
+        (stands,) = map(loads.returned, loads.publish_each(lambda: nullcontext(self._client), [counted]))
         ours, details = counted.result, _details(stands)
         if (stands.attempt, stands.run) == (ours.attempt, ours.run):
             return f"published{', ' if words else ''}{words} {details}"
@@ -167,9 +168,9 @@ class Tasks:
     def _begin(self) -> Said:
         """Begin an attempt, whose driver doesn't come for a while."""
         begun = self._begun(self._window())
-        if begun.attempt is None:
+        if isinstance(begun, Published):
             return Said("done", "begin: stands")
-        return Said("done", f"begun ({begun.attempt.number})", attempt=begun.attempt.number)
+        return Said("done", f"begun ({begun.number})", attempt=begun.number)
 
     def _drive(self) -> Said:
         """Come late as a driver of an attempt that has begun; then publish what it has counted, as verify does."""
@@ -216,5 +217,5 @@ class Tasks:
             remade.remake(self._servers, self._task.store)
 
 
-def _details(stands: Publication) -> str:
+def _details(stands: Published) -> str:
     return f"({stands.attempt}-{stands.run} counts, by commit {stands.number})"

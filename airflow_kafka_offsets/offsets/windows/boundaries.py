@@ -134,7 +134,7 @@ def clamp(
     snapshot: OffsetSnapshot,
     before: OffsetSnapshot | None,
     after: OffsetSnapshot | None,
-    newest_known: int | None = None,
+    newer: Collection[OffsetSnapshot] = (),
 ) -> OffsetSnapshot:
     """Fit a newly resolved snapshot between its stored neighbours in time.
 
@@ -143,8 +143,7 @@ def clamp(
     machines' clocks say. Topics and partitions that the later neighbour lacks didn't exist yet, and are left out (E23,
     S18). Those of the earlier neighbour must still exist.
 
-    :param newest_known: number of the newest stored snapshot when Kafka was asked; None means that all were stored
-        before.
+    :param newer: those of the two that were stored after Kafka was asked.
     :raises TopicChangedError: when a topic was re-created since a neighbour was stored, or the cluster differs.
     :raises ConfigurationError: when a topic of the earlier neighbour is no longer requested: its records would be
         counted twice once it comes back.
@@ -155,11 +154,11 @@ def clamp(
     """
     for neighbour in (before, after):
         if neighbour is not None:
-            with _proved_by(neighbour, newest_known):
+            with _proved_by(neighbour, newer):
                 _refuse_outdated(neighbour, snapshot)
                 refuse_other_source(neighbour, snapshot)
     if before is not None:
-        with _proved_by(before, newest_known):
+        with _proved_by(before, newer):
             refuse_dropped_topics(before, snapshot.topics)
             refuse_shorter_logs(before, snapshot)
     lowest, highest = ({} if each is None else each.boundaries for each in (before, after))
@@ -178,12 +177,12 @@ def clamp(
 
 
 @contextmanager
-def _proved_by(stored: OffsetSnapshot, newest_known: int | None) -> Iterator[None]:
+def _proved_by(stored: OffsetSnapshot, newer: Collection[OffsetSnapshot]) -> Iterator[None]:
     """Report contradictions of a snapshot that was stored after Kafka was asked as outdated: they prove nothing."""
     try:
         yield
     except (ConfigurationError, OffsetsError, WindowError) as contradiction:
-        if newest_known is None or stored.number is None or stored.number <= newest_known:
+        if stored not in newer:
             raise
         raise OutdatedSurveyError(
             f"Another task stored {stored.title} after Kafka had been asked for this one, "

@@ -121,7 +121,6 @@ class OffsetSnapshot:
     :param resolved_at_ms: when it was resolved, Unix milliseconds by this machine's clock.
     :param topics: facts by topic name.
     :param boundaries: offsets by partition.
-    :param number: its number in the pipeline's log; None until it is stored.
     """
 
     as_of: AsOf
@@ -130,7 +129,6 @@ class OffsetSnapshot:
     resolved_at_ms: int
     topics: Mapping[str, TopicFacts]
     boundaries: Mapping[TopicPartition, Boundary]
-    number: int | None = None
 
     @property
     def timestamp_ms(self) -> int:
@@ -181,7 +179,6 @@ class OffsetSnapshot:
         """Plain JSON, columnar per topic."""
         return {
             "format": FORMAT,
-            "number": self.number,
             "as_of": self.as_of.to_json(),
             "cluster_id": self.cluster_id,
             "isolation_level": str(self.isolation_level),
@@ -212,7 +209,6 @@ class OffsetSnapshot:
                 resolved_at_ms=fields["resolved_at_ms"],
                 topics={topic: TopicFacts.from_json(topic, facts) for topic, facts in fields["topics"].items()},
                 boundaries=by_partition(rows),
-                number=fields["number"],
             )
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not a snapshot: {error!r}.") from error

@@ -1,8 +1,9 @@
 // What is drawn on a uPlot chart besides its lines: windows as bands, a moment as a vertical line, and the axes' labels.
 /* global uPlot */
+import { DAY } from "./elements.js";
 import { lookOf } from "./states.js";
 
-const DAY_MS = 86400000, LANE = 16;
+const LANE = 16;
 const SEVERITY = ["verified", "published", "proved", "pinned", "loading", "failed"];
 const ROUND = Array.from({ length: 19 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
 const SPANS = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, ...ROUND.map((days) => days * 86400)].map((s) => s * 1000);
@@ -63,14 +64,14 @@ export function drawMoment(plot, ms, words, colour) {
 function xLabels(plot, moments, axis, space, step) {
   const iso = moments.map((ms) => new Date(ms).toISOString());
   return iso.map((at, place) => {
-    if (step >= DAY_MS) return at.slice(0, 10);
+    if (step >= DAY) return at.slice(0, 10);
     const clock = at.slice(11, step < 60000 ? 19 : 16);
     return place && at.slice(0, 10) === iso[place - 1].slice(0, 10) ? clock : `${clock}\n${at.slice(0, 10)}`;
   });
 }
 
 function short(ms) {
-  for (const [size, unit] of [[DAY_MS, "d"], [3600000, "h"], [60000, "min"]]) if (ms >= size) return `${Math.round((ms / size) * 10) / 10} ${unit}`;
+  for (const [size, unit] of [[DAY, "d"], [3600000, "h"], [60000, "min"]]) if (ms >= size) return `${Math.round((ms / size) * 10) / 10} ${unit}`;
   return `${Math.round(ms / 1000)} s`;
 }
 

@@ -26,6 +26,7 @@ export function number(value) {
   const about = typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER ? "about " : "";
   return about + value.toLocaleString("en");
 }
+export const DAY = 86400000;
 export const time = (iso) => iso.replace("T", " ").replace(/\.000Z$/, "Z").replace(/(:\d\d):00Z$/, "$1").replace("Z", "");
 export const timeAt = (ms) => time(`${new Date(ms).toISOString().slice(0, 19)}Z`);
 export const perSecond = (offsets, ms) =>
@@ -50,7 +51,7 @@ export function timeOf(window) {
 
 // If both are on the same day, the day is shown once; its end is 24:00.
 export function between(start, end) {
-  const [from, to] = [time(start), time(end)], isMidnight = to === `${to.slice(0, 10)} 00:00` && Date.parse(end) - 86400000 === Date.parse(`${start.slice(0, 10)}T00:00:00Z`);
+  const [from, to] = [time(start), time(end)], isMidnight = to === `${to.slice(0, 10)} 00:00` && Date.parse(end) - DAY === Date.parse(`${start.slice(0, 10)}T00:00:00Z`);
   return `${from} to ${isMidnight ? "24:00" : from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to}`;
 }
 export const betweenMs = (start, end) => between(new Date(start).toISOString(), new Date(end).toISOString());

@@ -1,7 +1,7 @@
 // What is late, and by how much; and how long retention leaves. Both are from a pipeline's overview and the clock.
-import { bad, betweenMs, dagLink, duration, make, plural, timeAt, timeOf, windowLink } from "./elements.js";
+import { DAY, bad, betweenMs, dagLink, duration, make, plural, timeAt, timeOf, windowLink } from "./elements.js";
 
-const MINUTE = 60000, DAY = 86400000;
+const MINUTE = 60000;
 
 // When a window that ends then is due, and whether it is late: if it takes more than twice the usual delay.
 function dueAt(end, next, now) {

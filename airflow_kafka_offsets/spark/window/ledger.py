@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.errors import CommitConflictError, KafkaOffsetsError, LedgerConflictError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, failure_file, note_file, result_file
 from airflow_kafka_offsets.ledger.decisions import created_of, window_of
+from airflow_kafka_offsets.ledger.entries import Attempted
 from airflow_kafka_offsets.ledger.files import attempt_folder
 from airflow_kafka_offsets.ledger.log import Log
-from airflow_kafka_offsets.ledger.state import Attempt, State, Window
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication, note_of
@@ -100,7 +101,7 @@ class RunLedger:
         self._log = log if logs is None else logs.setdefault(self.pipeline_uri, log)
         self._own = AttemptFiles(self._files, self.window, number)
 
-    def attempt(self, manifest: Manifest) -> tuple[Window, Attempt]:
+    def attempt(self, manifest: Manifest) -> tuple[Window, Attempted]:
         """The window and this attempt at it, as the log has them now.
 
         :raises LedgerConflictError: the manifest is another ledger's, the window isn't there any more, or was resolved
@@ -209,7 +210,7 @@ class RunLedger:
             self._files.create(f"{self._own.folder}/{failure_file(self.run)}", note_of(error).to_bytes())
 
 
-def _counting(window: Window, number: int, pipeline: str) -> Attempt:
+def _counting(window: Window, number: int, pipeline: str) -> Attempted:
     """An attempt, if it can still be published, or is."""
     attempt, published = window.attempt(number), window.loaded
     if attempt is not None and (attempt in window.open_attempts or (published and published.attempt == number)):

@@ -44,7 +44,7 @@ def seen_before(ledger: Ledger, offset: int | None = None, cluster_id: str | Non
         cluster_id=cluster_id or stored.cluster_id,
         boundaries=boundaries,
     )
-    entry = Snapshotted(at_ms, before.as_of, ledger.contents.add_snapshot(before))
+    entry = Snapshotted(at_ms, ledger.contents.add_snapshot(before))
     ledger.change(lambda _: (entry,))
 
 

@@ -10,10 +10,11 @@ from typing import Any
 from upath import UPath
 
 from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger.counted import Counted, counted as counted_by
 from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
-from airflow_kafka_offsets.ledger.entries import Attempted, Verified
+from airflow_kafka_offsets.ledger.entries import Attempted, Published, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Attempt, Publication, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import StoragePath
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, RunResult
@@ -105,7 +106,7 @@ def resolve(ledger: Ledger, hour: int, hours: int = 1) -> Window:
 
 def begin(
     ledger: Ledger, window: Window, who: Any = None, lost: Collection[LogRange] = (), begun_ms: int | None = None
-) -> Attempt:
+) -> Attempted:
     """Begin an attempt."""
     who = who or {"dag_id": "loads", "run_id": "r-1", "task_id": "load"}
     wish = Attempted(window.name, who, tuple(lost), begun_ms)
@@ -125,24 +126,30 @@ def publish(ledger: Ledger, window: Window, who: Any = None, lost: Collection[Lo
     return ledger.window(window.name)
 
 
-def publish_result(ledger: Ledger, window: Window, result: RunResult, *, at_ms: int | None = None) -> Publication:
+def publish_result(ledger: Ledger, window: Window, result: RunResult, *, at_ms: int | None = None) -> Published:
     """Store a result and publish it, as it is when Kafka has nothing against it.
 
     :param at_ms: when it was published; now by default.
     """
     found = store_result(ledger, window, result)
     if at_ms is not None:
-        wish = replace(loads._publication(found), published_ms=at_ms)
+        wish = loads._publication(found)._replace(published_ms=at_ms)
         ledger.change(lambda state: load_decisions.publish(state, wish, window.manifest))
-    return loads.publish_asked(ledger, found)
+    return publish_asked(found)
 
 
-def store_result(ledger: Ledger, window: Window, result: RunResult) -> loads.Counted:
+def publish_asked(counted: Counted) -> Published:
+    """Publish what a driver has counted, as it is when Kafka has nothing against it."""
+    (outcome,) = loads.publish_each_asked([counted])
+    return loads.returned(outcome)
+
+
+def store_result(ledger: Ledger, window: Window, result: RunResult) -> Counted:
     """Store a driver's result, as the driver does."""
     files = ledger.attempt(window.name, result.attempt)
     assert files.record_result(result)
     window = ledger.window(window.name)
-    (found,) = (each for each in loads.counted(ledger, window, result.attempt) if each.result.run == result.run)
+    (found,) = (each for each in counted_by(ledger, window, result.attempt) if each.result.run == result.run)
     return found
 
 

@@ -10,8 +10,9 @@ from functools import reduce
 from operator import xor
 from typing import Any
 
+from airflow_kafka_offsets.ledger.entries import Attempted
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Attempt, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
@@ -23,7 +24,7 @@ RUN = "0000000a"
 """The driver of an attempt."""
 
 
-def result_of(ledger: Ledger, window: Window, attempt: Attempt, **fields: Any) -> RunResult:
+def result_of(ledger: Ledger, window: Window, attempt: Attempted, **fields: Any) -> RunResult:
     """What a driver of an attempt has counted: each offset once that wasn't lost."""
     manifest = ledger.pinned(window).manifest
     rest = left_of(manifest, attempt.lost)

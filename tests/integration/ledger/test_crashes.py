@@ -15,6 +15,7 @@ from typing import Any
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger import corrections, decisions, file_lists, load_decisions, storage
+from airflow_kafka_offsets.ledger.counted import left_to_publish
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
@@ -22,12 +23,12 @@ from airflow_kafka_offsets.ledger.verification import verify as verify_ledger
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
-from airflow_kafka_offsets.pipelines import loads
 from tests.integration.ledger.loads import (
     AT_T0,
     begin,
     increment,
     load,
+    publish_asked,
     resolve,
     store_result,
     verify,
@@ -98,11 +99,11 @@ def load_hour(ledger: Ledger, hour: int) -> None:
     """As tasks do it, which look at what there is: whoever died, the next one goes on."""
     pinned = resolve(ledger, hour)
     if pinned.loaded is None:
-        left = loads.left_to_publish(ledger, pinned)
+        left = left_to_publish(ledger, pinned)
         if left is None:
             attempt = begin(ledger, pinned)
             left = store_result(ledger, pinned, result_of(ledger, pinned, attempt))
-        loads.publish_asked(ledger, left)
+        publish_asked(left)
     else:
         file_lists.correct(ledger, pinned.name)
     verify(ledger, ledger.window(pinned.name))
@@ -227,7 +228,7 @@ def test_a_restart_and_the_window_after_it(tmp_path: Path) -> None:
 
     for survivor in at_every_step(restart_and_resolve, tmp_path / "start", tmp_path, 4):
         assert [each.offsets for each in windows_of(survivor)] == [10, 7]
-        ((_, restart),) = survivor.state.restarts
+        (restart,) = survivor.state.restarts
         assert restart.unloaded == (LogRange("t", 0, AT_T0 + 10, AT_T0 + 1010),)
 
 

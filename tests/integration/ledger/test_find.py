@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 import pytest
 
 from airflow_kafka_offsets.ledger import corrections, decisions
-from airflow_kafka_offsets.ledger.contents import StoredContents
+from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import Files
 from airflow_kafka_offsets.ledger.find import Found, OffsetPlace, find
@@ -155,7 +155,7 @@ def test_among_many_windows_few_are_read(local: Ledger, growth: str) -> None:
     for number, each in offsets.items():
         for offset in (chance.randrange(each[-1]) for _ in range(15)):
             counted = Counted(local.files)
-            local.contents = StoredContents(counted, local.uri)
+            local.contents = Contents(counted, local.uri)
             (found,) = find(local, TopicPartition("t", number), offset)
             (hour,) = (hour for hour in hours if each[hour] <= offset < each[hour + 1])
             assert found.window is not None

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_kafka_offsets.ledger import corrections, holes
 from airflow_kafka_offsets.ledger.entries import Restarted
-from airflow_kafka_offsets.ledger.holes import Hole, ranges_of, stretches
+from airflow_kafka_offsets.ledger.holes import Hole, stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.verification import verify
@@ -224,10 +224,10 @@ class TestStretches:
         first, _, last = pinned(local, 0, 10), published(local, 20, 30), pinned(local, 30, 40)
         parts = list(stretches(local.state))
         assert [each.window for each in parts] == [first, None, last]
-        assert [sum(part.span for part in ranges_of(local, each)) for each in parts] == [10, 10, 10]
+        assert [sum(part.span for part in local.between(*each[:2])) for each in parts] == [10, 10, 10]
 
     def test_of_a_topic_that_was_made_anew_since_nothing_can_be_loaded(self, local: Ledger) -> None:
         pinned(local, 0, 10)
         wish = Restarted(LATER_MS, ("t",), "re-created")
         local.change(lambda state: corrections.restart(state, wish, local.contents))
-        assert [ranges_of(local, each) for each in stretches(local.state)] == [[]]
+        assert [local.between(*each[:2]) for each in stretches(local.state)] == [[]]

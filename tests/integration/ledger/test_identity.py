@@ -52,13 +52,21 @@ class TestIdentity:
         assert moved.pinned(moved.window(window.name)).sha256 == window.manifest
 
     def test_a_window_that_was_copied_from_another_ledger_is_refused(self, tmp_path: Path) -> None:
-        """Its log was lost, and made anew beside what was left: the hash is right, and the ledger another one."""
-        window = resolve(opened((tmp_path / "one").as_uri()), 0)
-        shutil.rmtree(tmp_path / "one" / "loads" / "log")
-        ledger = opened((tmp_path / "one").as_uri())
-        assert ledger.state.windows == {}
+        """The hash is right, and the ledger another one."""
+        one, other = (opened((tmp_path / each).as_uri()) for each in ("one", "other"))
+        window = resolve(one, 0)
+        shutil.copytree(tmp_path / "one" / "loads" / "windows", tmp_path / "other" / "loads" / "windows")
         with pytest.raises(LedgerConflictError, match=r"was pinned in ledger .* only as a whole folder"):
-            ledger.pinned(window)
+            other.pinned(window)
+
+    def test_none_is_created_beside_the_windows_of_one_that_has_lost_its_log(self, tmp_path: Path) -> None:
+        """Its attempts would have the numbers of those before, and so their results and failures."""
+        resolve(opened((tmp_path / "one").as_uri()), 0)
+        shutil.rmtree(tmp_path / "one" / "loads" / "log")
+        with pytest.raises(LedgerConflictError, match="has files of 1 window, but no log"):
+            opened((tmp_path / "one").as_uri())
+        shutil.move(tmp_path / "one" / "loads", tmp_path / "away")
+        assert opened((tmp_path / "one").as_uri()).state.windows == {}
 
     def test_a_ledger_that_has_lost_its_first_commit_says_so(self, tmp_path: Path) -> None:
         ledger = opened((tmp_path / "one").as_uri())

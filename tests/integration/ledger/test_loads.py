@@ -10,6 +10,7 @@ import pytest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
+    CommitConflictError,
     ConfigurationError,
     CountedTwiceError,
     LedgerConflictError,
@@ -17,8 +18,9 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.attempt_files import result_file
+from airflow_kafka_offsets.ledger.counted import counted as counted_by, left_to_publish
+from airflow_kafka_offsets.ledger.entries import Attempted, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, Tally
 from airflow_kafka_offsets.pipelines import attempts, loads
@@ -35,33 +37,31 @@ def no_kafka() -> AbstractContextManager[OffsetsClient]:
     pytest.fail("Kafka was asked")
 
 
-def started(ledger: Ledger, window: Window) -> attempts.Begun:
-    return attempts.begin(ledger, no_kafka, window.name, window.manifest, {"run": "r-1"})
+def started(ledger: Ledger, name: str, manifest: str) -> Attempted | Published:
+    (begun,) = attempts.begin_each([attempts.Wanted(ledger, name, manifest)], no_kafka, {"run": "r-1"})
+    return loads.returned(begun)
 
 
 class TestBegin:
     def test_of_a_published_window_starts_nothing_and_asks_nobody(self, ledger: Ledger) -> None:
         window = publish(ledger, resolve(ledger, 0))
-        begun = started(ledger, window)
-        assert (begun.attempt, begun.publication) == (None, window.publication)
+        assert started(ledger, window.name, window.manifest) == window.publication
         assert ledger.window(window.name).attempts == window.attempts
 
     def test_of_another_window_of_that_name_is_refused(self, local: Ledger) -> None:
         window = resolve(local, 0)
         with pytest.raises(LedgerConflictError, match="was resolved anew"):
-            attempts.begin(local, no_kafka, window.name, "0" * 64, {})
+            started(local, window.name, "0" * 64)
         with pytest.raises(LedgerConflictError, match="has no window"):
-            attempts.begin(local, no_kafka, window.name.replace("2026", "2027"), window.manifest, {})
+            started(local, window.name.replace("2026", "2027"), window.manifest)
 
     def test_of_a_window_without_offsets_needs_no_job(self, local: Ledger) -> None:
         """S6."""
         empty = pin(local, at_hour(0, AT_T0), at_hour(1, AT_T0))
-        begun = started(local, empty)
-        found = begun.publication
-        assert begun.attempt is None
-        assert found is not None
+        found = started(local, empty.name, empty.manifest)
+        assert isinstance(found, Published)
         assert (found.rows, found.outputs[0].sink, found.outputs[0].output) == (0, NO_SINK, None)
-        assert started(local, empty).publication == found
+        assert started(local, empty.name, empty.manifest) == found
 
     def test_of_one_without_offsets_needs_a_job_where_another_of_its_name_may_have_left_rows(
         self, local: Ledger
@@ -70,26 +70,24 @@ class TestBegin:
         begin(local, resolve(local, 0))
         local.change(lambda state: corrections.rewind(state, T0 - HOUR_MS))
         empty = pin(local, at_hour(0, AT_T0), at_hour(1, AT_T0))
-        begun = started(local, empty)
-        assert begun.attempt is not None
-        assert begun.publication is None
+        assert isinstance(started(local, empty.name, empty.manifest), Attempted)
 
 
 class TestLeftToPublish:
     def test_is_a_proved_result_of_a_worker_that_died(self, ledger: Ledger) -> None:
         window = resolve(ledger, 0)
         counted = store_result(ledger, window, result_of(ledger, window, begin(ledger, window)))
-        assert loads.left_to_publish(ledger, ledger.window(window.name)) == counted
+        assert left_to_publish(ledger, ledger.window(window.name)) == counted
 
     def test_is_nothing_of_a_published_window_or_without_an_attempt(self, local: Ledger) -> None:
-        assert loads.left_to_publish(local, resolve(local, 0)) is None
-        assert loads.left_to_publish(local, publish(local, resolve(local, 1))) is None
+        assert left_to_publish(local, resolve(local, 0)) is None
+        assert left_to_publish(local, publish(local, resolve(local, 1))) is None
 
     def test_is_nothing_that_is_not_proved(self, local: Ledger) -> None:
         window = resolve(local, 0)
         result = result_of(local, window, begin(local, window))
         store_result(local, window, replace(result, read=Tally(9)))
-        assert loads.left_to_publish(local, local.window(window.name)) is None
+        assert left_to_publish(local, local.window(window.name)) is None
 
     def test_is_nothing_of_an_attempt_of_which_airflow_says_that_it_failed(self, local: Ledger) -> None:
         """Its application failed after it had counted: it may not have done all that it was to do."""
@@ -97,7 +95,7 @@ class TestLeftToPublish:
         attempt = begin(local, window)
         store_result(local, window, result_of(local, window, attempt))
         local.attempt(window.name, attempt.number).record_failure(FailureNote("SparkFailedError", "exit 1", 1))
-        assert loads.left_to_publish(local, local.window(window.name)) is None
+        assert left_to_publish(local, local.window(window.name)) is None
 
     @pytest.mark.parametrize(("fields", "is_left"), [({}, True), (TABLE, False)])
     def test_of_an_older_attempt_is_left_where_each_has_a_place_of_its_own(
@@ -106,14 +104,14 @@ class TestLeftToPublish:
         window = resolve(local, 0)
         store_result(local, window, result_of(local, window, begin(local, window), **fields))
         begin(local, window)
-        assert (loads.left_to_publish(local, local.window(window.name)) is not None) == is_left
+        assert (left_to_publish(local, local.window(window.name)) is not None) == is_left
 
     def test_is_nothing_in_a_file_that_is_half_written(self, local: Ledger) -> None:
         """Not every store creates files at once."""
         window = resolve(local, 0)
         files = local.attempt(window.name, begin(local, window).number)
         local.files.create(f"{files.folder}/{result_file('0000000b')}", b'{"attempt": 3')
-        assert loads.left_to_publish(local, local.window(window.name)) is None
+        assert left_to_publish(local, local.window(window.name)) is None
 
 
 class TestPublish:
@@ -124,7 +122,7 @@ class TestPublish:
         with pytest.raises(
             UnprovenError, match=r"is not published: read 9 rows, wrote 10.*stay at file:///out"
         ) as told:
-            loads.publish(NO_CLIENT, local, short)
+            loads.returned(*loads.publish_each(no_kafka, [short]))
         assert not isinstance(told.value, CountedTwiceError)
 
 
@@ -134,27 +132,28 @@ class TestTakeOver:
         attempt = begin(local, window)
         result = result_of(local, window, attempt)
         window = local.window(window.name)
-        first = loads.take_over(NO_CLIENT, local, window, attempt.number, result)
-        assert loads.take_over(NO_CLIENT, local, window, attempt.number, result) == first
-        assert loads.counted(local, window, attempt.number) == [first]
+        first = loads.take_over(NO_CLIENT, local, window, result)
+        assert loads.take_over(NO_CLIENT, local, window, result) == first
+        assert counted_by(local, window, attempt.number) == [first]
 
     def test_of_another_result_of_the_same_run_is_refused(self, local: Ledger) -> None:
         window = resolve(local, 0)
         attempt = begin(local, window)
         result = result_of(local, window, attempt)
         window = local.window(window.name)
-        loads.take_over(NO_CLIENT, local, window, attempt.number, result)
+        loads.take_over(NO_CLIENT, local, window, result)
         with pytest.raises(LedgerConflictError, match="already has a different result"):
-            loads.take_over(NO_CLIENT, local, window, attempt.number, replace(result, seconds=2.0))
+            loads.take_over(NO_CLIENT, local, window, replace(result, seconds=2.0))
 
     def test_of_another_attempt_or_manifest_is_refused(self, local: Ledger) -> None:
         window = resolve(local, 0)
         attempt = begin(local, window)
         result = result_of(local, window, attempt)
         window = local.window(window.name)
-        for wrong in (replace(result, attempt=99), replace(result, manifest_sha256="0" * 64)):
-            with pytest.raises(LedgerConflictError, match="of the same run"):
-                loads.take_over(NO_CLIENT, local, window, attempt.number, wrong)
+        with pytest.raises(CommitConflictError, match="has no attempt 99"):
+            loads.take_over(NO_CLIENT, local, window, replace(result, attempt=99))
+        with pytest.raises(LedgerConflictError, match="of a run at this window"):
+            loads.take_over(NO_CLIENT, local, window, replace(result, manifest_sha256="0" * 64))
 
     @pytest.mark.parametrize("fields", [{}, {"attempt": 1}, None, []])
     def test_what_is_no_result_is_said_of_the_argument(self, fields: Any) -> None:

@@ -23,7 +23,6 @@ from airflow_kafka_offsets.ledger.entries import Snapshotted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 
 CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
 
@@ -183,6 +182,6 @@ def test_a_commit_that_was_stored_and_reported_as_failed_is_ones_own(
     """The client asks again, and is told that the name is taken: by itself."""
     ledger = opened(root_on(careful, monkeypatch))
     careful.lost = 1
-    number = ledger.change(lambda state: [Snapshotted(1, AsOf(AsOfKind.LATEST), "0" * 64)] if state.number < 2 else ())
+    number = ledger.change(lambda state: [Snapshotted(1, "0" * 64)] if state.number < 2 else ())
     assert (number, careful.lost) == (2, 0)
     assert ledger.files.names("log/00000") == ["00000001.json", "00000002.json"]

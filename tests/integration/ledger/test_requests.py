@@ -10,16 +10,15 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger.counted import counted as counted_by
 from airflow_kafka_offsets.ledger.entries import AnyEntry, Attempted, Output, Pinned, Published, Snapshotted, Verified
 from airflow_kafka_offsets.ledger.find import find
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_status import statuses
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
-from airflow_kafka_offsets.pipelines import loads
 from tests.integration.counting_s3 import Count, count, counting_server, root
-from tests.integration.ledger.loads import AT_T0, LATER_MS, at_hour, begin, load, new_ledger, resolve
+from tests.integration.ledger.loads import AT_T0, LATER_MS, at_hour, begin, load, new_ledger, publish_asked, resolve
 from tests.integration.ledger.results import result_of
 from tests.unit.offsets.builders import HOUR_MS, T0
 
@@ -53,9 +52,7 @@ def a_year(ledger: Ledger) -> Ledger:
     """A year of hourly windows in the log, published and verified; no file but the log's is there."""
     instants = [T0 + hour * HOUR_MS for hour in range(YEAR + 1)]
     hashes = [f"{at:064x}" for at in instants]
-    entries: list[AnyEntry] = [
-        Snapshotted(at, AsOf(AsOfKind.INSTANT, at), name) for at, name in zip(instants, hashes, strict=True)
-    ]
+    entries: list[AnyEntry] = [Snapshotted(at, name) for at, name in zip(instants, hashes, strict=True)]
     for (start, end), name in zip(pairwise(instants), hashes, strict=False):
         window, output = window_id(start, end), Output("", "parquet", f"s3://lake/{start}", 10)
         entries += [
@@ -78,9 +75,9 @@ class TestRequests:
 
         def task() -> None:
             own = opened(commit)
-            (counted,) = loads.counted(own, own.window(window.name), attempt.number)
+            (counted,) = counted_by(own, own.window(window.name), attempt.number)
             assert counted.verdict.proved
-            loads.publish_asked(own, counted)
+            publish_asked(counted)
 
         assert len(asked := count(task)) <= 8 + long, asked
 

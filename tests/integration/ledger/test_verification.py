@@ -227,6 +227,6 @@ class TestWhatWasVerifiedBefore:
         load(local, 0)
         low = at_hour(9, 5)
         offsets = local.contents.add_snapshot(low)
-        local.change(lambda state: [Snapshotted(low.timestamp_ms, low.as_of, offsets)] if state.number < 6 else ())
+        local.change(lambda state: [Snapshotted(low.timestamp_ms, offsets)] if state.number < 6 else ())
         (found,) = broken(local, full=True)
         assert "is below the one before it on t-0" in found.found

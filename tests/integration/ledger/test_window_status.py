@@ -6,13 +6,22 @@ from dataclasses import replace
 
 from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import failure_file
+from airflow_kafka_offsets.ledger.counted import left_to_publish
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, status, statuses
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from airflow_kafka_offsets.pipelines import loads
-from tests.integration.ledger.loads import begin, load, publish, resolve, store_result, verify, windows_of
+from tests.integration.ledger.loads import (
+    begin,
+    load,
+    publish,
+    publish_asked,
+    resolve,
+    store_result,
+    verify,
+    windows_of,
+)
 from tests.integration.ledger.results import result_of
 from tests.patience import PATIENCE_S
 
@@ -31,7 +40,7 @@ class TestStatus:
         assert now(ledger, window) is WindowStatus.LOADING
         counted = store_result(ledger, window, result_of(ledger, window, attempt))
         assert now(ledger, window) is WindowStatus.PROVED
-        loads.publish_asked(ledger, counted)
+        publish_asked(counted)
         assert now(ledger, window) is WindowStatus.PUBLISHED
         verify(ledger, ledger.window(window.name))
         assert now(ledger, window) is WindowStatus.VERIFIED
@@ -60,10 +69,10 @@ class TestStatus:
         store_result(local, window, result_of(local, window, ended))
         local.attempt(window.name, ended.number).record_failure(NOTE)
         assert now(local, window) is WindowStatus.FAILED
-        assert loads.left_to_publish(local, local.window(window.name)) is None
+        assert left_to_publish(local, local.window(window.name)) is None
         store_result(local, window, result_of(local, window, first))
         assert now(local, window) is WindowStatus.PROVED
-        assert loads.left_to_publish(local, local.window(window.name)) is not None
+        assert left_to_publish(local, local.window(window.name)) is not None
 
     def test_is_that_of_the_newest_attempt(self, local: Ledger) -> None:
         window = resolve(local, 0)

@@ -49,7 +49,7 @@ def make_year(folder: Path) -> None:
 
 def snapshot_entry(ledger: Ledger, taken: OffsetSnapshot, hour: int) -> Snapshotted:
     offsets = ledger.contents.add_snapshot(taken) if hour >= HOURS - SHOWN else "ab" * 32
-    return Snapshotted(taken.timestamp_ms, taken.as_of, offsets)
+    return Snapshotted(taken.timestamp_ms, offsets)
 
 
 def window_entry(ledger: Ledger, taken: list[OffsetSnapshot], hour: int) -> Pinned:

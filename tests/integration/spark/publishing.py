@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame
 
+from airflow_kafka_offsets.ledger.counted import Counted, counted as counted_by
+from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Publication
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.pipelines import loads
 from airflow_kafka_offsets.spark import FileSink, Sink
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.window.ledger import RunLedger
+from tests.integration.ledger.loads import publish_asked
 from tests.unit.spark.ledgers import ledger_in
 
 
@@ -31,7 +32,7 @@ class Loaded:
     """
 
     result: RunResult
-    published: Publication
+    published: Published
 
     @property
     def rows(self) -> int:
@@ -82,17 +83,17 @@ def result_of(window: PinnedWindow) -> RunResult:
     return found[0]
 
 
-def publish(window: PinnedWindow, result: RunResult) -> Publication:
+def publish(window: PinnedWindow, result: RunResult) -> Published:
     """Publish what a driver has counted, as it is when Kafka has nothing against it."""
-    ledger, counted = count(window, result)
+    counted = count(window, result)
     assert counted.verdict.proved, counted.verdict
-    return loads.publish_asked(ledger, counted)
+    return publish_asked(counted)
 
 
-def count(window: PinnedWindow, result: RunResult) -> tuple[Ledger, loads.Counted]:
+def count(window: PinnedWindow, result: RunResult) -> Counted:
     """What a driver leaves in the ledger, or a client of Spark Connect hands over."""
     ledger = ledger_of(window)
     ledger.attempt(window.manifest.window, result.attempt).record_result(result)
-    found = loads.counted(ledger, ledger.window(window.manifest.window), result.attempt)
+    found = counted_by(ledger, ledger.window(window.manifest.window), result.attempt)
     (counted,) = [each for each in found if each.result.run == result.run]
-    return ledger, counted
+    return counted

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.ledger.load_decisions import attempt_of
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.pipelines import loads
+from airflow_kafka_offsets.pipelines.attempts import count_nothing
 from airflow_kafka_offsets.spark import (
     Attempt,
     DeltaSink,
@@ -31,6 +31,7 @@ from airflow_kafka_offsets.spark import (
     Sink,
     read_published,
 )
+from tests.integration.ledger.loads import publish_asked
 from tests.integration.spark.conftest import OpenWindow
 from tests.integration.spark.derived_jobs import (
     HIGH_M,
@@ -126,7 +127,7 @@ class TestOutputs:
         ledger, number = ledger_of(window), driver_of(window).number
         pinned = ledger.window(empty_manifest.window)
         attempt = attempt_of(pinned, number)
-        loads.publish_asked(ledger, loads.count_nothing(ledger, pinned, ledger.pinned(pinned), attempt))
+        publish_asked(count_nothing(ledger, pinned, attempt))
 
         ranges = [(flights, 0, 10, 10), (flights, 1, 0, 0), (flights, 2, 0, 125)]
         neighbour = open_window(manifest_of(ranges, start_ms=SIX_MS, end_ms=SEVEN_MS))

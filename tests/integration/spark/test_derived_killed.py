@@ -18,12 +18,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import LedgerError
+from airflow_kafka_offsets.ledger.counted import counted as counted_by
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.pipelines import loads
 from airflow_kafka_offsets.spark import read_published
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from dev import ROOT
+from tests.integration.ledger.loads import publish_asked
 from tests.integration.spark.conftest import Pin
 from tests.integration.spark.derived_jobs import expected, rows_of
 
@@ -65,8 +66,8 @@ def test_its_tables_are_those_that_the_log_makes(
                 read_published(spark, ledger_uri, output=output)
     assert killed >= 3
     assert told.attempt is not None
-    (counted,) = loads.counted(our_ledger, our_ledger.window(manifest.window), told.attempt)
-    loads.publish_asked(our_ledger, counted)
+    (counted,) = counted_by(our_ledger, our_ledger.window(manifest.window), told.attempt)
+    publish_asked(counted)
     assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
     assert read_published(spark, ledger_uri, output="too_high").count() == 24
     held = {name: spark.read.format("delta").load(f"file://{tmp_path}/{name}").count() for name in ("hourly", "high")}

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_offsets.ledger.counted import counted as counted_by
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.pipelines import loads
 from airflow_kafka_offsets.spark import FileSink
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
 from airflow_kafka_offsets.spark.session.files import HadoopFiles
 from dev.hdfs import Hdfs
+from tests.integration.ledger.loads import publish_asked
 from tests.integration.spark.conftest import Pin
 from tests.integration.spark.publishing import driver_of
 from tests.integration.spark.test_pinned_window import offsets
@@ -63,8 +64,8 @@ class TestLoad:
 
 def _publish(folder: Path, window: str, number: int) -> None:
     ledger = ledger_in(folder)
-    (counted,) = loads.counted(ledger, ledger.window(window), number)
-    loads.publish_asked(ledger, counted)
+    (counted,) = counted_by(ledger, ledger.window(window), number)
+    publish_asked(counted)
 
 
 def _copy(files: HadoopFiles, folder: Path, uri: str) -> None:

@@ -18,13 +18,14 @@ from airflow_kafka_offsets.errors import (
     UnprovenError,
     WindowsFailedError,
 )
+from airflow_kafka_offsets.ledger.counted import Counted, counted as counted_by
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import digest
-from airflow_kafka_offsets.pipelines import loads
 from airflow_kafka_offsets.spark import DeltaSink, FileSink, PinnedWindow, load_windows, pinned_window, pinned_windows
 from airflow_kafka_offsets.spark.session.batch import BatchWindow, batch_to_bytes
 from airflow_kafka_offsets.spark.session.conf import RunConf
+from tests.integration.ledger.loads import publish_asked
 from tests.integration.spark.conftest import Pin
 from tests.unit.spark import ledgers
 from tests.unit.spark.manifests import FIVE_MS, manifest_of
@@ -67,11 +68,11 @@ def batch(spark: SparkSession, told: list[RunConf], tmp_path: Path) -> Iterator[
         spark.conf.unset(f"spark.kafkaOffsets.{key}")
 
 
-def counted(ledger: Ledger, number: int) -> list[loads.Counted]:
+def counted(ledger: Ledger, number: int) -> list[Counted]:
     """What was counted of a window's only attempt."""
     ledger.read()
     window = ledger.window(name(number))
-    return loads.counted(ledger, window, window.attempts[-1].number)
+    return counted_by(ledger, window, window.attempts[-1].number)
 
 
 @pytest.mark.usefixtures("batch")
@@ -130,7 +131,7 @@ class TestOneAfterAnother:
     ) -> None:
         ledgers.begin(our_ledger, our_ledger.window(name(1)))
         again = ledgers.begin(our_ledger, our_ledger.window(name(1)))
-        loads.publish_asked(our_ledger, counted_by_another(our_ledger, name(1), again))
+        publish_asked(counted_by_another(our_ledger, name(1), again))
         later: list[str] = []
 
         def load_all() -> None:
@@ -156,7 +157,7 @@ class TestOneAfterAnother:
             next(pinned_windows(spark))
 
 
-def counted_by_another(ledger: Ledger, window: str, number: int) -> loads.Counted:
+def counted_by_another(ledger: Ledger, window: str, number: int) -> Counted:
     """What a driver of another attempt has counted."""
     from tests.integration.ledger.loads import store_result
     from tests.integration.ledger.results import result_of

@@ -16,13 +16,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import airflow_kafka_offsets
+from airflow_kafka_offsets.ledger.counted import counted as counted_by
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.pipelines import loads
 from airflow_kafka_offsets.spark.published import read_published
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.submission.driver_bundle import bundle
 from dev import jars
+from tests.integration.ledger.loads import publish_asked
 from tests.integration.spark.conftest import Pin
 from tests.integration.spark.test_pinned_window import offsets
 
@@ -127,9 +128,9 @@ class TestLoad:
         ended = json.loads(stdout.strip().splitlines()[-1])
         assert (ended["attempt"], ended["rows"]) == (told.attempt, 205)
         assert ended["output"] == f"{table}/window={manifest.window}/attempt={told.attempt}-{ended['run']}"
-        (counted,) = loads.counted(our_ledger, our_ledger.window(manifest.window), ended["attempt"])
+        (counted,) = counted_by(our_ledger, our_ledger.window(manifest.window), ended["attempt"])
         assert counted.result.run == ended["run"]
-        loads.publish_asked(our_ledger, counted)
+        publish_asked(counted)
         rows = read_published(spark, ledger_uri)
         assert offsets(rows) == EXPECTED
         assert rows.where("value.altitude_m = offset AND key = CAST(offset % 7 AS STRING)").count() == 205

@@ -71,12 +71,14 @@ class Search:
 
     :param writers: by name.
     :param check: called with the files, and with how the writers that have ended did, after each operation.
+    :param lags: whether a listing may lack the newest name.
     :param seen: how many different states were looked at.
     :param ends: how many of them were ends.
     """
 
     writers: Mapping[str, Writer]
     check: Callable[[dict[str, bytes], Mapping[str, Ended]], None]
+    lags: bool = False
     seen: int = 0
     ends: int = 0
     _known: set[Any] = field(default_factory=set)
@@ -107,8 +109,10 @@ class Search:
                 kind, arguments = operation
                 store = MemoryFiles(dict(files))
                 answer = getattr(store, kind)(*arguments)
-                answer = tuple(answer) if isinstance(answer, list) else answer
-                stack.append((store.files, {**answers, name: (*answers[name], answer)}))
+                possible = [tuple(answer)] if isinstance(answer, list) else [answer]
+                if self.lags and kind == "names" and answer:
+                    possible.append(tuple(answer[:-1]))
+                stack += [(store.files, {**answers, name: (*answers[name], each)}) for each in possible]
 
     def _step(self, name: str, answers: tuple[Any, ...]) -> Ended | Operation:
         if (name, answers) not in self._steps:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from itertools import count
+from dataclasses import dataclass, field
 
 from airflow_kafka_offsets.ledger.entries import Created
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from tests.unit.offsets.builders import LEDGER_ID
 
 CREATED = Created(LEDGER_ID, "p", "cluster-1", str(IsolationLevel.READ_COMMITTED), ("t",))
@@ -45,26 +41,3 @@ class MemoryFiles:
 
     def _count(self, kind: str) -> None:
         self.operations[kind] = self.operations.get(kind, 0) + 1
-
-
-@dataclass
-class MemoryContents:
-    """Snapshots and manifests by the hash of their content."""
-
-    snapshots: dict[str, OffsetSnapshot] = field(default_factory=dict)
-    manifests: dict[str, Manifest] = field(default_factory=dict)
-
-    def snapshot(self, offsets: str) -> OffsetSnapshot:
-        return self.snapshots[offsets]
-
-    def add_snapshot(self, snapshot: OffsetSnapshot) -> str:
-        name = sha256(repr(replace(snapshot, number=None).to_json()).encode()).hexdigest()
-        self.snapshots[name] = replace(snapshot, number=None)
-        return name
-
-    def add_manifest(self, manifest: Manifest) -> str:
-        self.manifests[manifest.sha256] = manifest
-        return manifest.sha256
-
-
-IDS = count(1)

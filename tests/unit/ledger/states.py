@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.decisions import Entries, ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import (
     Attempted,
@@ -18,7 +19,7 @@ from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
-from tests.unit.ledger.memory import CREATED, MemoryContents
+from tests.unit.ledger.memory import CREATED
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
 
 AT = [T0 + hour * HOUR_MS for hour in range(5)]
@@ -36,11 +37,11 @@ def after(state: State, *entries: Entries) -> State:
 BEGUN = after(State(), (CREATED,))
 
 
-def asked(contents: MemoryContents, *snapshots: OffsetSnapshot, known: int = 99, now_ms: int = NOW) -> ResolvedOffsets:
+def asked(contents: Contents, *snapshots: OffsetSnapshot, known: int = 99, now_ms: int = NOW) -> ResolvedOffsets:
     return ResolvedOffsets(known, now_ms, {each.timestamp_ms: contents.add_snapshot(each) for each in snapshots})
 
 
-def pinned(contents: MemoryContents, *offsets: int, state: State = BEGUN) -> State:
+def pinned(contents: Contents, *offsets: int, state: State = BEGUN) -> State:
     """A state with a window for each hour between these offsets."""
     taken = [snapshot({0: offset}, at_ms=AT[hour]) for hour, offset in enumerate(offsets)]
     windows = list(pairwise(AT[: len(offsets)]))

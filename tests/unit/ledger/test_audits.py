@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,21 +10,22 @@ import pytest
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger import audits, checkpoints, load_decisions
-from airflow_kafka_offsets.ledger.entries import Audited, Counted
-from airflow_kafka_offsets.ledger.files import audit_file
+from airflow_kafka_offsets.ledger.contents import Contents
+from airflow_kafka_offsets.ledger.entries import Audited, RecordsCounted
+from airflow_kafka_offsets.ledger.files import audit_file, census_file
 from airflow_kafka_offsets.offsets.answers.records import LogContent
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.audits.report import AuditReport, PartitionCounts
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from tests.unit.ledger.memory import MemoryContents
+from tests.unit.ledger.memory import MemoryFiles
 from tests.unit.ledger.states import NAME, NOW, after, pinned
 from tests.unit.offsets.builders import HOUR_MS, T0
 from tests.unit.spark import ledgers
 from tests.unit.spark.manifests import manifest_of
 
-STATE = pinned(MemoryContents(), 0, 10, 20)
+STATE = pinned(Contents(MemoryFiles(), "memory"), 0, 10, 20)
 MANIFEST = STATE.windows[NAME].manifest
 FIRST = Audited(NAME, "lake.t", "0" * 8, "hash", {"missing": 3}, 7, {"task_id": "audit"}, NOW, 10)
 
@@ -56,12 +58,12 @@ def recorded(*wishes: Audited) -> list[tuple[str, str]]:
 
 class TestAudits:
     def test_the_last_one_of_each_table_counts(self) -> None:
-        second = replace(FIRST, run="1" * 8, audited_ms=NOW + 1)
-        other = replace(FIRST, table="a", run="2" * 8)
+        second = FIRST._replace(run="1" * 8, audited_ms=NOW + 1)
+        other = FIRST._replace(table="a", run="2" * 8)
         assert recorded(FIRST, other, second) == [("a", "2" * 8), ("lake.t", "1" * 8)]
 
     def test_one_is_recorded_once_and_an_older_one_takes_no_place(self) -> None:
-        older = replace(FIRST, run="1" * 8, audited_ms=NOW - 1)
+        older = FIRST._replace(run="1" * 8, audited_ms=NOW - 1)
         assert recorded(FIRST, FIRST, older) == [("lake.t", "0" * 8)]
 
     def test_one_of_other_offsets_is_refused(self) -> None:
@@ -112,10 +114,10 @@ class TestAudits:
 
 class TestCounts:
     def test_records_are_counted_once(self) -> None:
-        wish = Counted(NAME, "hash", 9)
+        wish = RecordsCounted(NAME, "hash", 9)
         state = after(STATE, load_decisions.count(STATE, wish, MANIFEST))
         assert state.windows[NAME].census == "hash"
-        assert load_decisions.count(state, Counted(NAME, "other", 8), MANIFEST) == ()
+        assert load_decisions.count(state, RecordsCounted(NAME, "other", 8), MANIFEST) == ()
         assert checkpoints.from_bytes(checkpoints.to_bytes(state)) == state
         with pytest.raises(LedgerConflictError, match="resolved anew"):
             load_decisions.count(STATE, wish, "another manifest")
@@ -124,9 +126,11 @@ class TestCounts:
         ledger = ledgers.ledger_in(tmp_path / "flights")
         window = ledgers.pin(ledger, manifest_of([("t", 0, 0, 10)]))
         census = Census.of([LogContent("t", 0, 0, 10, 3, runs=((0, 2), (5, 6)))])
-        wish = Counted(window.name, ledger.contents.add_census(window.name, census), census.records)
+        wish = RecordsCounted(window.name, ledger.contents.add_census(window.name, census), census.records)
         ledger.change(lambda state: load_decisions.count(state, wish, window.manifest))
         again = ledgers.ledger_in(tmp_path / "flights")
         found = again.window(window.name).census
         assert found is not None
-        assert again.contents.census(window.name, found) == census
+        stored = again.files.read(census_file(window.name, found))
+        assert stored is not None
+        assert Census.from_bytes(gzip.decompress(stored)) == census

@@ -7,10 +7,9 @@ import threading
 import pytest
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
-from airflow_kafka_offsets.ledger.contents import StoredContents
+from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.entries import Snapshotted
 from airflow_kafka_offsets.ledger.files import snapshot_file
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from tests.patience import PATIENCE_S
 from tests.unit.ledger.memory import MemoryFiles
 from tests.unit.offsets.builders import snapshot
@@ -25,16 +24,16 @@ class FailingFiles(MemoryFiles):
 
 def stored(files: MemoryFiles) -> str:
     """Store a snapshot. Returns the hash that names its file."""
-    contents = StoredContents(files, "here")
+    contents = Contents(files, "here")
     offsets = contents.add_snapshot(snapshot({0: 5}))
     contents.store_files([snapshot_file(offsets)])
     return offsets
 
 
 def test_what_no_commit_names_is_not_written() -> None:
-    contents = StoredContents(files := MemoryFiles(), "here")
+    contents = Contents(files := MemoryFiles(), "here")
     named, other = (contents.add_snapshot(snapshot({0: offset})) for offset in (5, 6))
-    contents.store([Snapshotted(1, AsOf(AsOfKind.INSTANT, 1), named)])
+    contents.store([Snapshotted(1, named)])
     assert (list(files.files), contents.snapshot(other)) == ([snapshot_file(named)], snapshot({0: 6}))
 
 
@@ -47,15 +46,15 @@ def test_those_of_a_commit_are_written_side_by_side() -> None:
             both.wait(PATIENCE_S)  # for another one
             return super().create(name, content)
 
-    contents = StoredContents(files := Meeting(), "here")
+    contents = Contents(files := Meeting(), "here")
     hashes = [contents.add_snapshot(snapshot({0: offset})) for offset in range(4)]
-    contents.store(Snapshotted(1, AsOf(AsOfKind.INSTANT, 1), each) for each in hashes)
+    contents.store(Snapshotted(1, each) for each in hashes)
     assert len(files.files) == 4
 
 
 def test_more_than_memory_holds_is_written_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_kafka_offsets.ledger.contents._MOST_BYTES", 1_000)
-    contents = StoredContents(files := MemoryFiles(), "here")
+    contents = Contents(files := MemoryFiles(), "here")
     hashes = [contents.add_snapshot(snapshot({0: offset})) for offset in range(100)]
     assert len(files.files) > 90
     assert [contents.snapshot(each) for each in hashes] == [snapshot({0: offset}) for offset in range(100)]
@@ -64,7 +63,7 @@ def test_more_than_memory_holds_is_written_before(monkeypatch: pytest.MonkeyPatc
 def test_a_store_that_fails_is_not_a_damaged_snapshot() -> None:
     offsets = stored(files := MemoryFiles())
     with pytest.raises(OSError, match="Slow Down"):
-        StoredContents(FailingFiles(files.files), "here").snapshot(offsets)
+        Contents(FailingFiles(files.files), "here").snapshot(offsets)
 
 
 @pytest.mark.parametrize("harm", [lambda it: it[:-9], lambda it: b"{}", lambda it: it[:12] + b"\0\0" + it[14:]])
@@ -73,4 +72,4 @@ def test_a_snapshot_that_was_changed_is_refused_by_name(harm: object) -> None:
     name = snapshot_file(offsets)
     files.files[name] = harm(files.files[name])  # type: ignore[operator]
     with pytest.raises(LedgerCorruptError, match=rf"^here/{name} .*Restore the file"):
-        StoredContents(files, "here").snapshot(offsets)
+        Contents(files, "here").snapshot(offsets)

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.errors import (
     WindowOverlapError,
 )
 from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
+from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published, Restarted, Verified
 from airflow_kafka_offsets.ledger.log import Log
@@ -32,7 +33,7 @@ from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Boundary, Evidence, OffsetSnapshot
-from tests.unit.ledger.memory import CREATED, MemoryContents, MemoryFiles
+from tests.unit.ledger.memory import CREATED, MemoryFiles
 from tests.unit.offsets.builders import HOUR_MS, T0
 
 PARTITIONS = (0, 1)
@@ -61,12 +62,14 @@ class Topic:
     """A topic in one of its lives.
 
     :param id: of this life.
+    :param cluster: the cluster that it is on.
     :param records: that its log has, or retention has deleted, by partition.
     :param starts: log start offsets.
     :param epoch: of the leader.
     """
 
     id: str
+    cluster: str = "cluster-1"
     records: dict[int, list[Record]] = field(default_factory=lambda: {number: [] for number in PARTITIONS})
     starts: dict[int, int] = field(default_factory=lambda: dict.fromkeys(PARTITIONS, 0))
     epoch: int = 1
@@ -104,7 +107,7 @@ class Topic:
                 *("t", number, offset, evidence, None, epoch, start, len(records), len(records), self.epoch)
             )
         facts = {"t": TopicFacts("t", self.id, len(PARTITIONS), "delete", -1, -1, "CreateTime")}
-        return OffsetSnapshot(as_of, "cluster-1", IsolationLevel.READ_COMMITTED, now_ms, facts, boundaries)
+        return OffsetSnapshot(as_of, self.cluster, IsolationLevel.READ_COMMITTED, now_ms, facts, boundaries)
 
 
 class Histories(RuleBasedStateMachine):
@@ -115,16 +118,19 @@ class Histories(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.files, self.contents = MemoryFiles(), MemoryContents()
-        self.now_ms, self.lives = T0 + HOUR_MS, [Topic("id-0")]
+        self.files, self.contents = MemoryFiles(), Contents(MemoryFiles(), "memory")
+        self.now_ms, self.lives = T0 + 9 * HOUR_MS, 0
+        self.topics: dict[str, Topic] = {}
+        self.cluster = "cluster-1"
         self.ranges: dict[int, tuple[str, str]] = {}
         self.read: dict[tuple[int, str], set[int]] = {}
         self.runs = self.made = 0
         self.change(partial(decisions.create, wish=CREATED))
+        self.made_anew()
 
     @property
     def topic(self) -> Topic:
-        return self.lives[-1]
+        return self.topics[self.cluster]
 
     @property
     def state(self) -> State:
@@ -143,7 +149,7 @@ class Histories(RuleBasedStateMachine):
 
     # What happens in Kafka.
 
-    @rule(partition=st.sampled_from(PARTITIONS), late_ms=st.integers(0, 3 * HOUR_MS), count=st.integers(1, 3))
+    @rule(partition=st.sampled_from(PARTITIONS), late_ms=st.integers(0, 9 * HOUR_MS), count=st.integers(1, 3))
     def produce(self, partition: int, late_ms: int, count: int) -> None:
         for number in range(count):
             self.made += 1
@@ -159,10 +165,24 @@ class Histories(RuleBasedStateMachine):
         kept = int(len(self.topic.records[partition]) * share)
         self.topic.starts[partition] = max(self.topic.starts[partition], kept)
 
-    @precondition(lambda self: len(self.lives) < 3)
+    @precondition(lambda self: self.lives < 4)
     @rule()
     def made_anew(self) -> None:
-        self.lives.append(Topic(f"id-{len(self.lives)}"))
+        self.topics[self.cluster] = Topic(f"id-{self.lives}", self.cluster)
+        self.lives += 1
+        for hour in range(9, 0, -1):
+            for partition in PARTITIONS:
+                self.produce(partition, hour * HOUR_MS, 1)
+
+    @rule(times=st.integers(1, 2), restarts=st.booleans())
+    def moved(self, times: int, restarts: bool) -> None:
+        """The connection reaches the other cluster from now on; or that one, and then this one again."""
+        for _ in range(times):
+            self.cluster = "cluster-2" if self.cluster == "cluster-1" else "cluster-1"
+            if self.cluster not in self.topics:
+                self.made_anew()
+            if restarts:
+                self.restart()
 
     @rule(partition=st.sampled_from(PARTITIONS), lost=st.integers(1, 4))
     def truncated(self, partition: int, lost: int) -> None:
@@ -179,9 +199,11 @@ class Histories(RuleBasedStateMachine):
         return self.state.anew(self.contents.snapshot(newest.offsets), newest.at_ms)
 
     def is_rewritten(self) -> bool:
-        """Whether a resolver refuses to go on, as the newest snapshot's offsets are other records' now."""
+        """Whether a resolver refuses to go on, as the newest snapshot's offsets are other records' now, or it reaches
+        another cluster."""
         known = self.known()
-        return known is not None and bool(self.topic.truncated_below(known))
+        is_another = self.state.cluster_id != self.cluster
+        return is_another or (known is not None and bool(self.topic.truncated_below(known)))
 
     # What tasks ask Kafka, and commit some time later.
 
@@ -222,6 +244,14 @@ class Histories(RuleBasedStateMachine):
     def commit(self, wish: Any) -> None:
         if wish is not None:
             self.change(wish)
+
+    @rule(first=HOURS, hours=st.integers(1, 3))
+    def resolve(self, first: int, hours: int) -> None:
+        self.commit(self.ask_for_a_window(first, hours))
+
+    @rule(since=st.sampled_from(AsOfKind))
+    def increment(self, since: AsOfKind) -> None:
+        self.commit(self.ask_for_an_increment(since, HOUR_MS, (0.5, 1.0)))
 
     @rule(wish=asked)
     def commit_and_try_again(self, wish: Any) -> None:
@@ -294,8 +324,8 @@ class Histories(RuleBasedStateMachine):
             state = self.state
             assert all(at_ms <= to_ms for at_ms in state.snapshots)
             assert all(window.end_ms <= to_ms for window in state.windows.values())
-            gone = [number for number, each in before.restarts if each.at_ms > to_ms]
-            assert not [each for _, each in state.restarts if each.at_ms > to_ms]
+            gone = [each.number for each in before.restarts if each.at_ms > to_ms]
+            assert not [each for each in state.restarts if each.at_ms > to_ms]
             assert all(
                 state.windows[name] == window
                 for name, window in before.windows.items()
@@ -305,9 +335,11 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         known = self.known()
-        if known is None or "t" not in known.topics:
+        if known is not None and self.state.cluster_id != self.cluster:
+            wish = Restarted(self.now_ms, ("t",), "moved", self.cluster, resumed=self.left_there())
+        elif known is None or "t" not in known.topics:
             return
-        if known.topics["t"].topic_id != self.topic.id:
+        elif known.topics["t"].topic_id != self.topic.id:
             wish = Restarted(self.now_ms, ("t",), "re-created")
         elif cut := self.topic.truncated_below(known):
             wish = Restarted(self.now_ms, ("t",), "truncated", truncated=cut)
@@ -315,6 +347,13 @@ class Histories(RuleBasedStateMachine):
             return
         assert self.change(partial(corrections.restart, wish=wish, contents=self.contents))
         assert not self.is_rewritten()
+
+    def left_there(self) -> OffsetSnapshot | None:
+        """Where the topic goes on, on a cluster that the pipeline comes back to; None if it has no window of it."""
+        seen = corrections.ends_on(self.state, self.cluster, self.contents)
+        if seen is None or "t" not in seen.topics or seen.topics["t"].topic_id != self.topic.id:
+            return None
+        return seen.begun_anew((), self.topic.truncated_below(seen), None)
 
     # What is so whatever happened.
 
@@ -329,7 +368,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def a_window_is_named_after_its_snapshots(self) -> None:
         for window in self.state.windows.values():
-            manifest = self.contents.manifests[window.manifest]
+            manifest = self.contents.manifest(window)
             assert (manifest.window, manifest.start_ms, manifest.end_ms) == window[:3]
 
     @invariant()
@@ -345,8 +384,8 @@ class Histories(RuleBasedStateMachine):
         """Whether the two are of different logs, by their times or by when they were pinned."""
         first, last = sorted((earlier.number, later.number))
         return any(
-            earlier.start_ms < restart.at_ms <= later.end_ms or first < number <= last
-            for number, restart in self.state.restarts
+            earlier.start_ms < restart.at_ms <= later.end_ms or first < restart.number <= last
+            for restart in self.state.restarts
         )
 
     @invariant()
@@ -362,7 +401,7 @@ class Histories(RuleBasedStateMachine):
 
     def loaded_by(self, window: Window) -> Iterator[int]:
         """The records that a load of a window reads and publishes now."""
-        manifest = self.contents.manifests[window.manifest]
+        manifest = self.contents.manifest(window)
         if "t" not in manifest.topics or manifest.topics["t"].topic_id != self.topic.id:
             return
         for each in manifest.ranges:
@@ -385,7 +424,7 @@ class Histories(RuleBasedStateMachine):
             assert all(known[key].offset <= stored[key].offset for key in known)
 
     def offsets_of(self, window: Window) -> dict[int, tuple[int, int]]:
-        manifest = self.contents.manifests[window.manifest]
+        manifest = self.contents.manifest(window)
         return {each.partition: (each.start_offset, each.end_offset) for each in manifest.ranges}
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
+from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published
 from airflow_kafka_offsets.ledger.files import Files
@@ -19,10 +20,10 @@ from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
 from tests.unit.ledger.interleavings import Ended, Search, Writer
-from tests.unit.ledger.memory import CREATED, MemoryContents, MemoryFiles
+from tests.unit.ledger.memory import CREATED, MemoryFiles
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
-CONTENTS = MemoryContents()
+CONTENTS = Contents(MemoryFiles(), "memory")
 """Files by hash are the same whoever writes them when: their operations needn't be interleaved."""
 AT = [T0 + hour * HOUR_MS for hour in range(5)]
 NOW = T0 + 24 * HOUR_MS
@@ -117,7 +118,7 @@ class Rules:
             for key, boundary in earlier.items()
         )
         for window in windows:
-            manifest = CONTENTS.manifests[window.manifest]
+            manifest = CONTENTS.manifest(window)
             (pinned,) = manifest.ranges
             ends = (CONTENTS.snapshot(state.snapshots[at].offsets) for at in (window.start_ms, window.end_ms))
             assert [pinned.start_offset, pinned.end_offset] == [
@@ -137,6 +138,12 @@ class TestWindows:
         one = resolver((AT[0], AT[1]), (AT[1], AT[2]))
         other = resolver((AT[2], AT[3]), (AT[1], AT[2]), shift=5)
         search(begun(), one=one, other=other)
+
+    def test_a_listing_that_lags_behind_changes_nothing(self) -> None:
+        one, other = resolver((AT[0], AT[1])), resolver((AT[1], AT[2]), shift=5)
+        found = Search({"one": one, "other": other, "runs": incrementer("a")}, Rules(), lags=True)
+        found.run(begun(resolver((AT[2], AT[3]))))
+        assert found.ends
 
     def test_of_two_that_cross_one_is_refused(self) -> None:
         both = []

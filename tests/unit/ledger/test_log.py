@@ -28,7 +28,6 @@ from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from tests.unit.ledger.memory import CREATED, MemoryFiles
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
@@ -36,7 +35,7 @@ HASH = "ab" * 32
 
 
 def snapshotted(at_ms: int) -> Snapshotted:
-    return Snapshotted(at_ms, AsOf(AsOfKind.INSTANT, at_ms), HASH)
+    return Snapshotted(at_ms, HASH)
 
 
 def _decide(at_ms: int, state: State) -> list[Snapshotted]:
@@ -126,6 +125,14 @@ class TestChange:
         for log in (Log(files, "memory"), Log(files, "memory")):
             log.change(lambda state: [snapshotted(T0)])
         assert len(files.files) == 3
+
+    def test_a_log_that_was_restored_from_an_older_copy_and_went_on_is_read_as_it_is(self) -> None:
+        files = MemoryFiles()
+        log = write(files, 5)
+        files.files = {name: content for name, content in files.files.items() if name < commit_file(4)}
+        for at_ms in (T0 + 100, T0 + 200, T0 + 300):
+            Log(files, "memory").change(partial(_decide, at_ms))
+        assert log.read() == Log(files, "memory").read()
 
     def test_a_listing_that_lags_behind_is_found_out_by_the_number(self) -> None:
         class Stale(MemoryFiles):

@@ -50,7 +50,6 @@ def snapshot(
     offsets: Mapping[int, int],
     *,
     at_ms: int = T0,
-    number: int | None = None,
     topic_id: str = "id-1",
     cluster_id: str = "cluster-1",
     kind: AsOfKind = AsOfKind.INSTANT,
@@ -67,5 +66,4 @@ def snapshot(
         resolved_at_ms=resolved_at_ms or (at_ms if kind is not AsOfKind.INSTANT else at_ms + HOUR_MS),
         topics={"t": TopicFacts("t", topic_id, len(offsets), cleanup_policy, -1, -1, "CreateTime")},
         boundaries={TopicPartition("t", n): boundary(n, offset, log_start=log_start) for n, offset in offsets.items()},
-        number=number,
     )

@@ -23,7 +23,7 @@ from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents,
 
 
 def manifest(first: dict[int, int], last: dict[int, int]) -> Manifest:
-    start, end = snapshot(first, at_ms=T0, number=1), snapshot(last, at_ms=T0 + HOUR_MS, number=2)
+    start, end = snapshot(first, at_ms=T0), snapshot(last, at_ms=T0 + HOUR_MS)
     return Manifest.of("loads", LEDGER_ID, window_between(start, end))
 
 

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.compat import airflow_versions
-from airflow_kafka_offsets.ledger.state import Attempt, Window
+from airflow_kafka_offsets.ledger.entries import Attempted
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.runs.clearing import run_of, told_runs
 
 RUN_ID = "scheduled__2026-10-31T07:00:00+00:00"
 
 
 def loaded_by(who: dict[str, Any]) -> Window:
-    return Window("20261031T060000000Z_20261031T070000000Z", 1, 2, 3, "m", 100, attempts=(Attempt(4, who),))
+    name = "20261031T060000000Z_20261031T070000000Z"
+    return Window(name, 1, 2, 3, "m", 100, attempts=(Attempted(name, who, number=4),))
 
 
 def test_airflow_has_the_command() -> None:

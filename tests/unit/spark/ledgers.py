@@ -13,7 +13,6 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 
 NO_SNAPSHOT = "0" * 64
 """Where a snapshot's offsets would be: these ledgers have none."""
@@ -40,7 +39,7 @@ def pin(ledger: Ledger, manifest: Manifest) -> Window:
             made.extend(corrections.void(state, [manifest.window], force=True))
         for at_ms in (manifest.start_ms, manifest.end_ms):
             if at_ms not in state.snapshots:
-                made.append(Snapshotted(at_ms, AsOf(AsOfKind.INSTANT, at_ms), NO_SNAPSHOT))
+                made.append(Snapshotted(at_ms, NO_SNAPSHOT))
         return (*made, Pinned(manifest.window, sha256, manifest.span))
 
     ledger.change(pinned)

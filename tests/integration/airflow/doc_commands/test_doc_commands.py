@@ -93,7 +93,7 @@ def with_a_clock_ahead(open_pipeline: LedgerOf) -> None:
     ledger = open_pipeline("flights_hourly")
     newest = ledger.state.newest_snapshot
     assert newest is not None
-    ahead = Snapshotted(ms("2027-11-22T07:03:11.042Z"), AsOf(AsOfKind.LATEST), newest.offsets)
+    ahead = Snapshotted(ms("2027-11-22T07:03:11.042Z"), newest.offsets)
     ledger.change(lambda _: (ahead,))
 
 
@@ -114,7 +114,7 @@ def _see_another_topic(ledger: Ledger) -> None:
     latest = AsOf(AsOfKind.LATEST)
     before = replace(stored, as_of=latest, resolved_at_ms=at_ms, topics=facts, boundaries=boundaries)
     restart = Restarted(at_ms, tuple(facts), "re-created")
-    entry = Snapshotted(at_ms, latest, ledger.contents.add_snapshot(before))
+    entry = Snapshotted(at_ms, ledger.contents.add_snapshot(before))
     ledger.change(lambda _: (restart,))
     ledger.change(lambda _: (entry,))
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets.ledger.counted import Counted
+from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Publication, Window
-from airflow_kafka_offsets.pipelines.loads import Counted
+from airflow_kafka_offsets.ledger.state import Window
 from tests.integration.airflow.conftest import Resolve, at
 from tests.integration.airflow.windows.conftest import XCom
 from tests.integration.ledger.loads import begin, store_result
@@ -45,7 +46,7 @@ def counted_in(ledger: Ledger, window: Window, who: Any = None, **fields: Any) -
     return store_result(ledger, window, result_of(ledger, window, attempt, **fields))
 
 
-def published(ledger: Ledger, window: Window) -> Publication | None:
+def published(ledger: Ledger, window: Window) -> Published | None:
     """What counts of a window now."""
     ledger.read()
     return ledger.window(window.name).publication

@@ -19,11 +19,10 @@ from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.pipelines.attempts import reload
-from airflow_kafka_offsets.pipelines.loads import publish_asked
 from tests.integration.airflow.conftest import Context, Run
 from tests.integration.airflow.windows.conftest import XCom
 from tests.integration.airflow.windows.counted import Count, count, pinned, published, window
-from tests.integration.ledger.loads import begin
+from tests.integration.ledger.loads import begin, publish_asked
 from tests.integration.ledger.results import result_of
 
 __all__ = ["count", "pinned", "window"]
@@ -71,7 +70,7 @@ class TestAnotherSubmitter:
         self, window: XCom, pinned: Window, count: Count, context: Context, ledger: Ledger, left: bytes | None
     ) -> None:
         """It died once it had published. Once verified, a list is right."""
-        publish_asked(ledger, count(pinned, files=("b.parquet",)))
+        publish_asked(count(pinned, files=("b.parquet",)))
         name = f"files/window={pinned.name}/files.txt"
         right = ledger.files.read(name)
         assert right is not None
@@ -114,7 +113,7 @@ class TestAnotherSubmitter:
     def test_what_is_to_be_loaded_again_is_not_verified_before(
         self, window: XCom, pinned: Window, context: Context, ledger: Ledger, count: Count
     ) -> None:
-        publish_asked(ledger, count(pinned))
+        publish_asked(count(pinned))
         reload(ledger, [pinned.name])
         with pytest.raises(AirflowFailException, match="is to be loaded again: run its load first"):
             verified(window, context)

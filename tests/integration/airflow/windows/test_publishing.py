@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Any
@@ -21,10 +22,12 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
 )
 from airflow_kafka_offsets.ledger import corrections
+from airflow_kafka_offsets.ledger.counted import Counted
+from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Publication, Window
+from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.pipelines.loads import Counted, publish, take_over
+from airflow_kafka_offsets.pipelines.loads import publish_each, returned, take_over
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import recreate
 from tests.integration.airflow.windows.counted import Count, count, pinned, published, window
@@ -70,7 +73,7 @@ class TestOneAttempt:
         (topic,) = ledger.pinned(pinned).manifest.topics
         recreate(admin, topic)
         with pytest.raises(TopicChangedError, match=r"re-created.* has loaded, is not publ"):
-            publish(client, ledger, counted)
+            publish(client, counted)
         assert published(ledger, pinned) is None
 
     def test_while_kafka_does_not_answer_nothing_is_published_and_nothing_lost(
@@ -78,9 +81,9 @@ class TestOneAttempt:
     ) -> None:
         counted = count(pinned)
         with connected_client("127.0.0.1:1", timeout_s=1) as unreachable, pytest.raises(ClusterUnreachableError):
-            publish(unreachable, ledger, counted)
+            publish(unreachable, counted)
         assert published(ledger, pinned) is None
-        assert publish(client, ledger, counted).attempt == counted.attempt.number
+        assert publish(client, counted).attempt == counted.attempt.number
 
 
 class TestSideBySide:
@@ -90,11 +93,11 @@ class TestSideBySide:
         counted = [count(pinned) for _ in range(8)]
         ready = threading.Barrier(len(counted))
 
-        def ask(each: Counted) -> Publication:
+        def ask(each: Counted) -> Published:
             with connected_client(broker.bootstrap_servers, timeout_s=60) as connected:
                 connected.cluster_id()
                 ready.wait()
-                return publish(connected, another(ledger), each)
+                return publish(connected, replace(each, ledger=another(ledger)))
 
         with ThreadPoolExecutor(len(counted)) as threads:
             found = set(threads.map(ask, counted))
@@ -119,10 +122,10 @@ class TestAPause:
 
         def publish_beside() -> None:
             with connected_client(broker.bootstrap_servers) as connected:
-                publish(connected, another(ledger), theirs)
+                publish(connected, replace(theirs, ledger=another(ledger)))
 
         meanwhile(moment, publish_beside)
-        assert publish(client, ledger, ours).attempt == theirs.attempt.number
+        assert publish(client, ours).attempt == theirs.attempt.number
 
     @pytest.mark.parametrize("moment", [KAFKA_IS_ASKED, COMMIT_IS_CREATED])
     def test_a_window_that_was_voided_meanwhile_is_not_told_to_be_published(
@@ -137,7 +140,7 @@ class TestAPause:
         counted = count(pinned)
         meanwhile(moment, lambda: another(ledger).change(lambda state: corrections.void(state, [pinned.name])))
         with pytest.raises(LedgerConflictError, match="has no window"):
-            publish(client, ledger, counted)
+            publish(client, counted)
 
     @pytest.mark.parametrize("moment", [KAFKA_IS_ASKED, COMMIT_IS_CREATED])
     def test_in_a_table_nothing_is_published_whose_rows_an_attempt_may_have_replaced_meanwhile(
@@ -152,7 +155,7 @@ class TestAPause:
         counted = count(pinned, **TABLE)
         meanwhile(moment, lambda: begin(another(ledger), pinned))
         with pytest.raises(CommitConflictError, match=r"began later .*lake\.flights"):
-            publish(client, ledger, counted)
+            publish(client, counted)
         assert published(ledger, pinned) is None
 
 
@@ -186,15 +189,20 @@ class TestTakingOver:
 
         meanwhile(moment, take_beside)
         assert [take(client, ledger, pinned, handed)] == others
-        assert publish(client, ledger, others[0]).attempt == handed.attempt
+        assert publish(client, others[0]).attempt == handed.attempt
 
     def test_one_of_an_attempt_that_the_window_does_not_know_is_refused(
         self, client: OffsetsClient, ledger: Ledger, pinned: Window, handed: RunResult
     ) -> None:
         """Such as a copy of the ledger has begun."""
-        with pytest.raises(LedgerConflictError):
+        with pytest.raises(CommitConflictError):
             take(client, ledger, pinned, replace(handed, attempt=handed.attempt + 40))
 
 
+def publish(client: OffsetsClient, counted: Counted) -> Published:
+    (outcome,) = publish_each(lambda: nullcontext(client), [counted])
+    return returned(outcome)
+
+
 def take(client: OffsetsClient, ledger: Ledger, window: Window, handed: RunResult) -> Counted:
-    return take_over(client, ledger, ledger.window(window.name), handed.attempt, handed)
+    return take_over(client, ledger, ledger.window(window.name), handed)

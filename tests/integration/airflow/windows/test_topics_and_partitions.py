@@ -15,7 +15,8 @@ from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.pipelines.preflight import lost_of
+from airflow_kafka_offsets.pipelines.loads import returned
+from airflow_kafka_offsets.pipelines.preflight import lost_of_each
 from tests.integration.airflow.conftest import Commit, Context, Publish, Resolve, Run, at, fails_with, recreate
 from tests.integration.airflow.windows.conftest import (
     DeleteBefore,
@@ -84,7 +85,7 @@ class TestAddedPartition:
         window = resolve(ten, at(0), at(10))
         admin.create_partitions({ten: 2})
         produce(ten, 1, stamped(3, 12))
-        assert lost_of(client, manifest_of(window)) == ()
+        assert returned(*lost_of_each(client, [manifest_of(window)])) == ()
         assert resolve(ten, at(0), at(10)) == window
         following = resolve(ten, at(10), at(20))
         assert (ranges(following), evidence(following)[1][0]) == ([(0, 10, 10), (1, 0, 2)], "new_partition")
@@ -115,7 +116,7 @@ class TestAddedPartition:
         delete_before(ten, 2, partition=1)
         window = resolve(ten, at(5), at(20))
         assert ranges(window) == [(0, 5, 10), (1, 0, 3)]
-        assert lost_of(client, manifest_of(window), "load_rest") == (LogRange(ten, 1, 0, 2),)
+        assert returned(*lost_of_each(client, [manifest_of(window)], "load_rest")) == (LogRange(ten, 1, 0, 2),)
 
 
 class TestSeveralTopics:

@@ -18,7 +18,8 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.pipelines.preflight import lost_of
+from airflow_kafka_offsets.pipelines.loads import returned
+from airflow_kafka_offsets.pipelines.preflight import lost_of_each
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Resolve, at, fails_with
 from tests.integration.airflow.windows.conftest import Said, evidence, manifest_of, ranges, stamped
@@ -74,7 +75,7 @@ class TestOpen:
             held = resolve(three, at(0), at(10))
             assert (ranges(held), evidence(held)) == ([(0, 0, 3)], [("matched", "log_end")])
             assert f"The window ends where an open transaction begins: {holder(client, three)}" in said()
-            assert lost_of(client, manifest_of(held)) == ()
+            assert returned(*lost_of_each(client, [manifest_of(held)])) == ()
             producer.commit_transaction()
         settle()
         following = resolve(three, at(10), at(20))

@@ -17,7 +17,6 @@ from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.pipelines import loads
 from tests.integration.airflow.conftest import (
     COUNT,
     NEVER,
@@ -31,6 +30,7 @@ from tests.integration.airflow.conftest import (
 )
 from tests.integration.airflow.windows.conftest import XCom, load
 from tests.integration.airflow.windows.counted import Count, count, pinned, published, window
+from tests.integration.ledger.loads import publish_asked
 
 __all__ = ["count", "pinned", "window"]
 
@@ -202,7 +202,7 @@ class TestAnEndWithoutCounts:
         def meanwhile(task: Any) -> list[str]:
             if not theirs:
                 theirs.append(count(pinned, OTHERS))
-                loads.publish_asked(ledger, theirs[0])
+                publish_asked(theirs[0])
             return list(explain(task))
 
         monkeypatch.setattr("airflow_kafka_offsets.operators.spark_submit.KafkaSparkSubmitOperator._printed", meanwhile)
@@ -225,7 +225,7 @@ class TestAnEndWithoutCounts:
 
         def meanwhile(task: Any, *load: Any) -> XCom:
             theirs.append(count(pinned, OTHERS))
-            loads.publish_asked(ledger, theirs[0])
+            publish_asked(theirs[0])
             return ended(task, *load)
 
         monkeypatch.setattr(KafkaSparkSubmitOperator, "_ended", meanwhile)

@@ -181,7 +181,7 @@ class TestSaysWhatTheCommandsSay:
             (said,) = json.loads(capsys.readouterr().out)
             page.get_by_label("Topic").select_option("orders")
             page.get_by_label("Partition").fill("3")
-            page.get_by_label("Offset").fill(f"{offset:,}" if hour == 5 else str(offset))
+            page.get_by_label("Offset", exact=True).fill(f"{offset:,}" if hour == 5 else str(offset))
             page.get_by_role("button", name="Find", exact=True).click()
             panel = page.locator("section.panel")
             expect(panel.locator("h2")).to_have_text(f"orders-3, offset {offset:,}")

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import LedgerError
-from airflow_kafka_offsets.ledger.state import Publication
+from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.offsets.instants import to_datetime
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, FileSink, IcebergSink, Sink, read_published
@@ -129,7 +129,7 @@ def write_shown(sink: Sink, rows: DataFrame, attempt: Attempt) -> str | None:
     return written
 
 
-def publish(window: PinnedWindow, sink: Sink) -> Publication:
+def publish(window: PinnedWindow, sink: Sink) -> Published:
     """Load a window as it is; its rows are the ones that count then."""
     published = load_rows(window, window.read(), sink).published
     assert f"{published.attempt}-{published.run}" == name_of(window)

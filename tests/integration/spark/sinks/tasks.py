@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Publication
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.spark import read_published
@@ -145,7 +145,7 @@ class Tasks:
         )
         return {"ti": ti, "task_state_store": TaskStateStore()}
 
-    def publication(self, window: XCom) -> Publication | None:
+    def publication(self, window: XCom) -> Published | None:
         """What counts of a window."""
         return self.ledger.window(window["window"]).publication
 
@@ -161,7 +161,7 @@ class Tasks:
         """What readers see of the current window."""
         return offsets(read_published(self.spark, f"{self.root}/loads", start=self.start, end=self.start + LENGTH))
 
-    def truth(self, window: XCom) -> Publication:
+    def truth(self, window: XCom) -> Published:
         """What counts: ledger, readers and table agree on the rows, each of which is there once."""
         ledger = self.ledger
         found = ledger.window(window["window"])

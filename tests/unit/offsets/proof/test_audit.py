@@ -22,8 +22,8 @@ from tests.unit.offsets.proof.results import run_result
 
 
 def manifest(cleanup_policy: str = "delete") -> Manifest:
-    first = snapshot({0: 10, 1: 0}, number=1, cleanup_policy=cleanup_policy)
-    last = snapshot({0: 20, 1: 0}, at_ms=T0 + HOUR_MS, number=2, cleanup_policy=cleanup_policy)
+    first = snapshot({0: 10, 1: 0}, cleanup_policy=cleanup_policy)
+    last = snapshot({0: 20, 1: 0}, at_ms=T0 + HOUR_MS, cleanup_policy=cleanup_policy)
     return Manifest.of("loads", LEDGER_ID, window_between(first, last))
 
 
@@ -170,9 +170,7 @@ class TestVerdict:
 
     def test_an_empty_run_of_an_empty_window_is_proved(self) -> None:
         """S6."""
-        empty = Manifest.of(
-            "loads", LEDGER_ID, window_between(snapshot({0: 5}, number=1), snapshot({0: 5}, at_ms=T0 + 1, number=2))
-        )
+        empty = Manifest.of("loads", LEDGER_ID, window_between(snapshot({0: 5}), snapshot({0: 5}, at_ms=T0 + 1)))
         run = run_result(empty, [], output=None, source=None)
         assert judge(empty, run).proved
 

@@ -37,8 +37,8 @@ def explained(written: PartitionTally, found: LogContent, *compacted: str) -> tu
 
 class TestRangesToRead:
     def test_are_those_with_fewer_rows_than_offsets(self) -> None:
-        first = snapshot({0: 10, 1: 10, 2: 10, 3: 10}, number=1)
-        last = snapshot({0: 20, 1: 20, 2: 20, 3: 10}, at_ms=T0 + HOUR_MS, number=2)
+        first = snapshot({0: 10, 1: 10, 2: 10, 3: 10})
+        last = snapshot({0: 20, 1: 20, 2: 20, 3: 10}, at_ms=T0 + HOUR_MS)
         manifest = Manifest.of("loads", LEDGER_ID, window_between(first, last))
         written = result(rows(*range(10, 20)), rows(*range(10, 19), partition=1))
         assert ranges_with_gaps(manifest, written) == [LogRange("t", 1, 10, 20), LogRange("t", 2, 10, 20)]

@@ -25,7 +25,7 @@ AT_5, LATER = SeenOffset("t", 0, 5), SeenOffset("t", 1, 7)
 
 class TestPositions:
     def test_a_snapshot_gives_its_offsets_and_the_ids_of_its_topics(self) -> None:
-        positions = FixedOffsets.of_snapshot(snapshot({0: 5, 1: 7}, number=42), "s3://ledger/p")
+        positions = FixedOffsets.of_snapshot(snapshot({0: 5, 1: 7}), "s3://ledger/p")
         assert dict(positions.items()) == {ZERO: 5, ONE: 7}
         assert positions.source == "the snapshot as of 2026-11-21T06:00:00.000Z"
         assert positions.where() == {"ledger": "s3://ledger/p"}
@@ -33,7 +33,7 @@ class TestPositions:
         assert [each.leader_epoch for each in positions.seen] == [1, 1]
 
     def test_so_does_the_end_of_a_window(self) -> None:
-        window = window_between(snapshot({0: 5}, number=1), snapshot({0: 9}, at_ms=T0 + HOUR_MS, number=2))
+        window = window_between(snapshot({0: 5}), snapshot({0: 9}, at_ms=T0 + HOUR_MS))
         pinned = Manifest.of("loads", LEDGER_ID, window)
         (seen,) = FixedOffsets.of_window_end(pinned).seen
         assert (seen.offset, seen.leader_epoch) == (9, pinned.ranges[0].end_leader_epoch)

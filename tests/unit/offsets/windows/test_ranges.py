@@ -23,12 +23,12 @@ from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evid
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
 
 
-def start(offsets: dict[int, int], number: int = 1) -> OffsetSnapshot:
-    return snapshot(offsets, at_ms=T0, number=number)
+def start(offsets: dict[int, int]) -> OffsetSnapshot:
+    return snapshot(offsets, at_ms=T0)
 
 
-def end(offsets: dict[int, int], number: int = 2, log_start: int = 0) -> OffsetSnapshot:
-    return snapshot(offsets, at_ms=T0 + HOUR_MS, number=number, log_start=log_start)
+def end(offsets: dict[int, int], log_start: int = 0) -> OffsetSnapshot:
+    return snapshot(offsets, at_ms=T0 + HOUR_MS, log_start=log_start)
 
 
 def in_epoch(made: OffsetSnapshot, leader_epoch: int | None) -> OffsetSnapshot:
@@ -129,7 +129,7 @@ class TestManifest:
 
 class TestSnapshotFile:
     def test_it_reads_back_as_it_was_written(self) -> None:
-        stored = snapshot({0: 5, 1: 7}, number=3)
+        stored = snapshot({0: 5, 1: 7})
         assert OffsetSnapshot.from_json(json.loads(json.dumps(stored.to_json()))) == stored
 
     @pytest.mark.parametrize("fields", [{}, {"format": 99}, {"format": 1}])

@@ -11,8 +11,9 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.pipelines.log_changes import refuse_changed, refuse_rewritten
-from airflow_kafka_offsets.pipelines.preflight import lost_of
+from airflow_kafka_offsets.pipelines.loads import returned
+from airflow_kafka_offsets.pipelines.log_changes import changes, refuse_rewritten
+from airflow_kafka_offsets.pipelines.preflight import lost_of_each
 from dev.cluster import KafkaCluster
 from tests.integration.airflow.conftest import Context, Publish, Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.cluster.conftest import Cut, leads, stamps
@@ -55,7 +56,7 @@ class TestUncleanElection:
         assert ranges(window) == [(0, 0, 7)]
         cut.elect()
         with pytest.raises(LogTruncatedError, match=f"{topic}-0 ends at 7, the log at 3"):
-            lost_of(client, manifest_of(window))
+            returned(*lost_of_each(client, [manifest_of(window)]))
         cut.grow(12)
         with pytest.raises(AirflowFailException, match=rf"{topic}-0 was truncated at 3, below 7") as failed:
             resolve(topic, at(10), at(20))
@@ -67,7 +68,7 @@ class TestUncleanElection:
             resolve(topic, at(10), at(20))
         assert fails_with(LogTruncatedError, failed)
         with pytest.raises(LogTruncatedError, match=f"{topic}-0 was truncated at 3, below 7"):
-            refuse_changed(client, manifest_of(window))
+            returned(*changes(client, [manifest_of(window)]))
         assert run("ledger", "restart", "loads")[0] == 0
         assert ranges(resolve(topic, at(10), at(20))) == [(0, 3, 9)]
 
@@ -83,7 +84,7 @@ class TestUncleanElection:
         cut.elect()
         cut.grow(12, 13, 14, 15, 16, 17)
         with pytest.raises(LogTruncatedError, match=f"{cut.topic}-0 was truncated at 3, below 7"):
-            refuse_changed(client, manifest_of(window))
+            returned(*changes(client, [manifest_of(window)]))
 
     @pytest.mark.nightly("brokers that die; the first test finds an unclean election")
     def test_is_found_when_a_window_starts_before_it_however_new_the_start_is(
