@@ -174,16 +174,17 @@ def _begun(
         ]
         return ledger.change(lambda state: load_decisions.allowed(state, decisions))
 
-    numbers = dict(zip(by_ledger, in_parallel(commit, by_ledger), strict=True))
+    committed = in_parallel(lambda ledger: or_error(partial(commit, ledger)), by_ledger)
+    numbers = dict(zip(by_ledger, committed, strict=True))
     begun = {each: or_error(partial(_after, each, numbers[each.ledger])) for each in wishes}
     return begun | _published_empty(
         {each: found.attempt for each, found in begun.items() if isinstance(found, Begun) and found.attempt is not None}
     )
 
 
-def _after(wanted: Wanted, number: int) -> Begun:
+def _after(wanted: Wanted, number: int | KafkaOffsetsError) -> Begun:
     """What has become of a window by the commit that was to begin an attempt at it."""
-    window = wanted.window
+    window, number = wanted.window, returned(number)
     return Begun(window, window.attempt(number), window.loaded)
 
 

@@ -144,12 +144,14 @@ def publish_each_asked(counted: Sequence[tuple[Ledger, Counted]]) -> list[Public
         ours = {wish.window: each.result for wish, each in pairs if _stands(ledger, wish)}
         file_lists.refresh(ledger, ours)
 
-    in_parallel(commit, by_ledger)
-    return [or_error(partial(_standing, *each)) for each in wishes]
+    committed = in_parallel(lambda ledger: or_error(partial(commit, ledger)), by_ledger)
+    outcomes = dict(zip(by_ledger, committed, strict=True))
+    return [or_error(partial(_standing, outcomes[each[0]], *each)) for each in wishes]
 
 
-def _standing(ledger: Ledger, wish: Published, counted: Counted) -> Publication:
+def _standing(outcome: KafkaOffsetsError | None, ledger: Ledger, wish: Published, counted: Counted) -> Publication:
     """The publication that counts after it was tried to publish a result; or why there is none."""
+    returned(outcome)
     window = load_decisions.window_read_from(ledger.state, wish.window, counted.pinned.sha256)
     if window.loaded is not None:
         return window.loaded
