@@ -48,6 +48,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 _NO_SUCH_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
@@ -55,8 +56,10 @@ _NO_SUCH_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
 _SHOWN = 3
 """How many items an error message names before it counts the rest."""
-_ROWS = 50
-"""How many failed windows a table names before it counts the rest."""
+_REASONS, _ALIKE = 20, 5
+"""How many reasons a table of failed windows names before it counts the rest, and how many windows for each."""
+_LONGEST = 1_000
+"""How much of a reason a table shows: that of an application may quote pages of Java."""
 
 T = TypeVar("T")
 
@@ -279,11 +282,24 @@ class WindowsFailedError(KafkaOffsetsError):
 
 
 def _table(failed: Sequence[FailedWindow]) -> list[str]:
-    """The failed windows as the lines of a table."""
+    """The failed windows as the lines of a table, by their reasons; each reason is said once."""
+    alike: dict[tuple[str, str], list[FailedWindow]] = {}
+    for each in failed:
+        # One reason for many windows, such as the end of their driver, may name each.
+        alike.setdefault((type(each.error).__name__, str(each.error).replace(each.window, "")), []).append(each)
     rows = [("window", "pipeline", "error", "why")]
-    rows += [(each.window, each.pipeline, type(each.error).__name__, str(each.error)) for each in failed[:_ROWS]]
-    more = len(failed) - _ROWS
-    return [*in_columns(rows), f"and {more} more"] if more > 0 else in_columns(rows)
+    for (kind, _), (first, *others) in islice(alike.items(), _REASONS):
+        rows.append((first.window, first.pipeline, kind, _one_line(first.error)))
+        rows += [(each.window, each.pipeline, kind, "the same") for each in others[: _ALIKE - 1]]
+        more = len(others) - (_ALIKE - 1)
+        rows += [(f"and {more} more", "", kind, "the same")] if more > 0 else []
+    rest = sum(map(len, islice(alike.values(), _REASONS, None)))
+    return [*in_columns(rows), f"and {rest} more, for other reasons"] if rest else in_columns(rows)
+
+
+def _one_line(error: Exception) -> str:
+    line = " ".join(str(error).split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 class ConditionFailedError(KafkaOffsetsError):

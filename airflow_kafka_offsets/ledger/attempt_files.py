@@ -77,12 +77,17 @@ class AttemptFiles:
 
         :param key: the key that they sign with; without it, the addresses of their UIs can't be trusted.
         """
-        return list(self._whole("note", lambda run: self.application(run, key)))
+        return list(self._whole("note", lambda run, _: self.application(run, key)))
 
     def results(self) -> list[tuple[RunResult, str]]:
         """What the drivers have read and wrote, each with the hash of its file, in the order of their runs. A result
-        that is damaged, or is being written right now, is left out."""
-        return list(self._whole("result", self.result))
+        that is damaged, or is being written right now, is left out; and so is that of a driver that failed at the
+        window after it had proved it, as it may not have done all that it was to do."""
+        return list(self._whole("result", self._standing))
+
+    def _standing(self, run: str, wrote: set[str]) -> tuple[RunResult, str] | None:
+        failure = self._note(failure_file(run)) if "failure" in wrote else None
+        return None if failure is not None and failure.is_after_proof else self.result(run)
 
     def application(self, run: str, key: str | None = None) -> SparkApplication | None:
         """A driver's Spark application; None before it has started.
@@ -132,7 +137,7 @@ class AttemptFiles:
         """Why it failed: what the driver that failed last says, or else Airflow's side; None when nobody said. A reason
         that can't be read, as its driver died while it wrote it, is one that may pass.
         """
-        notes = list(self._whole("failure", lambda run: self._note(failure_file(run))))
+        notes = list(self._whole("failure", lambda run, _: self._note(failure_file(run))))
         return max(notes, key=lambda note: note.noted_ms or 0) if notes else self._note(ENDED)
 
     @property
@@ -144,12 +149,17 @@ class AttemptFiles:
         """Record on Airflow's side why it failed, once."""
         self.files.create(f"{self.folder}/{ENDED}", note.to_bytes())
 
-    def _whole(self, kind: str, read: Callable[[str], T | None]) -> Iterator[T]:
+    def _whole(self, kind: str, read: Callable[[str, set[str]], T | None]) -> Iterator[T]:
         """What is in the drivers' files of a kind, without those that can't be read: not every store creates files at
-        once."""
-        for run in (run for run, kinds in self.runs().items() if kind in kinds):
+        once.
+
+        :param read: is given a run, and what all it has written.
+        """
+        for run, wrote in self.runs().items():
+            if kind not in wrote:
+                continue
             try:
-                content = read(run)
+                content = read(run, wrote)
             except LedgerCorruptError as error:
                 log.warning("%s The file is ignored.", error)
             else:
@@ -162,7 +172,7 @@ class AttemptFiles:
             return None if content is None else FailureNote.from_bytes(content)
         except LedgerCorruptError as error:
             unread = f"Attempt {self.number} failed, but its reason can't be read. {self.folder}/{name}: {error}"
-            return FailureNote(SparkFailedError.__name__, unread)
+            return FailureNote(SparkFailedError.__name__, unread, is_after_proof=True)
 
     def _read(self, name: str) -> bytes | None:
         return self.files.read(f"{self.folder}/{name}")

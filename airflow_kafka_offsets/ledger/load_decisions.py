@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from itertools import chain
 
-from airflow_kafka_offsets.errors import CommitConflictError, KafkaOffsetsError, LedgerConflictError, or_error
+from airflow_kafka_offsets.errors import (
+    CommitConflictError,
+    KafkaOffsetsError,
+    LedgerConflictError,
+    or_error,
+    shorten,
+)
 from airflow_kafka_offsets.ledger.decisions import Entries, window_of
-from airflow_kafka_offsets.ledger.entries import Attempted, Published, RecordsCounted, Reloaded, Verified
+from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published, RecordsCounted, Reloaded, Verified
 from airflow_kafka_offsets.ledger.state import State, Window
 
 
@@ -57,7 +63,7 @@ def publish(state: State, wish: Published, manifest: str) -> Entries:
     if not wish.apart and may[-1] > wish.attempt:
         raise CommitConflictError(
             f"Attempt {wish.attempt} at window {wish.window} is not published: attempt {may[-1]} began later to "
-            f"write to {wish.outputs[0].output}, where its rows replace this attempt's. It may still be running or may "
+            f"write to {_places(wish.outputs)}, where its rows replace this attempt's. It may still be running or may "
             "have died. Run the task again."
         )
     return (wish,)
@@ -112,9 +118,13 @@ def _published_again(window: Window) -> Published:
     if newest is not None and not stands.apart:
         raise LedgerConflictError(
             f"Attempt {newest.number} at window {window.name} has begun since it is to be loaded again, and may have "
-            f"replaced its rows in {stands.outputs[0].output}. Run its load."
+            f"replaced its rows in {_places(stands.outputs)}. Run its load."
         )
     return stands._replace(number=0, verdict=None)
+
+
+def _places(outputs: Iterable[Output]) -> str:
+    return shorten(each.output for each in outputs if each.output)
 
 
 def outnumber(state: State, name: str, number: int) -> Entries:

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-from airflow.providers.common.compat.sdk import BaseOperator
+from airflow.providers.common.compat.sdk import AirflowSkipException, BaseOperator
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
@@ -87,7 +87,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
     drivers make the same attempt, and only one of them is published.
 
     :param window: what ``KafkaResolveWindowOperator`` returned; or a list of it, of any pipelines with one Kafka
-        connection: one application loads them all. (templated)
+        connection: one application loads them all. An empty list skips the task. (templated)
     :param reload: load the window again, though it is published: once in a run of this task, however often it is
         retried. Readers keep the old rows until the new ones are published. (templated)
     :param application: the ready-made load, as a :class:`~airflow_kafka_offsets.submission.table_load.TableLoad`; or
@@ -154,7 +154,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         """Check the window, store the files, begin an attempt, and return what to submit."""
         refs = WindowRefs.from_json(self.window)
         if not refs.refs:
-            raise ConfigurationError("window= is an empty list: skip this task if there is nothing to load.")
+            raise AirflowSkipException("There are no windows to load, and so nothing to submit.")
         load = LoadTry.of(context, refs, self.on_data_loss)
         if self.table is not None:
             self.table.refuse_without_registry(refs.schema_registry_conn_id)
@@ -166,9 +166,8 @@ class KafkaPrepareLoadOperator(BaseOperator):
                 f"{driver_conf.SECRETS_VARIABLE}, then set cluster=SparkCluster(gives_credentials=True)."
             )
         program = self._program(load, given)
-        refused = load.reload() if as_flag(self.reload, "reload") else {}
-        outcomes, batch = load.begin(besides=refused)
-        outcomes |= refused
+        load = load.reload() if as_flag(self.reload, "reload") else load
+        outcomes, batch = load.begin()
         attempts = self._attempts(load, outcomes, batch)
         needed = batch.numbers or [(each, number) for each, number in attempts.items() if number is not None]
         confs = {
@@ -190,10 +189,11 @@ class KafkaPrepareLoadOperator(BaseOperator):
         :raises WindowsFailedError: when none can be; the reason itself if there is only one.
         """
         failed = [each for each, found in outcomes.items() if isinstance(found, Exception)]
-        if len(failed) == len(load.windows):
-            load.reports(outcomes, None)
-        for each in failed:
-            self.log.error("Window %s can't be loaded: %s", each.name, outcomes[each])
+        failure = load.failure(outcomes)
+        if failure is not None and len(failed) == len(load.windows):
+            raise failure if load.refs.is_list else failure.failed[0].error
+        if failure is not None:
+            self.log.error("%s", failure)
         published = {each: found.attempt for each, found in outcomes.items() if isinstance(found, Published)}
         self.log.info(
             "%s to be submitted: %s; published already: %s",

@@ -17,7 +17,6 @@ from airflow_kafka_offsets.compat.airflow_versions import task_state
 from airflow_kafka_offsets.compat.spark_provider import kept_output
 from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, SparkFailedError, or_error
 from airflow_kafka_offsets.ledger.entries import Attempted, Published
-from airflow_kafka_offsets.ledger.ledger import PinnedManifest
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.lineage.links import SparkUILink, TellsLineage, WindowLink, window_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
@@ -142,20 +141,18 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         if not refs.refs:
             self.log.info("There are no windows to load")
             return []
-        load, submitter = self._load(context, refs), Submitter.of(self)
+        submitter = Submitter.of(self)
         self._check_deferrable(submitter)
-        refused = load.reload() if as_flag(self.reload, "reload") else {}
+        load = self._load(context, refs)
         self._on_cluster = submitter.place.on_cluster
         before = self._begun_before(load) if self._on_cluster else None
         if before is not None:
             return self._run(load, submitter, before)
-        outcomes, batch = load.begin(besides=refused)
-        outcomes |= refused
+        outcomes, batch = load.begin()
         if not batch.attempts:
             return self._report(load, outcomes)
-        for each, why in outcomes.items():
-            if isinstance(why, Exception):
-                self.log.error("Window %s of %s can't be loaded: %s", each.name, each.ledger.pipeline, why)
+        if (failure := load.failure(outcomes)) is not None:
+            self.log.error("Before Spark is started, %s", failure)
         return self._run(load, submitter, batch)
 
     def _load(self, context: Context, refs: WindowRefs) -> LoadTry:
@@ -163,12 +160,12 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         if self.table is not None:
             self.table.refuse_without_registry(refs.schema_registry_conn_id)
         servers = load.kafka.settings().bootstrap_servers
-        there = [each for each in load.windows if each.found is not None]
-        pinned = in_parallel(lambda each: or_error(lambda: each.ledger.pinned(each.window)), there)
-        self.seen = tuple(
-            TaskWindow.of(each, bootstrap_servers=servers) for each in pinned if isinstance(each, PinnedManifest)
-        )
-        return load
+
+        def seen(each: Wanted) -> TaskWindow | KafkaOffsetsError:  # short, as there may be a thousand manifests
+            return or_error(lambda: TaskWindow.of(each.ledger.pinned(each.window), bootstrap_servers=servers))
+
+        self.seen = tuple(each for each in in_parallel(seen, load.windows) if isinstance(each, TaskWindow))
+        return load.reload() if as_flag(self.reload, "reload") else load
 
     def _check_deferrable(self, submitter: Submitter) -> None:
         if not self.deferrable:
@@ -341,9 +338,9 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         return hook
 
     def on_kill(self) -> None:
-        """End the driver, and record that its attempt has failed: the next try could still see it running for a while,
-        and wait for it."""
+        """End the driver, and record that what it hasn't proved has failed: the next try could still see it running for
+        a while, and wait for it."""
         super().on_kill()
         if self._running is not None:
             _, batch = self._running
-            batch.record(SparkFailedError("The task was ended."))
+            batch.unfinished().record(SparkFailedError("The task was ended."))

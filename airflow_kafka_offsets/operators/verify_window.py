@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -23,7 +23,6 @@ from airflow_kafka_offsets.errors import (
     WindowsFailedError,
     or_error,
 )
-from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.ledger.counted import Counted, left_to_publish
 from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
@@ -139,13 +138,12 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         :param until_ms: when a wait that has already begun ends, Unix milliseconds; None when none has, or it has no
             end.
         """
-        hook = refs.hook()
         windows = {
             Wanted(ledger, ref.window, ref.sha256): ref for ref, ledger in zip(refs.refs, refs.ledgers(), strict=True)
         }
         attempts = self._attempts(refs)
         failed = self._wait_unless_loaded(refs, windows, attempts, until_ms)
-        outcomes = self._verify(hook, windows, failed, context)
+        outcomes = self._verify(refs, windows, failed, context)
         again = {
             each: ref
             for each, ref in windows.items()
@@ -188,6 +186,8 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         looked = in_parallel(lambda each: or_error(lambda: _is_loaded(each, windows[each], attempts)), windows)
         late = [ref for ref, found in zip(windows.values(), looked, strict=True) if found is False]
         if late and self.deferrable:
+            loaded = [each for each, found in zip(windows, looked, strict=True) if found is True]
+            self._publish_early(refs, {each: windows[each] for each in loaded if each.window.loaded is None})
             self._wait(replace(refs, refs=tuple(late)), attempts, until_ms)
         failed = {each: found for each, found in zip(windows, looked, strict=True) if isinstance(found, Exception)}
         if failed and not refs.is_list:
@@ -250,29 +250,46 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
 
     def _verify(
         self,
-        hook: KafkaOffsetsHook,
+        refs: WindowRefs,
         windows: Mapping[Wanted, WindowRef],
         failed: Mapping[Wanted, KafkaOffsetsError],
         context: Context,
     ) -> dict[Wanted, VerifiedWindow | KafkaOffsetsError]:
         """Publish what isn't published yet, and verify all that is."""
-        verifier = Verifier(context, self.explain_gaps, self.on_hole)
         outcomes: dict[Wanted, VerifiedWindow | KafkaOffsetsError] = dict(failed)
-        results = None if self.result is None else self._handed_over()
-        with hook.get_conn() as client:
-            for some in in_turn([each for each in windows if each not in failed]):
-                found = {each: or_error(partial(_left, client, each, windows[each], results)) for each in some}
-                left = {each: counted for each, counted in found.items() if isinstance(counted, Counted)}
-                new = publish_each(lambda: nullcontext(client), list(left.values()))
-                for each, outcome in zip(left, new, strict=True):
-                    found[each] = outcome
-                    if isinstance(outcome, Published):
-                        rows, number = outcome.rows, outcome.attempt
-                        self.log.info("Window %s is published: %s rows of attempt %s", each.name, rows, number)
-                published = {each: outcome for each, outcome in found.items() if isinstance(outcome, Published)}
-                outcomes |= {each: why for each, why in found.items() if isinstance(why, KafkaOffsetsError)}
-                outcomes |= verifier.verify(client, published)
+        verifier = Verifier(context, self.explain_gaps, self.on_hole)
+        with refs.hook().get_conn() as client:
+            found = self._publish(client, {each: ref for each, ref in windows.items() if each not in failed})
+            outcomes |= {each: why for each, why in found.items() if isinstance(why, KafkaOffsetsError)}
+            # All are published before one is verified: each looks at its neighbours.
+            published = {each: outcome for each, outcome in found.items() if isinstance(outcome, Published)}
+            for some in in_turn(list(published)):
+                outcomes |= verifier.verify(client, {each: published[each] for each in some})
         return outcomes
+
+    def _publish_early(self, refs: WindowRefs, windows: Mapping[Wanted, WindowRef]) -> None:
+        """Publish windows that need not wait for others. What can't be, is told after the wait."""
+        if windows:
+            with suppress(KafkaOffsetsError), refs.hook().get_conn() as client:
+                self._publish(client, windows)
+
+    def _publish(
+        self, client: OffsetsClient, windows: Mapping[Wanted, WindowRef]
+    ) -> dict[Wanted, Published | KafkaOffsetsError]:
+        """The publication of each window, also if it isn't published yet; or why there is none."""
+        found: dict[Wanted, Published | KafkaOffsetsError] = {}
+        results = None if self.result is None else self._handed_over()
+        for some in in_turn(list(windows)):
+            looked = {each: or_error(partial(_left, client, each, windows[each], results)) for each in some}
+            left = {each: counted for each, counted in looked.items() if isinstance(counted, Counted)}
+            new = publish_each(lambda: nullcontext(client), list(left.values()))
+            for each, outcome in zip(left, new, strict=True):
+                if isinstance(outcome, Published):
+                    rows, number = outcome.rows, outcome.attempt
+                    self.log.info("Window %s is published: %s rows of attempt %s", each.name, rows, number)
+            found |= {each: why for each, why in looked.items() if not isinstance(why, Counted)}
+            found |= dict(zip(left, new, strict=True))
+        return found
 
     def _handed_over(self) -> dict[str, RunResult]:
         """What drivers have handed over, by the hash of its manifest."""

@@ -132,7 +132,8 @@ def _begun(
         ]
         return ledger.change(lambda state: load_decisions.allowed(state, decisions))
 
-    numbers = dict(zip(by_ledger, in_parallel(commit, by_ledger), strict=True))
+    committed = in_parallel(lambda ledger: or_error(partial(commit, ledger)), by_ledger)
+    numbers = dict(zip(by_ledger, committed, strict=True))
     begun = {each: or_error(partial(_after, each, numbers[each.ledger])) for each in lost}
     empty = {
         each: attempt
@@ -143,8 +144,10 @@ def _begun(
     return begun | dict(zip(empty, publish_each_asked(counted), strict=True))
 
 
-def _after(wanted: Wanted, number: int) -> Attempted | Published:
+def _after(wanted: Wanted, number: int | KafkaOffsetsError) -> Attempted | Published:
     """What has become of a window by the commit that was to begin an attempt at it."""
+    if isinstance(number, KafkaOffsetsError):
+        raise number
     window = wanted.window
     return window.loaded or load_decisions.attempt_of(window, number)
 

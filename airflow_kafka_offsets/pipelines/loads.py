@@ -85,8 +85,9 @@ def publish_each_asked(counted: Sequence[Counted]) -> list[Published | KafkaOffs
         ledger.change(lambda state: load_decisions.allowed(state, decisions))
         file_lists.refresh(ledger, {each.window.name: each.result for each in ours if _stands(each)})
 
-    in_parallel(commit, by_ledger)
-    return [or_error(partial(_standing, each)) for each in counted]
+    committed = in_parallel(lambda ledger: or_error(partial(commit, ledger)), by_ledger)
+    failures = dict(zip(by_ledger, committed, strict=True))
+    return [or_error(partial(_standing, failures[each.ledger], each)) for each in counted]
 
 
 def _publication(counted: Counted) -> Published:
@@ -101,8 +102,10 @@ def _stands(counted: Counted) -> bool:
     return stands is not None and (stands.attempt, stands.run) == (counted.attempt.number, counted.result.run)
 
 
-def _standing(counted: Counted) -> Published:
+def _standing(failure: KafkaOffsetsError | None, counted: Counted) -> Published:
     """The publication that counts after it was tried to publish a result; or why there is none."""
+    if failure is not None:
+        raise failure
     window = _now(counted)
     if window.loaded is not None:
         return window.loaded

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any, Self, TypeVar
 
 from airflow_kafka_offsets.arguments import is_template
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
-from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
+from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError, or_error
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.hooks.ledger import existing_ledger
+from airflow_kafka_offsets.hooks.ledger import existing_ledger, ledger_of
 from airflow_kafka_offsets.hooks.schema_registry import registry_options
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.entries import Published
@@ -176,15 +177,13 @@ class WindowRefs:
     @classmethod
     def from_json(cls, given: Any) -> Self:
         """Read what a task was given: what resolve returned; or a list of it, such as a mapped resolve returns, with
-        lists in it if each of those has split an interval; or the event of an asset that stands for several windows.
+        lists in it if each of those has split an interval; or the event of an asset, which may stand for several
+        windows, or a list of them.
 
         :raises ConfigurationError: when it is something else.
         """
-        if isinstance(given, Mapping) and _SEVERAL in given:
-            given = given[_SEVERAL]
-        is_list = isinstance(given, Iterable) and not isinstance(given, Mapping | str)
-        found = {ref.identity: ref for ref in map(WindowRef.from_json, _flat(given) if is_list else [given])}
-        return cls(tuple(found.values()), is_list)
+        found = {ref.identity: ref for ref in map(WindowRef.from_json, _flat(given))}
+        return cls(tuple(found.values()), _listed(given) is not None)
 
     def to_json(self) -> list[dict[str, Any]] | dict[str, Any]:
         """The XCom."""
@@ -195,13 +194,14 @@ class WindowRefs:
         return list(each) if self.is_list else each[0]
 
     def ledgers(self) -> list[Ledger]:
-        """The ledger that each window is in; windows of a pipeline share it."""
+        """The ledger that each window is in; windows of a pipeline share it. One that can't be read says so when its
+        windows are looked for: those of other pipelines don't depend on it."""
         newest: dict[tuple[str, str], int] = {}
         for ref in self.refs:
             place = ref.ledger_root, ref.pipeline
             newest[place] = max(ref.commit, newest.get(place, 0))
-        opened = in_parallel(lambda place: existing_ledger(*place, at_least=newest[place]), newest)
-        by_place = dict(zip(newest, opened, strict=True))
+        by_place = {place: ledger_of(*place, at_least=commit) for place, commit in newest.items()}
+        in_parallel(lambda ledger: or_error(lambda: ledger.state), by_place.values())
         return [by_place[ref.ledger_root, ref.pipeline] for ref in self.refs]
 
     @property
@@ -236,9 +236,16 @@ class WindowRefs:
         return found[0]
 
 
-def _flat(given: Iterable[Any]) -> Iterator[Any]:
-    for each in given:
-        if isinstance(each, Iterable) and not isinstance(each, Mapping | str):
-            yield from _flat(each)
-        else:
-            yield each
+def _flat(given: Any) -> Iterator[Any]:
+    listed = _listed(given)
+    if listed is None:
+        yield given
+    else:
+        yield from chain.from_iterable(map(_flat, listed))
+
+
+def _listed(given: Any) -> Iterable[Any] | None:
+    """What of a task's argument is a list; None for what isn't."""
+    if isinstance(given, Mapping):
+        given = given.get(_SEVERAL)
+    return given if isinstance(given, Iterable) and not isinstance(given, Mapping | str) else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import islice
@@ -88,13 +89,13 @@ def load_windows(
     if most < 1:
         raise ConfigurationError(f"at_once must be 1 or more, not {at_once}.")
     confs, logs, turns = run_confs(spark, allow_gaps), dict[str, SharedLog](), Turns()
-    progress, failed = Progress(len(confs)), dict[int, Exception]()
+    progress, failed, alone = Progress(len(confs)), dict[int, Exception](), len(confs) == 1
     waiting = iter(enumerate(confs))
     with ThreadPoolExecutor(most, thread_name_prefix="kafka-offsets-window") as pool:
         running: dict[Future[int], int] = {}
         while True:
             for place, conf in islice(waiting, most - len(running)):
-                work = partial(_load, spark, conf, logs, turns.begin(place), load_one, alone=len(confs) == 1)
+                work = partial(_load, spark, conf, logs, turns.begin(place), load_one, alone=alone)
                 running[pool.submit(alongside(spark, work))] = place
             if not running:
                 break
@@ -103,11 +104,11 @@ def load_windows(
                 if error is not None and not isinstance(error, Exception):
                     raise error
                 if error is not None:
-                    failed[place] = error
+                    failed[place] = error if alone else _kept(error, failed.values())
                 progress.ended(ended.result() if error is None else None)
             progress.tell()
     progress.tell(last=True)
-    if failed and len(confs) == 1:
+    if failed and alone:
         raise failed[0]
     if failed:
         raise WindowsFailedError([_failed(confs[place], failed[place]) for place in sorted(failed)], len(confs))
@@ -138,6 +139,15 @@ def _load(
         return window.rows_written
     finally:
         turn.end()
+
+
+def _kept(error: Exception, before: Iterable[Exception]) -> Exception:
+    """One of several windows' errors, for the end. Of an application's own, the first of a kind is shown whole now: the
+    end of the log only names it. What it was raised from is let go: the frames hold a window, and its rows in Java."""
+    if not isinstance(error, KafkaOffsetsError) and type(error) not in set(map(type, before)):
+        traceback.print_exception(error)
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error
 
 
 def _own(error: Exception) -> SparkFailedError:

@@ -45,6 +45,15 @@ class Batch:
         """What drivers have said of each attempt."""
         return [files_of(*each) for each in self.attempts.items()]
 
+    def unfinished(self) -> Batch:
+        """The part of it of which nothing is counted yet. All of it, if it is one window: its application may have more
+        to do once that is counted."""
+        if len(self.attempts) == 1:
+            return self
+        counted = in_parallel(_is_counted, self.files())
+        left = (pair for pair, is_so in zip(self.attempts.items(), counted, strict=True) if not is_so)
+        return Batch(self.id, dict(left))
+
     def record(self, failure: Exception) -> None:
         """Record that all attempts have failed: see :func:`record`."""
         record({each: (attempt, failure) for each, attempt in self.attempts.items()})
@@ -65,6 +74,13 @@ def record(failures: Mapping[Wanted, tuple[Attempted, Exception]]) -> None:
             files_of(each, attempt).record_failure(FailureNote(type(failure).__name__, _TASKS_LOG, now_ms()))
 
     in_parallel(write, failures)
+
+
+def _is_counted(files: AttemptFiles) -> bool:
+    """Whether a driver has a result that stands, as far as the store can be asked now."""
+    with suppress(Exception):  # as in :func:`record`
+        return bool(files.results())
+    return False
 
 
 def in_order(attempts: Mapping[Wanted, Attempted]) -> dict[Wanted, Attempted]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from airflow_kafka_offsets.arguments import check_choice, check_count
+from airflow_kafka_offsets.arguments import check_choice, check_count, is_template
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.spark.sinks.places import is_by_topic
 from airflow_kafka_offsets.spark.values.formats import BAD_RECORDS, DEAD_LETTER, KEEP, FormatName, ValueFormat
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 
@@ -80,6 +81,13 @@ class TableLoad:
         if (self.bad_records == DEAD_LETTER) != (self.dead_letters is not None):
             raise ConfigurationError(
                 "bad_records='dead-letter' and dead_letters=, where they go, are given together or not at all."
+            )
+        places = [place for place in (self.output, self.dead_letters) if place and not is_template(place)]
+        by_topic = [is_by_topic(place) for place in places]
+        if self.dead_letters is not None and any(by_topic):
+            raise ConfigurationError(
+                "{topic} in output= or dead_letters= doesn't go with bad_records='dead-letter', which makes two outputs"
+                " of all topics. Load each topic in a pipeline of its own, with {pipeline} in both names."
             )
         if self.dead_letters == self.output:
             raise ConfigurationError("dead_letters= is the output: give bad records a table of their own.")

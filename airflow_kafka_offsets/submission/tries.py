@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -75,6 +75,7 @@ class LoadTry:
 
     :param refs: the resolved windows.
     :param windows: the same, in their ledgers, in the same order.
+    :param refused: why, of those that are to be loaded again and can't be: their old rows stay published.
     """
 
     context: Context
@@ -82,6 +83,7 @@ class LoadTry:
     windows: tuple[Wanted, ...]
     kafka: KafkaOffsetsHook
     on_data_loss: DataLossPolicy
+    refused: Mapping[Wanted, Outcome] = field(default_factory=dict)
 
     @classmethod
     def of(cls, context: Context, refs: WindowRefs, on_data_loss: DataLossPolicy) -> Self:
@@ -96,24 +98,24 @@ class LoadTry:
         )
         return cls(context, refs, tuple(windows), hook, on_data_loss)
 
-    def reload(self) -> dict[Wanted, Outcome]:
-        """Have the windows loaded again, once in a run of the task: a retry goes on with what that began.
-
-        :returns: why, of those that can't be loaded any more.
-        """
+    def reload(self) -> Self:
+        """The try, with its windows to be loaded again: once in a run of the task, as a retry goes on with what that
+        began."""
         refused: dict[Wanted, Outcome] = {}
         by = run_of(self.context)
         for ledger, all_of_it in by_ledger_of(self.windows).items():
             there = [each for each in all_of_it if each.found is not None]
+            if not there:
+                continue
             names = [each.name for each in there]
             gone = unloadable(ledger, self.kafka.get_conn, names, by, self.on_data_loss)
             refused |= {each: gone[each.name] for each in there if each.name in gone}
             if reload(ledger, [name for name in names if name not in gone], by):
                 log.info("To be loaded again in %s: %s", ledger.pipeline, shorten(names))
-        return refused
+        return replace(self, refused=refused)
 
     def begun_before(self) -> Batch | None:
-        """What an earlier try of this task has begun, and of which one attempt hasn't failed as far as is known; None
+        """What an earlier try of this task has begun, and of which one attempt hasn't ended, as far as is known; None
         when there is none, or another one began since."""
         own = instance_of(self.context)
         newest = [
@@ -128,7 +130,7 @@ class LoadTry:
             return None
         last = max(newest, key=lambda attempt: (attempt.who["try_number"], attempt.begun_ms or 0))
         batch = self.batch(last.who[BATCH])
-        failures = in_parallel(noted_failure, batch.files())
+        failures = in_parallel(noted_failure, batch.unfinished().files())
         return batch if None in failures else None
 
     def batch(self, name: str) -> Batch:
@@ -152,16 +154,15 @@ class LoadTry:
         refs = dict(zip(self.windows, self.refs.refs, strict=True))
         return [refs[each].to_json() for each in batch.attempts]
 
-    def begin(self, besides: Collection[Wanted] = ()) -> tuple[dict[Wanted, Outcome], Batch]:
+    def begin(self) -> tuple[dict[Wanted, Outcome], Batch]:
         """What there is to do: see :func:`.attempts.begin_each`.
 
-        :param besides: windows that aren't begun.
         :returns: the windows with nothing to do, and those that can't be loaded; and what began.
         """
-        name, wanted = token_hex(4), [each for each in self.windows if each not in besides]
+        name, wanted = token_hex(4), [each for each in self.windows if each not in self.refused]
         who = who_of(self.context) | {BATCH: name}
         begun = begin_each(wanted, self.kafka.get_conn, who, self.on_data_loss)
-        outcomes: dict[Wanted, Outcome] = {}
+        outcomes = dict(self.refused)
         attempts: dict[Wanted, Attempted] = {}
         for each, found in zip(wanted, begun, strict=True):
             if isinstance(found, Attempted):
@@ -191,7 +192,7 @@ class LoadTry:
         :param failure: why the application has failed; None if it hasn't.
         :param uncounted: makes the error for a window of which nothing was counted although nothing failed.
         """
-        in_parallel(Ledger.read, dict.fromkeys(each.ledger for each in self.windows))
+        in_parallel(lambda ledger: or_error(ledger.read), dict.fromkeys(each.ledger for each in self.windows))
         outcomes: dict[Wanted, Outcome] = {}
         failures: dict[Wanted, tuple[Attempted, Exception]] = {}
         for some in in_turn(list(batch.attempts.items())):
@@ -236,10 +237,10 @@ class LoadTry:
 
         :param outcomes: all others.
         """
-        found: dict[Wanted, Outcome] = {}
+        found = {each: why for each, why in self.refused.items() if each not in outcomes}
         left: dict[Wanted, tuple[Attempted | None, Exception]] = {}
         for each in self.windows:
-            if each in outcomes:
+            if each in outcomes or each in found:
                 continue
             window = or_error(lambda each=each: each.window)  # type: ignore[misc]
             if isinstance(window, KafkaOffsetsError):
@@ -250,21 +251,24 @@ class LoadTry:
                 left[each] = (None, SparkFailedError("It wasn't begun with the others. The next try loads it."))
         return found | self.explained(left)
 
+    def failure(self, outcomes: Mapping[Wanted, Outcome]) -> WindowsFailedError | None:
+        """The windows that have failed, and why; None if none has so far."""
+        failed = [
+            FailedWindow(each.name, each.ledger.pipeline, found)
+            for each in self.windows
+            if isinstance(found := outcomes.get(each), Exception)
+        ]
+        return WindowsFailedError(failed, len(self.windows)) if failed else None
+
     def reports(self, outcomes: Mapping[Wanted, Outcome], batch: Batch | None) -> list[dict[str, Any]]:
         """What is published of each window, for XCom; in the order given.
 
         :param batch: what this task has run.
         :raises WindowsFailedError: when one isn't loaded; if the task has a single window, the reason itself.
         """
-        failed = [
-            FailedWindow(each.name, each.ledger.pipeline, found)
-            for each in self.windows
-            if isinstance(found := outcomes[each], Exception)
-        ]
-        if failed and not self.refs.is_list:
-            raise failed[0].error
-        if failed:
-            raise WindowsFailedError(failed, len(self.windows))
+        failure = self.failure(outcomes)
+        if failure is not None:
+            raise failure if self.refs.is_list else failure.failed[0].error
 
         def report(each: Wanted) -> dict[str, Any]:
             published = outcomes[each]
@@ -289,9 +293,6 @@ def _counted(wanted: Wanted, attempt: Attempted, batch: Batch, failure: Exceptio
     if failure is not None and len(batch.attempts) == 1:
         return None
     found = counted(wanted.ledger, window, attempt.number)
-    if failure is not None:
-        runs = files_of(wanted, attempt).runs()
-        found = [each for each in found if "failure" not in runs[each.result.run]]
     return max(found, key=lambda each: each.verdict.proved, default=None)
 
 

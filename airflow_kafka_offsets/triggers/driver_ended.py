@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.hooks.ledger import ledger_of
+from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.submission.driver_status import status_of
 from airflow_kafka_offsets.triggers.store_looks import KafkaLookTrigger, looks_at
@@ -54,13 +56,11 @@ class KafkaDriverEndedTrigger(KafkaLookTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         driver, conn_id, job_id = self._driver, self._driver[0], self._driver[2]
         clusters = looks_at(f"spark-connection://{conn_id}")
-        # The last one first: as long as it hasn't ended, the others needn't be looked at.
         left = list(zip(self.refs, self._attempts, strict=True))
         while True:
             status = await self.look(f"The cluster of driver {job_id}", clusters, driver, lambda: status_of(*driver))
             # After the cluster: if the driver had ended, what it noted is there now.
-            while left and await self._has_noted(*left[-1]):
-                left.pop()
+            left = await self._left_of(left)
             if not left:
                 yield TriggerEvent({"status": "noted"})
                 return
@@ -71,9 +71,21 @@ class KafkaDriverEndedTrigger(KafkaLookTrigger):
                     return
             await asyncio.sleep(self.poll_interval_s)
 
-    async def _has_noted(self, ref: WindowRef, attempt: int) -> bool:
-        ledger, stores = f"The ledger at {ref.ledger_root}", looks_at(ref.ledger_root)
-        return bool(await self.look(ledger, stores, (ref, attempt), lambda: has_noted(ref, attempt)))
+    async def _left_of(self, left: list[tuple[WindowRef, int]]) -> list[tuple[WindowRef, int]]:
+        """The windows of which nothing is noted yet, as far as their ledgers answer."""
+        root = left[-1][0].ledger_root
+        found = await self.look(f"The ledger at {root}", looks_at(root), tuple(left), partial(_unnoted, left))
+        return left if found is None else list(found)
+
+
+def _unnoted(windows: list[tuple[WindowRef, int]]) -> list[tuple[WindowRef, int]]:
+    """The windows of which nothing is noted. As long as that is so of the last one, the others aren't looked at: their
+    driver loads it last."""
+    *others, last = windows
+    if not has_noted(*last):
+        return windows
+    noted = in_parallel(lambda each: has_noted(*each), others)
+    return [each for each, is_so in zip(others, noted, strict=True) if not is_so]
 
 
 def has_noted(ref: WindowRef, attempt: int) -> bool:

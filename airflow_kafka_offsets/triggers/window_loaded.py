@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from airflow.triggers.base import TriggerEvent
 
@@ -20,9 +20,13 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.counted import left_to_publish
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 from airflow_kafka_offsets.triggers.store_looks import KafkaLookTrigger, looks_at
+
+Waited: TypeAlias = tuple[WindowRef, int | None]
+"""A window, and the attempt that a prepared load began at it."""
 
 
 class KafkaWindowLoadedTrigger(KafkaLookTrigger):
@@ -55,18 +59,17 @@ class KafkaWindowLoadedTrigger(KafkaLookTrigger):
         left = list(zip(self.refs, self._attempts or [None] * len(self.refs), strict=True))
         failed: list[tuple[WindowRef, KafkaOffsetsError]] = []
         while left:
-            ref, attempt = left[-1]
+            root = left[-1][0].ledger_root
             # In a thread from the start, because looking up the connection in the ledger's root blocks too.
-            ledger, stores = f"The ledger at {ref.ledger_root}", looks_at(ref.ledger_root)
-            found = await self.look(ledger, stores, (ref, attempt), partial(_is_loaded, ref, attempt))
-            if isinstance(found, KafkaOffsetsError):
-                failed.append((ref, found))
-            if found:
-                left.pop()
-                continue
+            found = await self.look(f"The ledger at {root}", looks_at(root), tuple(left), partial(_looked, left))
             if found is not None:
-                self.say(ledger, f"Window {ref.window} isn't loaded yet.")
-            await asyncio.sleep(self.poll_interval_s)
+                pairs = list(zip(left, found, strict=True))
+                failed += [(ref, why) for (ref, _), why in pairs if isinstance(why, KafkaOffsetsError)]
+                left = [each for each, loaded in pairs if loaded is False]
+            if left:
+                if found is not None:
+                    self.say(f"The ledger at {root}", f"Window {left[-1][0].window} isn't loaded yet.")
+                await asyncio.sleep(self.poll_interval_s)
         yield TriggerEvent(self._event(failed))
 
     def _event(self, failed: list[tuple[WindowRef, KafkaOffsetsError]]) -> dict[str, Any]:
@@ -74,14 +77,29 @@ class KafkaWindowLoadedTrigger(KafkaLookTrigger):
             return {"status": "done"}
         error = failed[0][1]
         if self.windows.is_list:
-            named = [FailedWindow(ref.window, ref.pipeline, why) for ref, why in reversed(failed)]
+            named = [FailedWindow(ref.window, ref.pipeline, why) for ref, why in failed]
             error = WindowsFailedError(named, len(self.refs))
         return {"status": "failed", "message": str(error), "retriable": error.retriable}
 
 
-def _is_loaded(ref: WindowRef, attempt: int | None) -> bool | KafkaOffsetsError:
-    """Whether a window is loaded; the error if waiting can't help."""
-    return or_error(lambda: is_loaded(ref, ref.ledger(), attempt))
+def _looked(windows: Sequence[Waited]) -> list[bool | KafkaOffsetsError]:
+    """Whether each window is loaded; the error if waiting can't help. As long as the last one isn't, the others aren't
+    looked at: their driver loads it last."""
+    *others, last = windows
+    (found,) = _are_loaded([last])
+    return [*(_are_loaded(others) if found else [False] * len(others)), found]
+
+
+def _are_loaded(windows: Sequence[Waited]) -> list[bool | KafkaOffsetsError]:
+    ledgers = or_error(WindowRefs(tuple(ref for ref, _ in windows), is_list=True).ledgers)
+    if isinstance(ledgers, KafkaOffsetsError):
+        return [ledgers] * len(windows)
+
+    def found(each: tuple[Waited, Ledger]) -> bool | KafkaOffsetsError:
+        (ref, attempt), ledger = each
+        return or_error(lambda: is_loaded(ref, ledger, attempt))
+
+    return in_parallel(found, zip(windows, ledgers, strict=True))
 
 
 def is_loaded(ref: WindowRef, ledger: Ledger, attempt: int | None = None) -> bool:

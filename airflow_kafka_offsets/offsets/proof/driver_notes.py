@@ -41,14 +41,16 @@ class FailureNote:
     :param error: name of the exception's class.
     :param message: its message, as one line.
     :param noted_ms: when it was noted, Unix milliseconds; None when unknown.
+    :param is_after_proof: the driver had proved the window before: its counts don't stand then.
     """
 
     error: str
     message: str
     noted_ms: int | None = None
+    is_after_proof: bool = False
 
     def to_bytes(self) -> bytes:
-        fields = {name: value for name, value in asdict(self).items() if value is not None}
+        fields = {name: value for name, value in asdict(self).items() if value not in (None, False)}
         return json.dumps({"format": 1} | fields, ensure_ascii=False).encode()
 
     @classmethod
@@ -62,7 +64,10 @@ class FailureNote:
             noted_ms = fields.get("noted_ms")
             known = isinstance(noted_ms, int) and not isinstance(noted_ms, bool)
             return cls(
-                one_line(str(fields["error"])), one_line(str(fields["message"])), int(noted_ms) if known else None
+                one_line(str(fields["error"])),
+                one_line(str(fields["message"])),
+                int(noted_ms) if known else None,
+                is_after_proof=bool(fields.get("is_after_proof")),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"This is not a note of a failure: {error!r}.") from error
@@ -77,22 +82,15 @@ class FailureNote:
         return _PERMANENT.get(self.error, SparkFailedError)(f"{self.error}: {self.message}")
 
 
-def note_of(error: Exception) -> FailureNote:
-    return FailureNote(type(error).__name__, one_line(str(error)), now_ms())
+def note_of(error: Exception, *, is_after_proof: bool = False) -> FailureNote:
+    return FailureNote(type(error).__name__, one_line(str(error)), now_ms(), is_after_proof)
 
 
 def exit_line(error: Exception) -> str:
     """The last line that the ready-made load prints when it fails. Its mark sets it apart from an application's log. If
-    some of several windows have failed, a line for each comes before."""
-    lines, text = [], str(error)
-    if isinstance(error, WindowsFailedError):
-        lines = [f"{each.window} of {each.pipeline}: {_named(each.error, str(each.error))}" for each in error.failed]
-        text = text.partition("\n")[0]
-    return "\n".join(f"{EXIT_MARK}{line}" for line in [*lines, _named(error, text)])
-
-
-def _named(error: Exception, text: str) -> str:
-    return f"{type(error).__name__}: {one_line(text)}"
+    some of several windows have failed, a table of them comes before."""
+    head, *table = str(error).splitlines() if isinstance(error, WindowsFailedError) else [str(error)]
+    return "\n".join(f"{EXIT_MARK}{line}" for line in [*table, f"{type(error).__name__}: {one_line(head)}"])
 
 
 def one_line(text: str) -> str:

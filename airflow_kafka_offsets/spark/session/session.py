@@ -1,23 +1,28 @@
-"""A Spark session: what Java throws in it, and confs that are set temporarily."""
+"""A Spark session: what Java throws in it, confs that are set temporarily, and several things done at once."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.compat.spark_versions import confs_of
+from airflow_kafka_offsets.compat.spark_versions import alongside, confs_of
+
+R = TypeVar("R")
 
 _CONDITION = re.compile(r"\[[A-Z_0-9.]+\] ")
 JAVA_ERRORS = (Py4JJavaError, PySparkException)
 """Java's errors as they reach Python: unchanged, or as PySpark's own error if it knows the class."""
+_SIDE_BY_SIDE = 4
+"""Most of the time of a short job isn't Spark's tasks."""
 
 
 def words(error: Exception) -> str:
@@ -82,3 +87,17 @@ def held(spark: SparkSession, name: str, meanwhile: Callable[[str | None], str |
                     spark.conf.unset(name)
                 elif found.changed:
                     spark.conf.set(name, str(found.given))
+
+
+def side_by_side(spark: SparkSession, works: Mapping[str, Callable[[], R]]) -> dict[str, R]:
+    """Do several things that each wait for Spark, or for a store, a few at once. Returns what they return. The first
+    error ends it: what has begun by then ends, and the rest doesn't begin."""
+    if len(works) < 2:
+        return {name: work() for name, work in works.items()}
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        begun = {name: pool.submit(alongside(spark, work)) for name, work in works.items()}
+        try:
+            return {name: each.result() for name, each in begun.items()}
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

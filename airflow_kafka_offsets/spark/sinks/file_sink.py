@@ -64,8 +64,8 @@ class FileSink(Sink):
             raise ConfigurationError(f"Files are written as {', '.join(FILE_FORMATS)}, not as {file_format!r}.")
         self.kind: FileFormat = file_format
         self.place: str = hadoop_uri(path)
-        self._schemas: dict[str, StructType] = {}
-        """Of what was written, by folder."""
+        self._schemas: dict[str, StructType | str] = {}
+        """Of what was written and isn't looked at yet, by folder."""
 
     def outputs(self, pipeline: str, topics: Iterable[str]) -> Mapping[str, Sink]:
         """This sink, or one for each topic."""
@@ -100,7 +100,7 @@ class FileSink(Sink):
         """The driver's rows; none if its folder is gone."""
         folder = self._folder(attempt)
         # Pass the schema: to infer it, Spark would open files, and read all of JSON.
-        schema = self._schemas.get(folder) or AUDITED_DDL
+        schema = self._schemas.pop(folder, AUDITED_DDL)
         if attempt.offsets:
             try:
                 found = spark.read.options(**AS_WRITTEN).schema(schema).format(self.kind).load(folder)

@@ -103,7 +103,7 @@ def _write_all(window: PinnedRead, records: DataFrame, outputs: Mapping[str, Der
         for name, output in outputs.items():
             made.append(_derive(window, records, name, output, made))
         attempts, places = for_outputs(window, attempt, outputs), dict[str, str | None]()
-        columns = {each.name: columns_with(window, each.name, each.sink, each.rows) for each in made}
+        columns = columns_with(window, {each.name: (each.sink, each.rows) for each in made})
         with held(window.spark, _EXCLUDED_RULES, lambda given: ",".join(filter(None, (given, _PROPAGATES_EMPTY)))):
             for each in reversed(made):  # the first one last: whoever sees it finds the others
                 places[each.name] = _write(window, each, attempts[each.name])

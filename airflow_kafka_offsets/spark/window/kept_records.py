@@ -7,7 +7,7 @@ in another topic's output counts as a record that the window doesn't have.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial, reduce
@@ -17,6 +17,8 @@ from pyspark.sql import DataFrame, functions as F
 from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, RunResult
+from airflow_kafka_offsets.offsets.windows.kafka_source import topics_read
+from airflow_kafka_offsets.spark.session.session import side_by_side
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import AUDITED, OWN_COLUMNS, Attempt, Sink, rows_of
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
@@ -55,14 +57,16 @@ def _check_columns(rows: DataFrame) -> None:
 
 def _write(window: PinnedRead, rows: DataFrame, outputs: Mapping[str, Sink], attempt: Attempt) -> RunResult:
     """Write, count what was read and written, and ask Kafka whether the rows came from the window's own topics."""
-    started = time.monotonic()
-    attempts, places = for_outputs(window, attempt, outputs), dict[str, str | None]()
-    columns = {name: columns_with(window, name, sink, rows) for name, sink in outputs.items()}
+    started, spark = time.monotonic(), window.spark
+    attempts, idle = for_outputs(window, attempt, outputs), _idle(window, outputs)
+    used = {name: sink for name, sink in outputs.items() if name not in idle}
+    columns = columns_with(window, {name: (sink, rows) for name, sink in used.items()})
     with _by_output(window, rows, attempts) as parts, window.reading():
-        for name, sink in outputs.items():
-            places[name] = sink.replace(parts[name], attempts[name])
-    held = {name: rows_of(sink, window.spark, attempts[name], places[name]) for name, sink in outputs.items()}
-    largest = max(outputs, key=lambda name: attempts[name].offsets)
+        writes = {name: partial(sink.replace, parts[name], attempts[name]) for name, sink in used.items()}
+        places = side_by_side(spark, writes)
+    looks = {name: partial(rows_of, sink, spark, attempts[name], places[name]) for name, sink in used.items()}
+    held = side_by_side(spark, looks)
+    largest = max(used, key=lambda name: attempts[name].offsets)
     sample = held[largest] if isinstance(outputs[largest], FileSink | TableSink) else None
     counted = partial(count_run, window, rows, _together(held), sample=sample)
     if window.may_have_gaps:  # ask about gaps first: the topic check that follows then covers that answer too
@@ -74,16 +78,25 @@ def _write(window: PinnedRead, rows: DataFrame, outputs: Mapping[str, Sink], att
     written = tuple(
         OutputRows(
             name=name,
-            output=places[name],
+            output=places.get(name),
             sink=sink.kind,
             apart=sink.keeps_attempts_apart,
             rows=sum(tally.count for tally in counts.written if name in ("", tally.topic)),
-            files=files_of_output(sink, held[name], places[name]),
-            columns=columns[name],
+            files=files_of_output(sink, held[name], places[name]) if name in used else (),
+            columns=columns.get(name),
         )
         for name, sink in outputs.items()
     )
     return run_result(window, attempt, counts, started, outputs=written, source=source)
+
+
+def _idle(window: PinnedRead, outputs: Mapping[str, Sink]) -> Set[str]:
+    """The outputs of topics that have no offsets in the window. No attempt at it has ever written rows there, so there
+    are none to take away; unless another window had its name."""
+    topics = topics_read(window.manifest)
+    if "" in outputs or not topics or (window.ledger is not None and window.ledger.has_rows_left()):
+        return frozenset()
+    return outputs.keys() - topics
 
 
 @contextmanager

@@ -6,7 +6,7 @@ A driver commits nothing. It writes three files of its own: a note about itself,
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Lock
@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.errors import CommitConflictError, KafkaOffsetsError, LedgerConflictError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, failure_file, note_file, result_file
 from airflow_kafka_offsets.ledger.decisions import created_of, window_of
-from airflow_kafka_offsets.ledger.entries import Attempted
+from airflow_kafka_offsets.ledger.entries import Attempted, Output
 from airflow_kafka_offsets.ledger.files import attempt_folder
 from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import State, Window
@@ -100,6 +100,7 @@ class RunLedger:
         log = SharedLog(Log(self._files, self.pipeline_uri, at_least))
         self._log = log if logs is None else logs.setdefault(self.pipeline_uri, log)
         self._own = AttemptFiles(self._files, self.window, number)
+        self._has_proved = False
 
     def attempt(self, manifest: Manifest) -> tuple[Window, Attempted]:
         """The window and this attempt at it, as the log has them now.
@@ -156,22 +157,29 @@ class RunLedger:
             return ()
         return AttemptFiles(self._files, self.window, published.attempt).published(published).schemas
 
-    def columns_of(self, output: str, kind: str, place: str) -> str | None:
-        """The columns that an output of files had by the last result that was published of another window with rows in
-        it; None if there is none.
+    def columns_of(self, places: Mapping[str, tuple[str, str]]) -> dict[str, str | None]:
+        """The columns that outputs of files had by the last result that was published of another window with rows in
+        them; those without one are left out.
 
-        :param place: the folder of the whole table.
+        :param places: kind and folder of the whole table, by the output's name.
         """
+        left, found = dict(places), dict[str, str | None]()
         others = (window for window in self._log.read().published if window.name != self.window)
         for window in sorted(others, key=lambda each: each.publication.number if each.publication else 0, reverse=True):
+            if not left:
+                break
             published = window.publication
             assert published is not None, "it is published"
-            told = next((each for each in published.outputs if each.name == output and each.rows), None)
-            if told is None or told.sink != kind or not str(told.output).startswith(f"{place}/"):
-                continue
-            result = AttemptFiles(self._files, window.name, published.attempt).published(published)
-            return next(each.columns for each in result.outputs if each.name == output)
-        return None
+            told = {each.name for each in published.outputs if each.rows and _is_of(each, left.get(each.name))}
+            if told:
+                result = AttemptFiles(self._files, window.name, published.attempt).published(published)
+                found |= {each.name: each.columns for each in result.outputs if each.name in told}
+                left = {name: place for name, place in left.items() if name not in told}
+        return found
+
+    def has_rows_left(self) -> bool:
+        """Whether outputs may have rows under the window's name that aren't its own: see :attr:`.State.rows_left`."""
+        return self.window in self._log.read().rows_left
 
     def knows(self, number: int, run: str) -> bool:
         """Whether a driver of an attempt at this window has noted in this ledger that it began."""
@@ -185,9 +193,10 @@ class RunLedger:
         content = json.dumps(application.to_json(self.number, self.run, key)).encode()
         self._files.create(f"{self._own.folder}/{note_file(self.run)}", content)
 
-    def record(self, result: RunResult) -> None:
+    def record(self, result: RunResult, *, proved: bool) -> None:
         """Store what this driver read and wrote, proved or not."""
         self._own.record_result(result)
+        self._has_proved = proved
 
     @property
     def result_uri(self) -> str:
@@ -207,7 +216,13 @@ class RunLedger:
     def note_failure(self, error: Exception) -> None:
         """Note why this driver couldn't load the window."""
         with suppress(Exception):  # the error itself is what counts
-            self._files.create(f"{self._own.folder}/{failure_file(self.run)}", note_of(error).to_bytes())
+            note = note_of(error, is_after_proof=self._has_proved)
+            self._files.create(f"{self._own.folder}/{failure_file(self.run)}", note.to_bytes())
+
+
+def _is_of(output: Output, place: tuple[str, str] | None) -> bool:
+    """Whether an output of a window is a part of a table of files."""
+    return place is not None and output.sink == place[0] and str(output.output).startswith(f"{place[1]}/")
 
 
 def _counting(window: Window, number: int, pipeline: str) -> Attempted:

@@ -96,7 +96,7 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt
             # Release before the result is written: Airflow's side publishes any proved counts that it finds.
             for name, each in reversed(for_outputs(window, attempt, sinks).items()):
                 sinks[name].release(window.spark, each)
-        ledger.record(result)
+        ledger.record(result, proved=verdict.proved)
         window.rows_written = sum(each.rows for each in result.outputs)
     if not verdict.proved:
         seen = {each.name: str(each.output) for each in result.outputs}
@@ -127,16 +127,21 @@ def _begin(window: PinnedRead, ledger: RunLedger) -> Attempt:
     )
 
 
-def columns_with(window: PinnedRead, name: str, sink: Sink, rows: DataFrame) -> str | None:
-    """The columns that an output of files has once it has these rows; None for other kinds of outputs, which know their
-    own.
+def columns_with(window: PinnedRead, written: Mapping[str, tuple[Sink, DataFrame]]) -> dict[str, str | None]:
+    """The columns that outputs of files have once they have these rows; None for other kinds of outputs, which know
+    their own.
 
     :raises ColumnChangedError: the rows don't fit what other windows have there.
     """
-    if window.ledger is None or sink.kind not in FILE_FORMATS:
-        return None
-    place = str(sink.place)
-    told = window.ledger.columns_of(name, sink.kind, place)
+    files = {name: sink for name, (sink, _) in written.items() if sink.kind in FILE_FORMATS}
+    if window.ledger is None or not files:
+        return dict.fromkeys(written)
+    before = window.ledger.columns_of({name: (sink.kind, str(sink.place)) for name, sink in files.items()})
+    columns = {name: _columns(str(sink.place), before.get(name), written[name][1]) for name, sink in files.items()}
+    return dict.fromkeys(written) | columns
+
+
+def _columns(place: str, told: str | None, rows: DataFrame) -> str:
     if told is None:
         return rows.schema.json()
     before = StructType.fromJson(json.loads(told))

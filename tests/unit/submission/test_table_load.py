@@ -39,6 +39,11 @@ AVRO, DELTA = "org.apache.spark:spark-avro_2.13:4.0.0", "io.delta:delta-spark_2.
         ({"value_format": "avro", "bad_records": "dead-letter"}, "dead_letters=, where they go, are given together"),
         ({"value_format": "avro", "dead_letters": "d"}, "are given together or not at all"),
         ({"value_format": "avro", "bad_records": "dead-letter", "dead_letters": "o"}, "dead_letters= is the output"),
+        (
+            {"value_format": "avro", "output": "a/{topic}", "bad_records": "dead-letter", "dead_letters": "b"},
+            "{topic} in output= or dead_letters= doesn't go with",
+        ),
+        ({"output": "a/{Topic}"}, "has {Topic} in its name, which stands for nothing"),
         ({"bad_records": "fail"}, "key and value stay binary"),
         ({"bad_records": "drop", "value_format": "avro"}, "bad_records must be 'keep' or"),
     ],

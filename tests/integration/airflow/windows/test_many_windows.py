@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_kafka_offsets.errors import ConfigurationError, WindowsFailedError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
+from airflow_kafka_offsets.ledger.attempt_files import failure_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.unpublished_windows import KafkaUnpublishedWindowsOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
+from airflow_kafka_offsets.submission.tries import LoadTry
 from tests.integration.airflow.conftest import (
     FOR_EVER,
     NEVER,
@@ -26,12 +29,14 @@ from tests.integration.airflow.conftest import (
     Publish,
     Resolve,
     at,
+    cleared,
     fails_with,
     recreate,
     use_connection,
 )
 from tests.integration.airflow.windows.conftest import DeleteBefore, XCom, load
 from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.ledger.results import RUN, result_of
 
 COUNT = "from tests.integration.airflow.in_sparks_place import count_batch\ncount_batch()\n"
 """In Spark's place: a driver that has read and written each offset of each window once."""
@@ -132,8 +137,6 @@ class TestLoad:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         in_sparks_place(COUNT)
-        from airflow_kafka_offsets.submission.tries import LoadTry
-
         end = LoadTry.end
 
         def after(*arguments: Any) -> Any:
@@ -156,7 +159,8 @@ class TestLoad:
         with pytest.raises(WindowsFailedError, match="2 of 3 windows failed; the other 1 did not") as failed:
             load(windows).execute(context)
         assert failed.value.retriable
-        assert str(failed.value).count("java.lang.OutOfMemoryError") == 2
+        assert str(failed.value).count("java.lang.OutOfMemoryError") == 1, "a reason is said once"
+        assert str(failed.value).count("the same") == 1
         in_sparks_place(COUNT)
         assert len(load(windows).execute(retried(context))) == 3
         first = ledger_of(windows[2]).window(windows[2]["window"])
@@ -179,8 +183,60 @@ class TestLoad:
         self, windows: list[XCom], context: Context, in_sparks_place: InSparksPlace
     ) -> None:
         in_sparks_place(COUNT)
-        reports = load([windows[:2], [windows[2]], windows[0]]).execute(context)
+        event = {"windows": windows[:2], "start": "", "end": ""}
+        reports = load([event, [windows[2]], windows[0]]).execute(context)
         assert [each["window"] for each in reports] == [each["window"] for each in windows]
+
+    def test_one_that_can_not_be_loaded_again_keeps_its_rows_and_fails_alone(
+        self,
+        windows: list[XCom],
+        other: str,
+        delete_before: DeleteBefore,
+        context: Context,
+        in_sparks_place: InSparksPlace,
+    ) -> None:
+        in_sparks_place(COUNT)
+        before = [each["attempt"] for each in load(windows).execute(context)]
+        delete_before(other, 4)
+        cleared(context)
+        with pytest.raises(AirflowFailException, match="1 of 3 windows failed; the other 2 did not") as failed:
+            load(windows, reload=True).execute(context)
+        assert "DataLossError" in str(failed.value)
+        after = [ledger_of(each).window(each["window"]).loaded for each in windows]
+        again = [found is not None and found.attempt > number for found, number in zip(after, before, strict=True)]
+        assert again == [True, False, True]
+        assert after[1] is not None, "readers have it as it was"
+
+    def test_one_whose_ledger_is_damaged_holds_up_no_other_pipeline(
+        self, windows: list[XCom], ledger_root: Path, context: Context, in_sparks_place: InSparksPlace
+    ) -> None:
+        max((ledger_root / "others" / "log").rglob("*.json")).write_text("{}")
+        in_sparks_place(COUNT)
+        for task in (load(windows, reload=True), KafkaVerifyWindowOperator(task_id="v", window=windows)):
+            with pytest.raises(AirflowFailException, match="1 of 3 windows failed; the other 2 did not") as failed:
+                task.execute(context)
+            assert f"{windows[1]['window']}  others    LedgerCorruptError" in str(failed.value)
+        published = ledger_of(windows[0]).state.published
+        assert [each.publication and each.publication.verdict is not None for each in published] == [True, True]
+
+    def test_what_was_counted_when_the_task_was_ended_is_published_by_its_next_try(
+        self, windows: list[XCom], context: Context, in_sparks_place: InSparksPlace
+    ) -> None:
+        """As by a timeout, or someone who ends it: then nothing else runs any more."""
+        begun = LoadTry.of(context, WindowRefs.from_json(windows), "fail")
+        _, batch = begun.begin()
+        (first, attempt), *_ = batch.attempts.items()
+        result = result_of(first.ledger, first.window, attempt)
+        first.ledger.attempt(first.name, attempt.number).record_result(result)
+        in_sparks_place(COUNT)
+        task = load(windows)
+        task._running = begun, batch
+        task.on_kill()
+        assert [files.has_ended for files in batch.files()] == [False, True, True]
+        reports = load(windows).execute(retried(context))
+        numbers = {each["window"]: each["attempt"] for each in reports}
+        kept = [each.name for each, made in batch.attempts.items() if numbers[each.name] == made.number]
+        assert kept == [first.name], "it isn't loaded again"
 
     def test_several_connections_are_refused_before_anything_begins(
         self, windows: list[XCom], context: Context, monkeypatch: pytest.MonkeyPatch, broker: Any
@@ -228,6 +284,8 @@ class TestVerifyAndCommit:
         assert verify([], context) == []
         nothing = {"group": "g", "committed": 0, "kept": 0}
         assert KafkaCommitOffsetsOperator(task_id="c", window=[], group="g").execute(context) == nothing
+        with pytest.raises(AirflowSkipException):
+            KafkaPrepareLoadOperator(task_id="p", window=[], application_args=["--output", "o"]).execute(context)
 
 
 class TestPrepare:
@@ -245,6 +303,27 @@ class TestPrepare:
         assert not any("manifest" in name for name in prepared["conf"]), "a file names them"
         with pytest.raises(AirflowFailException, match="couldn't be loaded: the log of the task that prepared"):
             verify(windows, context, load=prepared)
+
+    def test_of_what_is_prepared_each_counts_as_its_driver_says_and_waits_for_no_other(
+        self, windows: list[XCom], context: Context
+    ) -> None:
+        """One is counted; one was taken back, as its application failed at it after that; one is still being loaded."""
+        task = KafkaPrepareLoadOperator(task_id="p", window=windows, application_args=["--output", "file:///t"])
+        prepared = json.loads(json.dumps(task.execute(context)))
+        ledgers = [ledger_of(each) for each in windows]
+        pinned = [ledger.window(each["window"]) for ledger, each in zip(ledgers, windows, strict=True)]
+        for number in range(2):
+            ledger, window = ledgers[number], pinned[number]
+            files = ledger.attempt(window.name, window.attempts[0].number)
+            files.record_result(result_of(ledger, window, window.attempts[0]))
+        note = FailureNote("SparkFailedError", "the row in the catalog is missing", is_after_proof=True)
+        ledgers[1].files.replace(f"{files.folder}/{failure_file(RUN)}", note.to_bytes())
+
+        with pytest.raises(TaskDeferred):
+            verify(windows, context, load=prepared, deferrable=True)
+        assert [ledger_of(each).window(each["window"]).loaded is not None for each in windows] == [True, False, False]
+        with pytest.raises(WindowsFailedError, match=r"2 of 3 windows failed[\s\S]*the row in the catalog is missing"):
+            verify(windows, context, load=prepared, on_hole="warn")
 
 
 class TestUnpublished:

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, UnprovenError
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.file_lists import published_files
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, IcebergSink, Sink, read_published
 from airflow_kafka_offsets.spark.sinks.kinds import table_of
+from airflow_kafka_offsets.submission.table_load import TableLoad
+from tests.integration.airflow.conftest import FOR_EVER, TaskStateStore
+from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.spark.conftest import MakeFlights, OpenWindow
 from tests.integration.spark.publishing import load_rows
 from tests.integration.spark.sinks.conftest import publish
 from tests.integration.spark.sinks.faults import Died
+from tests.integration.spark.sinks.tasks import START, driver, in_sparks_place, sockets
 from tests.integration.spark.test_pinned_window import offsets
 from tests.unit.spark.manifests import manifest_of
+
+__all__ = ["driver", "in_sparks_place", "sockets"]  # fixtures, that pytest finds here
 
 MakeByTopic = Callable[[str], Sink]
 _TABLE = pytest.mark.nightly("a table; Delta has a place for each topic in the first test")
@@ -98,6 +111,22 @@ class TestTables:
         if by_topic.kind != "parquet":
             table = by_topic.outputs(both.pipeline, both.topics)[small]
             assert table_of(by_topic.kind, table.place).rows(spark).count() == 0
+
+    def test_of_a_topic_without_offsets_is_left_as_it_is(
+        self, open_window: OpenWindow, both: Manifest, make_by_topic: MakeByTopic, small: str, flights: str
+    ) -> None:
+        """Each commit to an idle topic's table would take as long as one with rows."""
+        written: list[str] = []
+
+        class Told(FileSink):
+            def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
+                written.append(attempt.output)
+                return super().replace(rows, attempt)
+
+        none = tuple(replace(each, end_offset=0) if each.topic == small else each for each in both.ranges)
+        published = publish(open_window(replace(both, ranges=none)), Told(str(make_by_topic("parquet").place)))
+        assert written == [flights]
+        assert {each.name: each.rows for each in published.outputs} == {flights: 140, small: 0}
 
     def test_of_which_a_driver_had_written_one_when_it_died_are_whole_after_the_next_attempt(
         self, spark: SparkSession, open_window: OpenWindow, both: Manifest, by_topic: Sink, ledger_uri: str
@@ -208,3 +237,32 @@ def test_the_lists_of_files_are_by_topic(
     assert all(f"/{topic}/window=" in file for topic, files in listed.items() for file in files)
     assert sorted(published_files(our_ledger, None, None)[both.window]) == sorted(chain.from_iterable(listed.values()))
     assert len(listed[small]) > 0
+
+
+@pytest.mark.usefixtures("driver")
+def test_tasks_load_a_pipelines_topics_into_tables_of_their_own_and_name_them(
+    spark: SparkSession, topic: MakeTopic, produce: Produce, tmp_path: Path
+) -> None:
+    """By the ready-made load; one of three topics is idle."""
+    counts = {topic(config=FOR_EVER): count for count in (5, 0, 9)}
+    for name, count in counts.items():
+        at_ms = int(START.timestamp() * 1000)
+        produce(name, 0, [(at_ms + number * 1000, None, b"x") for number in range(count)])
+    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="load", map_index=-1, try_number=1, max_tries=0)
+    context: Any = {"ti": ti, "task_state_store": TaskStateStore()}
+    pipeline = KafkaPipeline("shop", list(counts), ledger_root=f"file://{tmp_path}/ledger")
+    times = {"start": START.isoformat(), "end": (START + timedelta(minutes=1)).isoformat()}
+    window = KafkaResolveWindowOperator(task_id="resolve", pipeline=pipeline, **times).execute(context)
+    table = TableLoad(f"file://{tmp_path}/{{pipeline}}/{{topic}}", sink="delta")
+    loaded = KafkaSparkSubmitOperator(task_id="load", window=window, application=table, connector="given").execute(
+        context
+    )
+    verified = KafkaVerifyWindowOperator(task_id="verify", window=window).execute(context)
+    assert loaded["outputs"] == verified["outputs"]
+    assert {each["name"]: each["rows"] for each in loaded["outputs"]} == counts
+    assert (loaded["rows"], loaded["output"], verified["verdict"]) == (14, None, "read = written = log")
+    places = {each["name"]: each["output"] for each in loaded["outputs"] if each["output"]}
+    assert {name: spark.read.format("delta").load(place).count() for name, place in places.items()} == {
+        name: count for name, count in counts.items() if count
+    }
+    assert all(place.endswith(f"/shop/{name}") for name, place in places.items())
