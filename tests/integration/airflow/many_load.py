@@ -23,7 +23,7 @@ def main(sink: str, output: str) -> None:
         return DeltaSink(output) if sink == "delta" else FileSink(output)
 
     def load_one(window: PinnedWindow) -> None:
-        window.write(window.read(), place())
+        window.write(window.read(by_topic="{topic}" in output), place())
         with lock:
             number = next(loaded)
             if number % EVERY == 0:

@@ -1,4 +1,5 @@
-"""Many windows in one run of Spark, whose driver is killed at random moments: none is lost, and none is doubled.
+"""Many windows in one run of Spark, whose driver is killed at random moments, also between the tables of two topics:
+none is lost, and none is doubled.
 
 ``MANY_WINDOWS`` and ``MANY_KILLS`` set how many; the whole is ``make many``.
 """
@@ -10,6 +11,7 @@ import os
 import random
 import re
 import signal
+import sys
 import threading
 import time
 from collections import Counter
@@ -33,7 +35,7 @@ from tests.integration.conftest import MakeTopic, Produce
 
 WINDOWS = int(os.environ.get("MANY_WINDOWS", "60"))
 KILLS = int(os.environ.get("MANY_KILLS", "4"))
-EACH, MINUTE_MS, PARTITIONS = 20, 60_000, 2
+EACH, MINUTE_MS, TOPICS = 20, 60_000, 2
 SEED = int(os.environ.get("MANY_SEED", "0")) or random.randrange(1, 1_000_000)
 APPLICATION = str(Path(__file__).with_name("many_load.py"))
 FLAT = 1.2
@@ -46,13 +48,12 @@ pytestmark = [
 
 @pytest.fixture
 def windows(topic: MakeTopic, produce: Produce, context: Context) -> list[dict[str, Any]]:
-    """A window of each minute, with the same number of records on each partition."""
-    name = topic(partitions=PARTITIONS, config=FOR_EVER)
-    for partition in range(PARTITIONS):
-        step_ms = MINUTE_MS // EACH
-        produce(name, partition, [(T0_MS + n * step_ms, None, b"%d" % n) for n in range(WINDOWS * EACH + 1)])
+    """A window of each minute, with the same number of records of each topic."""
+    names, step_ms = [topic(config=FOR_EVER) for _ in range(TOPICS)], MINUTE_MS // EACH
+    for name in names:
+        produce(name, 0, [(T0_MS + n * step_ms, None, b"%d" % n) for n in range(WINDOWS * EACH + 1)])
     times = {"start": T0.isoformat(), "end": (T0 + timedelta(minutes=WINDOWS)).isoformat()}
-    pipeline = KafkaPipeline("loads", name)
+    pipeline = KafkaPipeline("loads", names)
     resolve = KafkaResolveWindowOperator(task_id="r", pipeline=pipeline, split=timedelta(minutes=1), **times)
     found: list[dict[str, Any]] = resolve.execute(context)
     assert len(found) == WINDOWS
@@ -60,12 +61,12 @@ def windows(topic: MakeTopic, produce: Produce, context: Context) -> list[dict[s
 
 
 def load(windows: list[dict[str, Any]], sink: str, output: Path, **arguments: Any) -> KafkaSparkSubmitOperator:
-    """The task, with Delta's jars and confs."""
+    """The task, with Delta's jars and confs. Each topic has a table of its own in Delta."""
     return KafkaSparkSubmitOperator(
         task_id="load",
         window=windows,
         application=APPLICATION,
-        application_args=[sink, output.as_uri()],
+        application_args=[sink, output.as_uri() + ("/{topic}" if sink == "delta" else "")],
         jars=f"{jars_of('connector')},{jars_of('tables')}",
         conf={
             "spark.ui.enabled": "false",
@@ -91,25 +92,30 @@ def kill(task: KafkaSparkSubmitOperator, results: int, folder: Path, ended: thre
         time.sleep(0.05)
 
 
-def rows_of(sink: str, output: Path, windows: list[dict[str, Any]]) -> Counter[tuple[int, int]]:
-    """How often each partition's offset is in what readers find."""
+def rows_of(sink: str, output: Path, windows: list[dict[str, Any]]) -> Counter[tuple[str, int]]:
+    """How often each topic's offset is in what readers find."""
     import pyarrow.parquet as pq
 
     if sink == "delta":
-        files: set[str] = set()
-        for commit in sorted((output / "_delta_log").glob("*.json")):
-            for action in map(json.loads, commit.read_text().splitlines()):
-                files |= {action["add"]["path"]} if "add" in action else set()
-                files -= {action["remove"]["path"]} if "remove" in action else set()
-        found = [output / file for file in files]
+        found = [file for log in output.glob("*/_delta_log") for file in files_in(log)]
     else:
         listed = file_lists.published_files(WindowRef.from_json(windows[0]).ledger(), None, None)
         found = [Path(file.removeprefix("file://")) for files_of in listed.values() for file in files_of]
-    counts: Counter[tuple[int, int]] = Counter()
+    counts: Counter[tuple[str, int]] = Counter()
     for file in found:
-        rows = pq.ParquetFile(file).read(["partition", "offset"]).to_pydict()
-        counts.update(zip(rows["partition"], rows["offset"], strict=True))
+        rows = pq.ParquetFile(file).read(["topic", "offset"]).to_pydict()
+        counts.update(zip(rows["topic"], rows["offset"], strict=True))
     return counts
+
+
+def files_in(log: Path) -> list[Path]:
+    """The files of a Delta table now."""
+    files: set[str] = set()
+    for commit in sorted(log.glob("*.json")):
+        for action in map(json.loads, commit.read_text().splitlines()):
+            files |= {action["add"]["path"]} if "add" in action else set()
+            files -= {action["remove"]["path"]} if "remove" in action else set()
+    return [log.parent / file for file in files]
 
 
 @pytest.mark.parametrize("sink", ["parquet", "delta"])
@@ -124,6 +130,7 @@ def test_each_record_is_loaded_once_and_the_heap_stays_as_it_is(
 ) -> None:
     random.seed(SEED)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # of spark-submit
     output, died = tmp_path / "table", 0
     for number in range(KILLS):
         context["ti"].try_number = number + 1
@@ -141,8 +148,9 @@ def test_each_record_is_loaded_once_and_the_heap_stays_as_it_is(
     assert died, f"seed {SEED}: no driver was killed in time"
     context["ti"].try_number = KILLS + 1
     reports = load(windows, sink, output).execute(context)
-    whole = Counter({(partition, offset): 1 for partition in range(PARTITIONS) for offset in range(WINDOWS * EACH)})
-    assert sum(each["rows"] for each in reports) == PARTITIONS * WINDOWS * EACH
+    names = WindowRef.from_json(windows[0]).ledger().offsets_at(T0_MS).topics
+    whole = Counter({(name, offset): 1 for name in names for offset in range(WINDOWS * EACH)})
+    assert sum(each["rows"] for each in reports) == TOPICS * WINDOWS * EACH
     assert rows_of(sink, output, windows) == whole, f"seed {SEED}"
     verified = KafkaVerifyWindowOperator(task_id="v", window=windows).execute(context)
     assert {each["verdict"] for each in verified} == {"read = written = log"}
