@@ -13,19 +13,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sinks.kinds import SINKS
-from airflow_kafka_offsets.spark.sinks.places import is_by_topic
-from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Sink
+from airflow_kafka_offsets.spark.sinks.sink import AUDITED, OWN_COLUMNS
 from airflow_kafka_offsets.spark.values.columns import (
     copied,
     dead_letters,
@@ -43,9 +44,12 @@ from airflow_kafka_offsets.spark.values.formats import (
     FORMATS,
     KEEP,
     ValueFormat,
+    argument_named,
 )
 from airflow_kafka_offsets.spark.values.framing import HEADERS
-from airflow_kafka_offsets.spark.window.derived import Derived
+from airflow_kafka_offsets.spark.window.kept_records import Part, parts_of, write_records
+from airflow_kafka_offsets.spark.window.proved_write import placed
+from airflow_kafka_offsets.spark.window.typed import Decoder, decoders
 from airflow_kafka_offsets.spark.windows import load_windows
 
 _GLUES = {
@@ -75,9 +79,13 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="DDL",
         help="the fields of JSON values, whose format is then json: 'icao24 STRING, altitude_m DOUBLE'",
     )
-    parser.add_argument("--value-subject", help="the registry's subject; default: {topic}-value")
     parser.add_argument(
-        "--value-version", type=int, help="version of the subject that values are read as; default: the newest"
+        "--value-subject",
+        nargs="+",
+        help="the registry's subjects, that of the column's type first; default: {topic}-value",
+    )
+    parser.add_argument(
+        "--value-version", type=_count, help="version of the subject that values are read as; default: the newest"
     )
     parser.add_argument("--value-message", help="full name of the Protobuf message; default: the first of its file")
     parser.add_argument(
@@ -92,8 +100,10 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "there as it was, in the kind of table of --sink; fail",
     )
     parser.add_argument("--headers", action="store_true", help="add the column headers")
-    parser.add_argument("--min-partitions", type=int, help="split ranges into at least so many tasks; default: by plan")
-    parser.add_argument("--max-records-per-partition", type=int, help="offsets that one task reads at most")
+    parser.add_argument(
+        "--min-partitions", type=_count, help="split ranges into at least so many tasks; default: by plan"
+    )
+    parser.add_argument("--max-records-per-partition", type=_count, help="offsets that one task reads at most")
     given, others = parser.parse_known_args(argv)
     unknown = _without_glues(others)
     if unknown:
@@ -102,6 +112,12 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     if how not in BAD_RECORDS or len(output) != (how == DEAD_LETTER):
         parser.error(f"--bad-records takes {KEEP}, {FAIL} or {DEAD_LETTER} OUTPUT, not {' '.join(given.bad_records)}")
     return given
+
+
+def _count(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} isn't a number above 0")
+    return int(text)
 
 
 def _without_glues(words: Sequence[str]) -> Sequence[str]:
@@ -117,37 +133,57 @@ def formats_of(arguments: argparse.Namespace) -> dict[str, ValueFormat]:
 
     :raises ConfigurationError: arguments contradict each other.
     """
-    value = ValueFormat(
-        arguments.value_format or ("binary" if arguments.json_schema is None else "json"),
-        schema=arguments.json_schema,
-        subject=arguments.value_subject,
-        version=arguments.value_version,
-        message=arguments.value_message,
-    )
-    return {"key": ValueFormat(arguments.key_format), "value": value}
+    with argument_named("--key-format"):
+        key = ValueFormat(arguments.key_format)
+    with argument_named("--value-format"):
+        value = ValueFormat(
+            arguments.value_format or ("binary" if arguments.json_schema is None else "json"),
+            schema=arguments.json_schema,
+            subject=arguments.value_subject,
+            version=arguments.value_version,
+            message=arguments.value_message,
+        )
+    return {"key": key, "value": value}
 
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
-    """How the load makes its rows from a window's records.
+    """How the load makes a table's rows from records.
 
+    :param decoders: decode key and value, by the arguments that say how.
     :param flatten: begins the names of the value's fields as columns; None for one column.
     :param with_headers: the table has the column ``headers``.
+    :param bad_records: what becomes of those that can't be decoded.
     """
 
-    window: PinnedWindow
-    formats: Mapping[str, ValueFormat]
+    decoders: Mapping[str, Decoder]
     flatten: str | None
     with_headers: bool
+    bad_records: str = KEEP
 
-    def decoded(self, records: DataFrame) -> DataFrame:
-        """Key and value decoded, with the columns that tell of what couldn't be."""
-        return self.window.decode(records, **self.formats)
-
-    def shaped(self, rows: DataFrame) -> DataFrame:
-        """The columns of the table."""
+    def rows(self, records: DataFrame) -> DataFrame:
+        """The rows of the table."""
+        rows = self._decoded(records)
+        if self.bad_records == FAIL:
+            rows = failing(rows)
+        elif self.bad_records == DEAD_LETTER:
+            rows = without_errors(rows.where(~undecodable(rows)))
         rows = rows if self.with_headers else rows.drop(HEADERS)
-        return rows if self.flatten is None else flattened(rows, self.flatten, OWN_COLUMNS)
+        if self.flatten is None:
+            return rows
+        with argument_named("--flatten"):
+            return flattened(rows, self.flatten, OWN_COLUMNS)
+
+    def dead_letters(self, records: DataFrame) -> DataFrame:
+        """The rows of the table of dead letters."""
+        rows = self._decoded(copied(records))
+        return dead_letters(rows.where(undecodable(rows)), records.columns)
+
+    def _decoded(self, records: DataFrame) -> DataFrame:
+        for argument, decode in self.decoders.items():
+            with argument_named(argument):
+                records = decode(records)
+        return records
 
 
 def load(window: PinnedWindow, arguments: argparse.Namespace) -> RunResult:
@@ -162,32 +198,61 @@ def load(window: PinnedWindow, arguments: argparse.Namespace) -> RunResult:
         }
         options: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
         print(window.plan(**options), file=sys.stderr, flush=True)
-        shaping = Shaping(window, formats, arguments.flatten, arguments.headers)
-        how, *places = arguments.bad_records
-        if how != KEEP and all(form.name == "binary" for form in formats.values()):
-            raise ConfigurationError(f"--bad-records {how}: key and value stay binary, so that nothing is decoded.")
-        sink = SINKS[arguments.sink]
-        if how == DEAD_LETTER:
-            return _with_dead_letters(shaping, sink(arguments.output), sink(places[0]), options)
-        rows = shaping.decoded(window.read(by_topic=is_by_topic(arguments.output), **options))
-        if how == KEEP:
-            return window.write(shaping.shaped(rows), sink(arguments.output))
+        parts = _parts(window, arguments, formats)
+        rows = window.read(by_topic="" not in parts, **options)
         with undecodable_explained(window.manifest.window):
-            return window.write(shaping.shaped(failing(rows)), sink(arguments.output))
+            return write_records(window, rows, parts)
 
 
-def _with_dead_letters(shaping: Shaping, sink: Sink, dead: Sink, options: Mapping[str, str]) -> RunResult:
-    """Write what can be decoded into one output and the rest, as it was, into another."""
+def _parts(window: PinnedWindow, arguments: argparse.Namespace, formats: Mapping[str, ValueFormat]) -> dict[str, Part]:
+    """The tables: one, or one for each topic, decoded by schemas of its own; and that of the dead letters."""
+    how, *places = arguments.bad_records
+    if how != KEEP and all(form.name == "binary" for form in formats.values()):
+        raise ConfigurationError(f"--bad-records: {how} says nothing, as key and value stay binary.")
+    sink = SINKS[arguments.sink]
+    with argument_named("--output"):
+        tables = parts_of(window, sink(arguments.output))
+    with argument_named("--bad-records"):
+        dead = placed(window, sink(places[0])) if places else {}
+        if dead.keys() - {""}:
+            raise ConfigurationError("The dead letters of all topics go to one table, without {topic} in its name.")
+    shapings = {
+        topic: Shaping(found, arguments.flatten, arguments.headers, how)
+        for topic, found in _decoders(window, formats, by_topic="" not in tables).items()
+    }
+    parts = {
+        name: replace(part, make=shapings[name].rows if name in shapings else _without_records)
+        for name, part in tables.items()
+    }
+    return parts | ({DEAD_LETTERS: Part(dead[""], partial(_dead_letters, shapings))} if dead else {})
 
-    def good(records: DataFrame) -> DataFrame:
-        rows = shaping.decoded(records)
-        return shaping.shaped(without_errors(rows.where(~undecodable(rows))))
 
-    def bad(records: DataFrame) -> DataFrame:
-        rows = shaping.decoded(copied(records))
-        return dead_letters(rows.where(undecodable(rows)), records.columns)
+def _decoders(
+    window: PinnedWindow, formats: Mapping[str, ValueFormat], *, by_topic: bool
+) -> dict[str, dict[str, Decoder]]:
+    """What decodes the records of each topic that is read, or of all (an empty name), by the argument that says how."""
+    found: dict[str, dict[str, Decoder]] = defaultdict(dict)
+    for column, form in formats.items():
+        argument = "--json-schema" if form.schema is not None else f"--{column}-format"
+        with argument_named(argument):
+            for topic, decode in decoders(window, {column: form}, by_topic=by_topic).items():
+                found[topic][argument] = decode
+    return found
 
-    return shaping.window.write_derived(good, sink, options=options, **{DEAD_LETTERS: Derived(bad, dead)})
+
+def _without_records(rows: DataFrame) -> DataFrame:
+    """No rows, with columns that fit any table: without records, a topic may have no schema yet."""
+    return rows.select(*AUDITED)
+
+
+def _dead_letters(shapings: Mapping[str, Shaping], rows: DataFrame) -> DataFrame:
+    if not shapings:
+        return rows
+    own = (
+        shaping.dead_letters(rows.where(F.col("topic") == topic) if topic else rows)
+        for topic, shaping in shapings.items()
+    )
+    return reduce(DataFrame.unionAll, own)
 
 
 def outcome(result: RunResult) -> dict[str, Any]:

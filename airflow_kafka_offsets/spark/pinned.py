@@ -20,16 +20,21 @@ from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, ATTEMPT, COMMIT
 from airflow_kafka_offsets.spark.sinks.sink import Sink
 from airflow_kafka_offsets.spark.values.formats import ValueFormat
 from airflow_kafka_offsets.spark.window.derived import Derived, Transform, write_derived
-from airflow_kafka_offsets.spark.window.kept_records import write_records
+from airflow_kafka_offsets.spark.window.kept_records import parts_of, write_records
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.window.typed import decode
+from airflow_kafka_offsets.spark.window.typed import decoders, decoders_of
 
 
 class PinnedWindow(PinnedRead):
     """A window that a Spark session can read and write."""
 
     def decode(
-        self, rows: DataFrame, *, key: ValueFormat | str = "binary", value: ValueFormat | str = "binary"
+        self,
+        rows: DataFrame,
+        *,
+        key: ValueFormat | str = "binary",
+        value: ValueFormat | str = "binary",
+        topic: str | None = None,
     ) -> DataFrame:
         """Decode key and value. What can't be decoded stays: the column is then null, ``value_error`` (or
         ``key_error``) says why, and ``raw_value`` has the bytes. A tombstone is null, without an error.
@@ -46,6 +51,8 @@ class PinnedWindow(PinnedRead):
             a format has a registry.
         :param key: a format's name, or a :class:`~airflow_kafka_offsets.spark.values.formats.ValueFormat`.
         :param value: the same.
+        :param topic: the only topic that the rows are of; None for all. A column has one type, so topics whose values
+            have different ones are decoded apart.
         :raises ConfigurationError: the run has no registry, rows lack their headers, or a schema makes no column.
         :raises RegistryError: the registry refuses the login, or lacks a subject or version.
         :raises RegistryUnreachableError: it doesn't answer.
@@ -56,7 +63,10 @@ class PinnedWindow(PinnedRead):
             for column, form in given.items()
         }
         with self.failures_noted():
-            return decode(self, rows, formats)
+            found = (
+                decoders(self, formats, by_topic=False) if topic is None else decoders_of(self, formats, {"": [topic]})
+            )
+            return found[""](rows)
 
     def write(self, rows: DataFrame, sink: Sink) -> RunResult:
         """Write the window's rows and prove them; Airflow's side publishes them afterwards.
@@ -82,7 +92,7 @@ class PinnedWindow(PinnedRead):
         :raises CommitConflictError: a later attempt has begun, or another commit to the table came in between.
         """
         with self.failures_noted():
-            return write_records(self, rows, sink)
+            return write_records(self, rows, parts_of(self, sink))
 
     def write_derived(
         self,

@@ -6,13 +6,21 @@ load needs of Spark beside its connector follows from them: :mod:`.table_package
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from airflow_kafka_offsets.arguments import check_choice, check_count, is_template
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.sinks.places import is_by_topic
-from airflow_kafka_offsets.spark.values.formats import BAD_RECORDS, DEAD_LETTER, KEEP, FormatName, ValueFormat
+from airflow_kafka_offsets.spark.values.formats import (
+    BAD_RECORDS,
+    DEAD_LETTER,
+    KEEP,
+    FormatName,
+    ValueFormat,
+    argument_named,
+)
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 
 SinkKind = Literal["parquet", "orc", "json", "delta", "iceberg"]
@@ -28,21 +36,22 @@ class TableLoad:
         KafkaSparkSubmitOperator(task_id="load", window=window.output, application=TableLoad(
             "s3://lake/orders", sink="delta", value_format="avro", flatten=True))
 
-    :param output: the table: its folder, or its name in a catalog.
+    :param output: the table: its folder, or its name in a catalog. With ``{topic}`` in it, each topic has a table of
+        its own, decoded by its own schemas.
     :param sink: what it is: ``parquet`` (default), ``orc``, ``json``, ``delta`` or ``iceberg``.
     :param value_format: what values are: ``binary`` (default), ``string``, ``json``, ``avro``, ``json-schema`` or
         ``protobuf``. The last three need the pipeline's ``schema_registry_conn_id``.
     :param key_format: what keys are: the same, but ``json``.
     :param json_schema: the fields of values that are JSON, as DDL: ``icao24 STRING, altitude_m INT``.
     :param value_subject: the registry's subject, in which ``{topic}`` stands for the topic; by default
-        ``{topic}-value``.
+        ``{topic}-value``. Several if a topic's records have schemas of several: the column has the type of the first.
     :param value_version: the version of the subject whose type the column has; by default the newest, or that by which
         the window was loaded before.
     :param value_message: full name of the Protobuf message, if it isn't the first of its file.
     :param flatten: the value's fields become columns: True, or a prefix for their names.
     :param bad_records: what becomes of records that can't be decoded: ``keep`` (default) them in their rows, beside the
         reason; ``dead-letter``: write them to ``dead_letters``, as they were; ``fail``.
-    :param dead_letters: where ``dead-letter`` writes to: another table of the same kind.
+    :param dead_letters: where ``dead-letter`` writes to: another table of the same kind, for all topics.
     :param headers: add the column ``headers``.
     :param min_partitions: split the window's ranges into at least so many tasks; None for the split plan.
     :param max_records_per_partition: offsets that one task reads at most; None for the split plan.
@@ -59,7 +68,7 @@ class TableLoad:
     value_format: FormatName | None = None
     key_format: FormatName = "binary"
     json_schema: str | None = None
-    value_subject: str | None = None
+    value_subject: str | Sequence[str] | None = None
     value_version: int | None = None
     value_message: str | None = None
     flatten: bool | str = False
@@ -82,13 +91,13 @@ class TableLoad:
             raise ConfigurationError(
                 "bad_records='dead-letter' and dead_letters=, where they go, are given together or not at all."
             )
-        places = [place for place in (self.output, self.dead_letters) if place and not is_template(place)]
-        by_topic = [is_by_topic(place) for place in places]
-        if self.dead_letters is not None and any(by_topic):
-            raise ConfigurationError(
-                "{topic} in output= or dead_letters= doesn't go with bad_records='dead-letter', which makes two outputs"
-                " of all topics. Load each topic in a pipeline of its own, with {pipeline} in both names."
-            )
+        by_topic = {
+            name: is_by_topic(place)
+            for name, place in (("output", self.output), ("dead_letters", self.dead_letters))
+            if place and not is_template(place)
+        }
+        if by_topic.get("dead_letters"):
+            raise ConfigurationError("dead_letters= is one table for all topics, without {topic} in its name.")
         if self.dead_letters == self.output:
             raise ConfigurationError("dead_letters= is the output: give bad records a table of their own.")
         if self.bad_records != KEEP and not decodes:
@@ -107,8 +116,10 @@ class TableLoad:
         :raises ConfigurationError: arguments contradict each other.
         """
         name = self.value_format or ("binary" if self.json_schema is None else "json")
-        value = ValueFormat(name, self.json_schema, self.value_subject, self.value_version, self.value_message)
-        return ValueFormat(self.key_format), value
+        with argument_named("value_format"):
+            value = ValueFormat(name, self.json_schema, self.value_subject, self.value_version, self.value_message)
+        with argument_named("key_format"):
+            return ValueFormat(self.key_format), value
 
     @property
     def registered(self) -> str | None:
@@ -134,13 +145,14 @@ class TableLoad:
             "--key-format": self.key_format if self.key_format != "binary" else None,
             "--value-format": self.value_format,
             "--json-schema": self.json_schema,
-            "--value-subject": self.value_subject,
             "--value-version": self.value_version,
             "--value-message": self.value_message,
             "--min-partitions": self.min_partitions,
             "--max-records-per-partition": self.max_records_per_partition,
         }
         words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        if self.value_subject:
+            words += ["--value-subject", *self.formats[1].subjects]
         if self.flatten is not False:
             words += ["--flatten", *([] if self.flatten is True else [self.flatten])]
         if self.bad_records != KEEP:

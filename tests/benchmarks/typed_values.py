@@ -28,6 +28,7 @@ from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.values.formats import ValueFormat
+from airflow_kafka_offsets.spark.window.typed import decoders
 from dev.schema_registry import SchemaRegistry
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.records import RECORD_BYTES, value
@@ -132,9 +133,9 @@ def _ours(folder: Path, manifest: Manifest, address: str, registry: str, form: A
     pinned, attempt = ledger.pinned(window), ledgers.begin(ledger, window)
     told = {"bytes_per_record": RECORD_BYTES, "registry": {"registry.url": registry}}
     opened = PinnedWindow.open(session(), RunConf(pinned.uri, pinned.sha256, attempt, kafka, **told))  # type: ignore[arg-type]
-    shaping = Shaping(opened, {"key": ValueFormat(), "value": ValueFormat(form)}, "", with_headers=False)
-    rows = shaping.shaped(shaping.decoded(opened.read(includeHeaders="true")))
-    opened.write(rows, FileSink(_table(folder)))
+    found = decoders(opened, {"value": ValueFormat(form)}, by_topic=False)
+    shaping = Shaping({"--value-format": found[""]}, "", with_headers=False)
+    opened.write(shaping.rows(opened.read(includeHeaders="true")), FileSink(_table(folder)))
 
 
 def _by_hand(folder: Path, manifest: Manifest, address: str) -> None:

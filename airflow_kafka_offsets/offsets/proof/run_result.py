@@ -78,7 +78,7 @@ class OutputRows:
     """What one output of a window holds, and where.
 
     :param name: the output's name: empty for the first or only one; the topic, if each topic has an output of its own;
-        or what a job calls a further one.
+        or what a job calls a further one, and the ready-made load its ``dead letters``.
     :param output: where the rows are; None for a window without offsets, which has no rows.
     :param sink: the output's kind: ``parquet``, ``orc``, ``json``, ``delta``, ``iceberg``, or what a user's own sink
         calls itself; or :data:`NO_SINK`.
@@ -218,12 +218,14 @@ class Placed(Protocol):
 
 
 AnOutput = TypeVar("AnOutput", bound=Placed)
+_TOPIC = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
+"""What Kafka allows in a topic's name; that of an output beside those of topics has a space."""
 
 
 def main_outputs(outputs: Sequence[AnOutput]) -> Sequence[AnOutput]:
-    """The outputs that a window's rows are in if nobody names one: the first, whose name is empty; or all of them, if
-    each topic has its own."""
-    return outputs if outputs[0].name else outputs[:1]
+    """The outputs that a window's rows are in if nobody names one: the first, whose name is empty; or those of all
+    topics, if each has its own."""
+    return [each for each in outputs if _TOPIC.fullmatch(each.name)] if outputs[0].name else outputs[:1]
 
 
 def main_place(outputs: Sequence[Placed]) -> str | None:

@@ -28,7 +28,9 @@ _SIDE_BY_SIDE = 4
 def words(error: Exception) -> str:
     """The first line of what Java said, without its stack; and further conditions that Spark names as its reasons."""
     text = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
-    first, *others = text.strip().splitlines()
+    first, *others = filter(str.strip, text.splitlines())
+    if first.rstrip().endswith(":") and others:  # the class alone
+        first += others[0]
     return " ".join([first, *(line for line in others if _CONDITION.match(line))]).rstrip(".")
 
 

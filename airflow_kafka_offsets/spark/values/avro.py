@@ -32,17 +32,30 @@ def decoded(frame: Frame, schemas: SubjectSchemas) -> Column:
     A record is put around the schemas, which takes no bytes: ``from_avro`` makes a struct of nulls of what it can't
     decode, which might be a value too. The reader's has a second field, that Avro fills in if there was no error.
     """
-    reader = _around(whole(schemas.reader, schemas.referenced[schemas.reader.id]), is_reader=True)
-    options = {"mode": "PERMISSIVE", "avroSchema": reader}
+    texts = {each.id: whole(each, schemas.referenced[each.id]) for each in schemas.writers}
+    reader = texts[schemas.reader.id]
+    # Producers write the calendar that Avro's rules name; Spark 3.5 would refuse dates before 1582.
+    options = {"mode": "PERMISSIVE", "avroSchema": _around(reader, is_reader=True), "datetimeRebaseMode": "CORRECTED"}
     branches = [
-        (
-            frame.schema.isin(*names_of(writer)),
-            from_avro(frame.payload, _around(whole(writer, schemas.referenced[writer.id])), options),
-        )
+        (frame.schema.isin(*names_of(writer)), from_avro(frame.payload, _around(texts[writer.id]), options))
         for writer in schemas.writers
+        if _may_be_read(texts[writer.id], reader)
     ]
     (known, first), *others = branches
     return reduce(lambda column, branch: column.when(*branch), others, F.when(known, first))
+
+
+def _may_be_read(writer: Any, reader: Any) -> bool:
+    """Whether two schemas aren't records of different names: Avro's rules forbid that, but Java would read any as any,
+    if the fields that differ have defaults."""
+    if not (_is_record(writer) and _is_record(reader)):
+        return True
+    names = (str(name).rpartition(".")[2] for name in (reader["name"], *reader.get("aliases", ())))
+    return str(writer["name"]).rpartition(".")[2] in names
+
+
+def _is_record(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema["type"] == "record"
 
 
 def _around(schema: Any, *, is_reader: bool = False) -> str:

@@ -135,9 +135,7 @@ def flattened(rows: DataFrame, prefix: str, reserved: Collection[str]) -> DataFr
     """
     kind = rows.schema["value"].dataType
     if not isinstance(kind, StructType):
-        raise ConfigurationError(
-            f"flatten: the value is of type {kind.simpleString()}, which has no fields to make columns of."
-        )
+        raise ConfigurationError(f"The value is of type {kind.simpleString()}, which has no fields to make columns of.")
     others = [name for name in rows.columns if name != "value"]
     _refuse_clash([f"{prefix}{name}" for name in kind.names], {*others, TOMBSTONE, *reserved}, prefix)
     # Null by null: a value that couldn't be decoded isn't a tombstone.
@@ -155,6 +153,6 @@ def _refuse_clash(fields: Sequence[str], others: Collection[str], prefix: str) -
         return
     way = f"Choose another prefix than {prefix!r}" if prefix else "Give the fields a prefix: flatten='value_'"
     raise ConfigurationError(
-        f"flatten: the value has a field {clash}, and the table a column of that name for Kafka's own. {way}; or leave "
+        f"The value has a field {clash}, and the table a column of that name for Kafka's own. {way}; or leave "
         "flatten out, and the value is a struct."
     )

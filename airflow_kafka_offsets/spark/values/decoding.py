@@ -12,7 +12,7 @@ from airflow_kafka_offsets.spark.values.columns import replaced
 from airflow_kafka_offsets.spark.values.formats import ValueFormat
 from airflow_kafka_offsets.spark.values.framing import HEADERS, Frame, in_header, names_of, why_unknown
 from airflow_kafka_offsets.spark.values.subjects import SubjectSchemas
-from airflow_kafka_offsets.spark.values.text import CORRUPT, decode_json
+from airflow_kafka_offsets.spark.values.text import CORRUPT, decode_json, named_twice
 
 _HEADER, _SCHEMA, _PAYLOAD, _FOUND = (f"__kafka_offsets_{name}" for name in ("header", "schema", "payload", "found"))
 """Columns in between. Spark computes what is a column of its own once for each row."""
@@ -27,6 +27,17 @@ def decode_column(rows: DataFrame, column: str, form: ValueFormat, schemas: Subj
     :param schemas: of a format with a registry.
     :raises ConfigurationError: the schema can't be parsed, or makes no column; or the session lacks ``spark-avro``.
     """
+    decoded = _decoded(rows, column, form, schemas)
+    twice = named_twice(decoded.schema[column].dataType)
+    if twice is not None:
+        raise ConfigurationError(
+            f"The type of {column} has the field {twice} twice: tables don't tell capitals from small letters. Name "
+            "each field once, or load it as it is (the format binary, or string for JSON)."
+        )
+    return decoded
+
+
+def _decoded(rows: DataFrame, column: str, form: ValueFormat, schemas: SubjectSchemas | None) -> DataFrame:
     if form.name == "binary":
         return rows
     if form.name == "string":
@@ -102,13 +113,14 @@ def _finished(
     rows: DataFrame, column: str, schemas: SubjectSchemas, value: Column, fits: Column, kind: str
 ) -> DataFrame:
     """The columns of a value by a registered schema."""
-    number = _id_of(schemas)
-    error = F.when(
-        F.col(column).isNotNull() & ~fits,
-        F.when(number.isNull(), why_unknown(column, F.col(_SCHEMA))).otherwise(
-            F.concat(F.lit(f"it isn't {kind} of schema id "), number.cast("string"))
-        ),
+    number, reader = _id_of(schemas), schemas.reader.id
+    unfit = F.concat(
+        F.lit(f"it isn't {kind} of schema id "),
+        number.cast("string"),
+        F.when(number == reader, F.lit("")).otherwise(F.lit(f" that can be read as schema id {reader}")),
     )
+    unknown = why_unknown(column, F.col(_SCHEMA))
+    error = F.when(F.col(column).isNotNull() & ~fits, F.when(number.isNull(), unknown).otherwise(unfit))
     return replaced(rows, column, value, error, F.when(fits, number))
 
 

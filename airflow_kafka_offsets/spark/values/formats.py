@@ -5,6 +5,8 @@ Imports nothing from pyspark, so that Airflow's side can check a load's argument
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,8 +20,17 @@ REGISTERED = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 KEEP, DEAD_LETTER, FAIL = "keep", "dead-letter", "fail"
 BAD_RECORDS = (KEEP, DEAD_LETTER, FAIL)
 """What the ready-made load does with records that can't be decoded."""
-DEAD_LETTERS = "dead_letters"
-"""The output that they go to, by name."""
+DEAD_LETTERS = "dead letters"
+"""The output that they go to, by name. No topic can have it."""
+
+
+@contextmanager
+def argument_named(name: str) -> Iterator[None]:
+    """Have what is said about an argument begin with its name: for whatever is done with it."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{name}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +42,7 @@ class ValueFormat:
         ``avro``, ``json-schema`` and ``protobuf``: a struct, by a registered schema that each record names.
     :param schema: the fields of ``json``, as DDL: ``icao24 STRING, altitude_m INT``.
     :param subject: the registry's subject, in which ``{topic}`` stands for the topic; by default ``{topic}-value``, or
-        ``{topic}-key``.
+        ``{topic}-key``. Several if a topic's records have schemas of several: the column has the type of the first.
     :param version: the version of the subject whose type the column has; by default the newest, or the one by which the
         window was loaded before.
     :param message: of ``protobuf``: the message's full name, if it isn't the first of its file.
@@ -40,11 +51,12 @@ class ValueFormat:
 
     name: FormatName = "binary"
     schema: str | None = None
-    subject: str | None = None
+    subject: str | Sequence[str] | None = None
     version: int | None = None
     message: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "subject", self.subjects or None)
         if self.name not in FORMATS:
             raise ConfigurationError(f"A format is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {self.name!r}.")
         if (self.name == "json") != (self.schema is not None):
@@ -61,6 +73,11 @@ class ValueFormat:
             )
         if self.message is not None and self.name != "protobuf":
             raise ConfigurationError(f"A message is for the format protobuf, not for {self.name}.")
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The names of its subjects; none if they are those by default."""
+        return (self.subject,) if isinstance(self.subject, str) else tuple(self.subject or ())
 
     @property
     def registered(self) -> str | None:

@@ -21,6 +21,7 @@ HEADERS = "headers"
 ID_LENGTH, GUID_LENGTH = 5, 17
 GLUE = "it has the header of AWS Glue's schema registry, which isn't read"
 NO_FRAME = "it doesn't name its schema: it begins with no zero byte and id, and no header has one"
+NOT_OF_SUBJECT = "no version of its subject has schema"
 _GLUE_LENGTH = 18
 
 
@@ -94,6 +95,6 @@ def why_unknown(column: str, named: Column) -> Column:
     guid = F.lower(F.hex(F.substring(named, 2, GUID_LENGTH - 1)))
     return (
         F.when(named.isNull(), F.when(is_glue, F.lit(GLUE)).otherwise(F.lit(NO_FRAME)))
-        .when(_begins(named, 0), F.concat(F.lit("unknown schema id "), number))
-        .otherwise(F.concat(F.lit("unknown schema GUID "), guid))
+        .when(_begins(named, 0), F.concat(F.lit(f"{NOT_OF_SUBJECT} id "), number))
+        .otherwise(F.concat(F.lit(f"{NOT_OF_SUBJECT} GUID "), guid))
     )

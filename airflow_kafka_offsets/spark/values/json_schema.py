@@ -28,7 +28,7 @@ from airflow_kafka_offsets.compat.spark_versions import valid_text
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.values.registry import RegisteredSchema
 from airflow_kafka_offsets.spark.values.subjects import SubjectSchemas
-from airflow_kafka_offsets.spark.values.text import CORRUPT, named_twice
+from airflow_kafka_offsets.spark.values.text import CORRUPT
 
 _SCALARS: Mapping[str, type[DataType]] = {
     "string": StringType,
@@ -41,7 +41,7 @@ _SCALARS: Mapping[str, type[DataType]] = {
 def type_of(schemas: SubjectSchemas) -> StructType:
     """The type of a column with what the reader's schema describes.
 
-    :raises ConfigurationError: it isn't an object with properties, or has two that no table tells apart.
+    :raises ConfigurationError: it isn't an object with properties.
     """
     reader = schemas.reader
     kind = _Types(_parsed(reader), {n: _parsed(s) for n, s in schemas.referenced[reader.id].items()}).of_whole()
@@ -49,12 +49,6 @@ def type_of(schemas: SubjectSchemas) -> StructType:
         raise ConfigurationError(
             f"The JSON Schema with id {reader.id} describes no object with properties, so there is no type for a "
             "column. Load it as text (value_format='string')."
-        )
-    twice = named_twice(kind)
-    if twice is not None:
-        raise ConfigurationError(
-            f"The JSON Schema with id {reader.id} has the property {twice} twice: tables don't tell capitals from "
-            "small letters. Load it as text (value_format='string')."
         )
     return kind
 

@@ -2,13 +2,15 @@
 
 Imported only where ``protobuf`` and ``pyarrow`` are. A field without a value is null if the message can tell
 (``optional``, messages, one of several); otherwise it has its default, as in Protobuf. An enum's value is its name; an
-unsigned number is of the next larger type; a message within itself is its JSON.
+unsigned number is of the next larger type; a message within itself is its JSON, and so is a message that is there to
+hold any JSON (``google.protobuf.Struct``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -35,7 +37,12 @@ from pyspark.sql.types import (
 ColumnOf = Callable[[list[Any]], pa.Array]
 """Makes an array of values, in which None is null."""
 
+UNFIT = (ValueError, OverflowError, TypeError, json_format.Error)
+"""What making columns raises for a value that none can have: text that isn't UTF-8, which proto2 allows; a timestamp
+after the year 294,246; JSON of an unknown type within an ``Any``."""
+
 _TIMESTAMP = "google.protobuf.Timestamp"
+_JSON = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))
 _WRAPPERS = "google.protobuf."
 _WRAPPED = frozenset(
     f"{_WRAPPERS}{name}Value"
@@ -69,7 +76,7 @@ def spark_type(message: Descriptor, within: tuple[str, ...] = ()) -> DataType:
         return TimestampType()
     if message.full_name in _WRAPPED:
         return _SCALARS[message.fields_by_name["value"].type][0]
-    if message.full_name in within or not message.fields:
+    if _is_text(message, within):
         return StringType()
     inner = (*within, message.full_name)
     return StructType([StructField(field.name, _type_of_field(field, inner)) for field in message.fields])
@@ -93,7 +100,7 @@ def struct_of(message: Descriptor, within: tuple[str, ...] = ()) -> ColumnOf:
         return _timestamps
     if message.full_name in _WRAPPED:
         return _wrapped(message)
-    if message.full_name in within or not message.fields:
+    if _is_text(message, within):
         return _texts
     inner = (*within, message.full_name)
     names = [field.name for field in message.fields]
@@ -171,8 +178,12 @@ def _wrapped(message: Descriptor) -> ColumnOf:
 
 
 def _texts(values: list[Any]) -> pa.Array:
-    texts = [None if each is None else json_format.MessageToJson(each, indent=None) for each in values]
-    return pa.array(texts, pa.string())
+    written = partial(json_format.MessageToJson, indent=None, preserving_proto_field_name=True)
+    return pa.array([None if each is None else written(each) for each in values], pa.string())
+
+
+def _is_text(message: Descriptor, within: tuple[str, ...]) -> bool:
+    return message.full_name in within or message.full_name in _JSON or not message.fields
 
 
 def _is_repeated(field: FieldDescriptor) -> bool:

@@ -1,7 +1,8 @@
 """A schema registry, asked as Confluent's REST API says; Apicurio, Karapace and Redpanda answer the same requests.
 
 A driver has nothing but the standard library, so this is urllib. What was registered under an id or a version never
-changes, so each is asked for once. What a subject's versions mean for a window is in :mod:`.subjects`.
+changes, so a driver asks for each once, however many windows it loads. What a subject's versions mean for a window is
+in :mod:`.subjects`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import json
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from http.client import HTTPException
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
@@ -30,6 +32,8 @@ _LATER = (429, 500, 502, 503, 504)
 """Statuses after which the same request may succeed."""
 _SUBJECT_UNKNOWN, _VERSION_UNKNOWN, _ID_UNKNOWN = 40401, 40402, 40403
 _SHOWN = 300
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,18 @@ class RegisteredSchema:
     text: str
     references: tuple[Reference, ...] = ()
 
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any], number: int | None, version: int | None) -> Self:
+        """Read a registry's answer, which has the id if it was asked for a version. Raises AttributeError, KeyError,
+        TypeError or ValueError when it is something else."""
+        references = tuple(
+            Reference(str(each["name"]), str(each["subject"]), int(each["version"]))
+            for each in fields.get("references") or ()
+        )
+        kind = fields.get("schemaType") or "AVRO"
+        number = int(fields["id"]) if number is None else number
+        return cls(number, fields.get("guid"), version, kind, str(fields["schema"]), references)
+
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
@@ -76,11 +92,17 @@ class RegistrySettings:
     def read(cls, options: Mapping[str, str]) -> Self | None:
         """Read a run's options; None if they name no registry.
 
-        :raises ConfigurationError: the address isn't one of the web, or holds a password, which logs would show.
+        :raises ConfigurationError: the address isn't one of the web, or holds a password, which logs would show; or the
+            login can't be sent. What says so doesn't show it.
         """
         if not options.get(URL):
             return None
         url, verify = options[URL].rstrip("/"), options.get(VERIFY, "true").lower() != "false"
+        if not options.get(AUTHORIZATION, "").isprintable() or not options.get(AUTHORIZATION, "").isascii():
+            raise ConfigurationError(
+                "The schema registry's login has a character that no header can have, such as a line break at the end "
+                "of a token that was read from a file."
+            )
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigurationError(f"The schema registry's address must be http(s)://host, not {parts.scheme}:….")
@@ -100,7 +122,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 class SchemaRegistry:
-    """A registry: asks once for each thing.
+    """A registry: asks once for each schema.
 
     :raises ConfigurationError: the file of authorities can't be read.
     """
@@ -108,7 +130,7 @@ class SchemaRegistry:
     def __init__(self, settings: RegistrySettings) -> None:
         self.settings = settings
         self._opener = build_opener(_NoRedirects, HTTPSHandler(context=_tls(settings)))
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, RegisteredSchema] = {}
 
     def versions(self, subject: str) -> tuple[list[int], list[int]]:
         """A subject's versions, in order: all of them, also those that were deleted softly, as records still name them;
@@ -118,14 +140,15 @@ class SchemaRegistry:
         :raises RegistryUnreachableError: it doesn't answer.
         """
         path = f"/subjects/{quote(subject, safe='')}/versions"
-        found = self._get(f"{path}?deleted=true")
-        if found is None:
+        every = self._ask(f"{path}?deleted=true", _numbers)
+        if every is None:
             raise RegistryError(
                 f"The schema registry at {self.settings.url} has no subject {subject}. Name the one that its producers "
                 "register under (value_subject=)."
             )
-        every = sorted(map(int, found))
-        return every, sorted(map(int, self._get(path) or every))
+        current = self._ask(path, _numbers) or ()
+        # Another may have been registered in between.
+        return every, [number for number in current if number in every] or every
 
     def version(self, subject: str, version: int, kind: str) -> RegisteredSchema:
         """A version of a subject.
@@ -135,66 +158,60 @@ class SchemaRegistry:
         :raises RegistryUnreachableError: it doesn't answer.
         """
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
-        found = self._get(path + _form(kind))
-        if found is None:
-            raise RegistryError(f"Subject {subject} of the schema registry has no version {version}.")
-        return self._schema(found, int(found["id"]), version, kind, f"version {version} of subject {subject}")
+        return self._schema(path + _form(kind), kind, f"version {version} of subject {subject}", version=version)
 
     def by_id(self, number: int, kind: str) -> RegisteredSchema:
         """A schema by its id. Arguments and errors as for :meth:`version`."""
-        found = self._get(f"/schemas/ids/{number}" + _form(kind).replace("&", "?"))
-        if found is None:
-            raise RegistryError(f"The schema registry at {self.settings.url} has no schema with id {number}.")
-        return self._schema(found, number, None, kind, f"the schema with id {number}")
+        path = f"/schemas/ids/{number}" + _form(kind).replace("&", "?")
+        return self._schema(path, kind, f"schema with id {number}", number=number)
 
-    def _schema(self, found: Any, number: int, version: int | None, kind: str, what: str) -> RegisteredSchema:
-        given = found.get("schemaType") or "AVRO"
-        if given != kind:
-            raise RegistryError(
-                f"In the schema registry, {what} is of type {given}, but the load decodes {kind}. Set value_format= "
-                "(or key_format=) to what producers write."
-            )
-        references = tuple(
-            Reference(str(each["name"]), str(each["subject"]), int(each["version"]))
-            for each in found.get("references") or ()
+    def _schema(
+        self, path: str, kind: str, what: str, *, number: int | None = None, version: int | None = None
+    ) -> RegisteredSchema:
+        schema = self._known.get(path) or self._ask(
+            path, lambda fields: RegisteredSchema.from_json(fields, number, version)
         )
-        return RegisteredSchema(number, found.get("guid"), version, given, str(found["schema"]), references)
+        if schema is None:
+            raise RegistryError(f"The schema registry at {self.settings.url} has no {what}.")
+        self._known[path] = schema
+        if schema.kind != kind:
+            raise RegistryError(
+                f"In the schema registry, the {what} is of type {schema.kind}, but the load decodes {kind}. Set "
+                "value_format= (or key_format=) to what producers write."
+            )
+        return schema
 
-    def _get(self, path: str) -> Any:
+    def _ask(self, path: str, parse: Callable[[Any], Found]) -> Found | None:
         """What the registry answers; None if it has no such thing."""
-        if path not in self._known:
-            self._known[path] = self._ask(path)
-        return self._known[path]
-
-    def _ask(self, path: str) -> Any:
         request = Request(self.settings.url + path, headers={"Accept": "application/vnd.schemaregistry.v1+json"})
         if self.settings.authorization is not None:
             request.add_header("Authorization", self.settings.authorization)
         for last in (*(False for _ in range(_TRIES - 1)), True):
             try:
                 with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
-                    return self._read(answer)
+                    return self._read(answer, parse)
             except HTTPError as error:
                 with error:
                     if error.code not in _LATER or last:
-                        return self._refused(error)
+                        self._refuse(error)
+                        return None
             except (TimeoutError, URLError, HTTPException, ConnectionError, ssl.SSLError) as error:
                 if last or _is_certificate(error):
                     raise self._unreachable(error) from error
             time.sleep(_PAUSE_S)
         raise AssertionError("the last try returns or raises")
 
-    def _read(self, answer: IO[bytes]) -> Any:
+    def _read(self, answer: IO[bytes], parse: Callable[[Any], Found]) -> Found:
         try:
-            return json.loads(answer.read())
-        except ValueError:
+            return parse(json.loads(answer.read()))
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise RegistryError(
-                f"What answers at {self.settings.url} is no schema registry: its answer isn't JSON. Apicurio's path "
-                "is /apis/ccompat/v7."
+                f"What answers at {self.settings.url} is no schema registry: its answer isn't the JSON of one. "
+                "Apicurio's path is /apis/ccompat/v7."
             ) from None
 
-    def _refused(self, error: HTTPError) -> None:
-        """None if the registry hasn't what was asked for; otherwise what to raise."""
+    def _refuse(self, error: HTTPError) -> None:
+        """Raise what an answer says, unless it is that the registry hasn't what was asked for."""
         code, said = _explained(error)
         if error.code == 404 and code in (_SUBJECT_UNKNOWN, _VERSION_UNKNOWN, _ID_UNKNOWN):
             return
@@ -219,6 +236,18 @@ class SchemaRegistry:
                 "the connection's verify."
             )
         return RegistryUnreachableError(f"{at} doesn't answer: {reason}. Can the driver reach it?")
+
+
+@cache
+def registry_of(settings: RegistrySettings) -> SchemaRegistry:
+    """The registry, which all windows of this driver ask."""
+    return SchemaRegistry(settings)
+
+
+def _numbers(versions: list[int]) -> list[int]:
+    if not isinstance(versions, list):
+        raise TypeError(f"{type(versions).__name__} instead of a list")
+    return sorted(map(int, versions))
 
 
 def _form(kind: str) -> str:

@@ -8,17 +8,43 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 
+from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import ConfigurationError, RegistryError
 from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
 from airflow_kafka_offsets.spark.values.registry import RegisteredSchema, SchemaRegistry
 
-_AT_ONCE = 8
+AT_ONCE = 8
+"""Requests, and so topics, at once."""
 TOPIC = "{topic}"
 """Stands for each topic's name in the name of a subject."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """The subjects of one column.
+
+    :param leading: those whose newest version the column has: one for each topic that is read into it. Several have to
+        agree.
+    :param names: all of them, the leading ones first. Records may be written with any of their versions.
+    """
+
+    leading: tuple[str, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, templates: Sequence[str], topics: Sequence[str]) -> Self:
+        """The subjects of some topics, by names in which :data:`TOPIC` stands for the topic's."""
+        named = [[template.replace(TOPIC, topic) for topic in topics] for template in templates]
+        return cls(tuple(dict.fromkeys(named[0])), tuple(dict.fromkeys(chain.from_iterable(named))))
+
+    def decoded(self, used: UsedSchemas, column: str, kind: str) -> bool:
+        """Whether it was these subjects' schemas that a column was decoded with."""
+        return (used.column, used.kind, used.subjects) == (column, kind, self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +60,12 @@ class SubjectSchemas:
     writers: Sequence[RegisteredSchema]
     referenced: Mapping[int, Mapping[str, RegisteredSchema]]
 
-    def used(self, column: str, subjects: Collection[str]) -> UsedSchemas:
+    def used(self, column: str, subjects: Subjects) -> UsedSchemas:
         """What the window's result says of them."""
         return UsedSchemas(
             column=column,
             kind=self.reader.kind,
-            subjects=tuple(subjects),
+            subjects=subjects.names,
             reader=self.reader.id,
             hashes={str(each.id): self.hash_of(each) for each in self.writers},
         )
@@ -53,7 +79,7 @@ class SubjectSchemas:
 def subject_schemas(
     registry: SchemaRegistry,
     kind: str,
-    subjects: Sequence[str],
+    subjects: Subjects,
     version: int | None,
     before: UsedSchemas | None,
 ) -> SubjectSchemas:
@@ -61,61 +87,54 @@ def subject_schemas(
 
     :param kind: what they have to be, as in :class:`.registry.RegisteredSchema`.
     :param version: number of the version that rows are read as; None for the one that ``before`` names, or the newest.
-    :param before: what decoded the window when it was loaded before; None if it wasn't.
-    :raises ConfigurationError: the newest versions of several subjects differ, or ``version`` is of one among several.
+    :param before: what decoded the window by these subjects when it was loaded before; None if nothing did.
+    :raises ConfigurationError: the newest versions of several leading subjects differ, or ``version`` is of one among
+        several.
     :raises RegistryError: the registry lacks or refuses something, or has another text under an id than before.
     :raises RegistryUnreachableError: it doesn't answer.
     """
-    found = {subject: _all_versions(registry, kind, subject) for subject in subjects}
-    current = {subject: registry.versions(subject)[1][-1] for subject in subjects}
-    writers = {schema.id: schema for schemas in found.values() for schema in schemas}
-    same = before is not None and before.kind == kind and before.subjects == tuple(subjects)
-    if before is not None and same:
-        for number in map(int, before.hashes):
-            writers.setdefault(number, registry.by_id(number, kind))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        numbers = dict(zip(subjects.names, pool.map(registry.versions, subjects.names), strict=True))
+        pairs = [(subject, number) for subject, (every, _) in numbers.items() for number in every]
+        fetched = pool.map(lambda pair: registry.version(pair[0], pair[1], kind), pairs)
+        found = dict(zip(pairs, fetched, strict=True))
+    writers = {schema.id: schema for schema in found.values()}
     if version is not None:
-        reader = _of_version(found, version)
-    elif before is not None and same:
-        reader = writers[before.reader]
+        reader = _of_version(subjects.leading, {subject: numbers[subject][0] for subject in subjects.leading}, version)
+        read_as = found[reader]
+    elif before is not None:
+        for number in map(int, before.hashes):
+            if number not in writers:
+                writers[number] = registry.by_id(number, kind)
+        read_as = writers[before.reader]
     else:
-        reader = _newest({subject: _version(found[subject], number) for subject, number in current.items()})
+        read_as = _newest({subject: found[subject, numbers[subject][1][-1]] for subject in subjects.leading})
     referenced = {number: dict(_referenced(registry, schema)) for number, schema in writers.items()}
-    schemas = SubjectSchemas(reader, [writers[number] for number in sorted(writers)], referenced)
-    if before is not None and same:
+    schemas = SubjectSchemas(read_as, [writers[number] for number in sorted(writers)], referenced)
+    if before is not None and version is None:
         _refuse_changed(schemas, before)
     return schemas
 
 
-def _all_versions(registry: SchemaRegistry, kind: str, subject: str) -> list[RegisteredSchema]:
-    numbers, _ = registry.versions(subject)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda number: registry.version(subject, number, kind), numbers))
-
-
-def _version(schemas: Sequence[RegisteredSchema], version: int) -> RegisteredSchema:
-    return next(schema for schema in schemas if schema.version == version)
-
-
-def _of_version(found: Mapping[str, Sequence[RegisteredSchema]], version: int) -> RegisteredSchema:
-    if len(found) > 1:
+def _of_version(leading: Sequence[str], numbers: Mapping[str, Sequence[int]], version: int) -> tuple[str, int]:
+    if len(leading) > 1:
         raise ConfigurationError(
-            f"value_version={version} says nothing, as the window's topics have {len(found)} subjects: "
-            f"{', '.join(found)}. Name one with value_subject=, or load each topic by a pipeline of its own."
+            f"value_version={version} says nothing, as the window's topics have {len(leading)} subjects: "
+            f"{', '.join(leading)}. Name one with value_subject=, or give each topic a table of its own."
         )
-    ((subject, schemas),) = found.items()
-    named = next((schema for schema in schemas if schema.version == version), None)
-    if named is None:
-        there = ", ".join(str(schema.version) for schema in schemas)
+    (subject,) = leading
+    if version not in numbers[subject]:
+        there = ", ".join(map(str, numbers[subject]))
         raise RegistryError(f"Subject {subject} of the schema registry has no version {version}, but {there}.")
-    return named
+    return subject, version
 
 
 def _newest(newest: Mapping[str, RegisteredSchema]) -> RegisteredSchema:
     if len({schema.id for schema in newest.values()}) > 1:
         raise ConfigurationError(
             f"The window's topics have values of different types: the newest versions of {', '.join(newest)} differ, "
-            "and a column has one type. Load each topic by a pipeline of its own, or name one subject for all "
-            "(value_subject=)."
+            "and a column has one type. Give each topic a table of its own ({topic} in the output's name), or name one "
+            "subject for all (value_subject=)."
         )
     return next(iter(newest.values()))
 

@@ -1,22 +1,25 @@
 """Kept records: each record of a window stays a row, so that the output proves the read.
 
-If each topic has an output of its own, each gets the rows of its topic, and all outputs together prove the read. A row
-in another topic's output counts as a record that the window doesn't have.
+If there are several outputs, such as one for each topic, each gets its part of the records, and all outputs together
+prove the read: a record in none of them is missing, and one in two is there twice. A row in another topic's output
+counts as a record that the window doesn't have.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Set
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame, functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, RunResult
+from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, PartitionTally, RunResult
 from airflow_kafka_offsets.offsets.windows.kafka_source import topics_read
 from airflow_kafka_offsets.spark.session.session import side_by_side
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
@@ -30,17 +33,52 @@ from airflow_kafka_offsets.spark.window.proved_write import (
     for_outputs,
     load,
     placed,
+    refuse_one_place,
     run_result,
     source_of,
 )
 
 
-def write_records(window: PinnedRead, rows: DataFrame, sink: Sink) -> RunResult:
-    """See :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write`."""
-    outputs = placed(window, sink)
-    _check_columns(rows)
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An output, and which of the records become its rows.
+
+    :param make: makes the rows: one of each record of the part, and none of others.
+    :param topic: the only topic whose records it is given; None for those of all.
+    """
+
+    sink: Sink
+    make: Callable[[DataFrame], DataFrame] = field(default=lambda rows: rows)
+    topic: str | None = None
+
+
+def parts_of(window: PinnedRead, sink: Sink) -> dict[str, Part]:
+    """The outputs of a window whose rows go to a sink as they are: one, or one for each topic."""
+    return {name: Part(each, topic=name or None) for name, each in placed(window, sink).items()}
+
+
+def write_records(window: PinnedRead, rows: DataFrame, parts: Mapping[str, Part]) -> RunResult:
+    """Write a window's records to their outputs; see :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.write`.
+
+    :param rows: what :meth:`.PinnedRead.read` returned, or rows made from it.
+    """
+    sinks = {name: part.sink for name, part in parts.items()}
+    refuse_one_place(sinks)
+    made = _made(window, rows, parts)
+    for each in made.values():
+        _check_columns(each)
     refuse_uncountable(window, rows)
-    return load(window, outputs, partial(_write, window, rows, outputs))
+    return load(window, sinks, partial(_write, window, rows, parts, made))
+
+
+def _made(window: PinnedRead, rows: DataFrame, parts: Mapping[str, Part]) -> dict[str, DataFrame]:
+    """The rows of each output; a topic without records has none."""
+    read = {each.topic for each in window.left}
+
+    def own(topic: str) -> DataFrame:
+        return rows.where(F.col("topic") == topic) if topic in read else rows.limit(0)
+
+    return {name: part.make(rows if part.topic is None else own(part.topic)) for name, part in parts.items()}
 
 
 def _check_columns(rows: DataFrame) -> None:
@@ -55,33 +93,40 @@ def _check_columns(rows: DataFrame) -> None:
         raise ConfigurationError(f"The rows to write have a column {found[0]}: that name is reserved for the output.")
 
 
-def _write(window: PinnedRead, rows: DataFrame, outputs: Mapping[str, Sink], attempt: Attempt) -> RunResult:
-    """Write, count what was read and written, and ask Kafka whether the rows came from the window's own topics."""
+def _write(
+    window: PinnedRead, rows: DataFrame, parts: Mapping[str, Part], made: Mapping[str, DataFrame], attempt: Attempt
+) -> RunResult:
+    """Write, count what was read and written, and ask Kafka whether the rows came from the window's own topics.
+
+    :param made: the rows of each output, as :func:`_made` makes them.
+    """
     started, spark = time.monotonic(), window.spark
-    attempts, idle = for_outputs(window, attempt, outputs), _idle(window, outputs)
-    used = {name: sink for name, sink in outputs.items() if name not in idle}
-    columns = columns_with(window, {name: (sink, rows) for name, sink in used.items()})
-    with _by_output(window, rows, attempts) as parts, window.reading():
-        writes = {name: partial(sink.replace, parts[name], attempts[name]) for name, sink in used.items()}
+    outputs, idle = {name: part.sink for name, part in parts.items()}, _idle(window, parts)
+    attempts, used = for_outputs(window, attempt, outputs), {n: s for n, s in outputs.items() if n not in idle}
+    columns = columns_with(window, {name: (sink, made[name]) for name, sink in used.items()})
+    with _read_once(window, rows, parts) as read, window.reading():
+        made = made if read is rows else _made(window, read, parts)
+        writes = {name: partial(sink.replace, made[name], attempts[name]) for name, sink in used.items()}
         places = side_by_side(spark, writes)
     looks = {name: partial(rows_of, sink, spark, attempts[name], places[name]) for name, sink in used.items()}
     held = side_by_side(spark, looks)
     largest = max(used, key=lambda name: attempts[name].offsets)
     sample = held[largest] if isinstance(outputs[largest], FileSink | TableSink) else None
-    counted = partial(count_run, window, rows, _together(held), sample=sample)
+    counted = partial(count_run, window, rows, _together(held, parts), sample=sample)
     if window.may_have_gaps:  # ask about gaps first: the topic check that follows then covers that answer too
         counts, source = counted(), source_of(window)
     else:
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(source_of, window)
             counts, source = counted(), asked.result()
+    rows_of_outputs = _counted(held, parts, counts.written)
     written = tuple(
         OutputRows(
             name=name,
             output=places.get(name),
             sink=sink.kind,
             apart=sink.keeps_attempts_apart,
-            rows=sum(tally.count for tally in counts.written if name in ("", tally.topic)),
+            rows=rows_of_outputs[name],
             files=files_of_output(sink, held[name], places[name]) if name in used else (),
             columns=columns.get(name),
         )
@@ -90,44 +135,55 @@ def _write(window: PinnedRead, rows: DataFrame, outputs: Mapping[str, Sink], att
     return run_result(window, attempt, counts, started, outputs=written, source=source)
 
 
-def _idle(window: PinnedRead, outputs: Mapping[str, Sink]) -> Set[str]:
+def _idle(window: PinnedRead, parts: Mapping[str, Part]) -> Set[str]:
     """The outputs of topics that have no offsets in the window. No attempt at it has ever written rows there, so there
     are none to take away; unless another window had its name."""
     topics = topics_read(window.manifest)
-    if "" in outputs or not topics or (window.ledger is not None and window.ledger.has_rows_left()):
+    if not topics or (window.ledger is not None and window.ledger.has_rows_left()):
         return frozenset()
-    return outputs.keys() - topics
+    return {name for name, part in parts.items() if part.topic is not None and part.topic not in topics}
 
 
 @contextmanager
-def _by_output(window: PinnedRead, rows: DataFrame, attempts: Mapping[str, Attempt]) -> Iterator[dict[str, DataFrame]]:
-    """The rows of each output. If several wouldn't read their own topics alone, Kafka is read once, to the executors'
+def _read_once(window: PinnedRead, rows: DataFrame, parts: Mapping[str, Part]) -> Iterator[DataFrame]:
+    """The rows for all outputs. If several wouldn't read their own topics alone, Kafka is read once, to the executors'
     disks, for as long as the block runs."""
-    if "" in attempts:
-        yield {"": rows}
+    apart = len(parts) == 1 or (window.is_by_topic and all(part.topic for part in parts.values()))
+    if apart or not window.span or not window.has_driver:
+        yield rows
         return
-    kept = None
-    if window.span and window.has_driver and not window.is_by_topic and len(attempts) > 1:
-        with window.reading():
-            kept = rows = kept_on_disk(rows)
+    with window.reading():
+        kept = kept_on_disk(rows)
     try:
-        yield {
-            topic: rows.where(F.col("topic") == topic) if attempt.offsets else rows.limit(0)
-            for topic, attempt in attempts.items()
-        }
+        yield kept
     finally:
-        if kept is not None:
-            drop_kept(kept)
+        drop_kept(kept)
 
 
-def _together(held: Mapping[str, DataFrame]) -> DataFrame:
+def _together(held: Mapping[str, DataFrame], parts: Mapping[str, Part]) -> DataFrame:
     """What all outputs hold. A row in another topic's output has a topic of its own, which is in no window."""
-    if "" in held:
-        return held[""]
-    return reduce(DataFrame.unionAll, (_of_topic(topic, rows) for topic, rows in held.items()))
+    return reduce(DataFrame.unionAll, (_audited(rows, parts[name].topic) for name, rows in held.items()))
 
 
-def _of_topic(topic: str, rows: DataFrame) -> DataFrame:
+def _audited(rows: DataFrame, topic: str | None) -> DataFrame:
     own = F.col("topic")
     misplaced = F.concat(F.coalesce(own, F.lit("no topic")), F.lit(f" in the output of {topic}"))
-    return rows.select(F.when(own == topic, own).otherwise(misplaced).alias("topic"), "partition", "offset")
+    found = own if topic is None else F.when(own == topic, own).otherwise(misplaced).alias("topic")
+    return rows.select(found, "partition", "offset")
+
+
+def _counted(
+    held: Mapping[str, DataFrame], parts: Mapping[str, Part], written: Iterable[PartitionTally]
+) -> dict[str, int]:
+    """How many rows each output holds.
+
+    :param written: what all of them hold.
+    """
+    topics, found = Counter[str](), dict[str, int]()
+    for tally in written:
+        topics[tally.topic] += tally.count
+    for name in [name for name, part in parts.items() if name and part.topic is None]:
+        beside: Counter[str] = Counter(dict(held[name].groupBy("topic").count().collect()))
+        found[name] = beside.total()
+        topics.subtract(beside)
+    return {name: found.get(name, topics[name] if name else topics.total()) for name in parts}

@@ -85,8 +85,8 @@ class PinnedRead:
         """How many rows this driver has written and proved, in all outputs."""
         self.turn: Turn | None = None
         """When it may replace rows in a table, if several windows are loaded at once."""
-        self.used_schemas: dict[str, UsedSchemas] = {}
-        """The registered schemas that decode keys and values, by column."""
+        self.used_schemas: dict[tuple[str, tuple[str, ...]], UsedSchemas] = {}
+        """The registered schemas that decode keys and values, by column and subjects."""
 
     @classmethod
     def open(cls, spark: SparkSession, conf: RunConf, logs: dict[str, SharedLog] | None = None) -> Self:

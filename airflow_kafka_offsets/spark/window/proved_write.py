@@ -52,14 +52,15 @@ def refuse_one_place(sinks: Mapping[str, Sink]) -> None:
 
 
 def for_outputs(window: PinnedRead, attempt: Attempt, names: Iterable[str]) -> dict[str, Attempt]:
-    """The attempt as the sink of each output sees it. Names are those of topics if none is empty."""
+    """The attempt as the sink of each output sees it. If no name is empty, those of topics get the topic's records."""
     attempts = {name: replace(attempt, output=name) for name in names}
     if "" in attempts:
         return attempts
     offsets = Counter[str]()
     for each in window.left:
         offsets[each.topic] += each.span
-    return {topic: replace(each, offsets=offsets[topic]) for topic, each in attempts.items()}
+    by_topic = attempts.keys() & window.manifest.topics.keys()
+    return attempts | {topic: replace(attempts[topic], offsets=offsets[topic]) for topic in by_topic}
 
 
 def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt], RunResult]) -> RunResult:

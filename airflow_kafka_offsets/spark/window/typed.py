@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
@@ -12,26 +15,53 @@ from airflow_kafka_offsets.offsets.windows.kafka_source import topics_read
 from airflow_kafka_offsets.spark.session.conf import REGISTRY
 from airflow_kafka_offsets.spark.values.decoding import decode_column
 from airflow_kafka_offsets.spark.values.formats import ValueFormat
-from airflow_kafka_offsets.spark.values.registry import RegistrySettings, SchemaRegistry
-from airflow_kafka_offsets.spark.values.subjects import TOPIC, SubjectSchemas, subject_schemas
+from airflow_kafka_offsets.spark.values.registry import RegistrySettings, SchemaRegistry, registry_of
+from airflow_kafka_offsets.spark.values.subjects import AT_ONCE, TOPIC, Subjects, SubjectSchemas, subject_schemas
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 
+Decoder: TypeAlias = Callable[[DataFrame], DataFrame]
+"""Decodes records. What it needs of a registry was fetched when it was made."""
 
-def decode(window: PinnedRead, rows: DataFrame, formats: Mapping[str, ValueFormat]) -> DataFrame:
-    """See :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.decode`.
+
+def decoders(window: PinnedRead, formats: Mapping[str, ValueFormat], *, by_topic: bool) -> dict[str, Decoder]:
+    """What decodes the records of each topic that is read; or of all at once, under an empty name.
 
     :param formats: by column: ``key``, ``value``.
     """
-    registered = any(form.registered for form in formats.values())
-    registry = _registry(window) if registered else None
-    before = _before(window) if registered else {}
+    read = topics_read(window.manifest)
+    # Of a window without records, all topics have a say: what is written has their columns.
+    topics = {topic: [topic] for topic in read} if by_topic else {"": read or sorted(window.manifest.topics)}
+    return decoders_of(window, formats, topics)
+
+
+def decoders_of(
+    window: PinnedRead, formats: Mapping[str, ValueFormat], topics: Mapping[str, Sequence[str]]
+) -> dict[str, Decoder]:
+    """What decodes the records of some topics; see :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.decode`.
+
+    :param topics: by name, the topics that are decoded alike.
+    """
+    registered = {column: form for column, form in formats.items() if form.registered}
+    if not registered:
+        return dict.fromkeys(topics, partial(_decode, formats, {}))
+    registry, before = _registry(window), _before(window)
+
+    def make(names: Sequence[str]) -> Decoder:
+        schemas: dict[str, SubjectSchemas] = {}
+        for column, form in registered.items():
+            subjects = Subjects.of(form.subjects or (f"{TOPIC}-{column}",), names)
+            then = next((used for used in before if subjects.decoded(used, column, str(form.registered))), None)
+            schemas[column] = subject_schemas(registry, str(form.registered), subjects, form.version, then)
+            window.used_schemas[column, subjects.names] = schemas[column].used(column, subjects)
+        return partial(_decode, formats, schemas)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(zip(topics, pool.map(make, topics.values()), strict=True))
+
+
+def _decode(formats: Mapping[str, ValueFormat], schemas: Mapping[str, SubjectSchemas], rows: DataFrame) -> DataFrame:
     for column, form in formats.items():
-        schemas: SubjectSchemas | None = None
-        if registry is not None and form.registered is not None:
-            subjects = _subjects(window, column, form)
-            schemas = subject_schemas(registry, form.registered, subjects, form.version, before.get(column))
-            window.used_schemas[column] = schemas.used(column, subjects)
-        rows = decode_column(rows, column, form, schemas)
+        rows = decode_column(rows, column, form, schemas.get(column))
     return rows
 
 
@@ -42,19 +72,11 @@ def _registry(window: PinnedRead) -> SchemaRegistry:
             "The run has no schema registry, which the format needs: give the pipeline one, KafkaPipeline(..., "
             f"schema_registry_conn_id=...), or set the conf {REGISTRY}url."
         )
-    return SchemaRegistry(settings)
+    return registry_of(settings)
 
 
-def _before(window: PinnedRead) -> dict[str, UsedSchemas]:
-    """What decoded the window when it was loaded before, by column."""
+def _before(window: PinnedRead) -> tuple[UsedSchemas, ...]:
+    """What decoded the window when it was loaded before."""
     if window.ledger is None:
-        return {}
-    found, _ = window.ledger.attempt(window.manifest)
-    return {used.column: used for used in window.ledger.schemas_before(found)}
-
-
-def _subjects(window: PinnedRead, column: str, form: ValueFormat) -> list[str]:
-    """The subjects of the topics that are read; of all of the window's, if it has no records."""
-    topics = topics_read(window.manifest) or sorted(window.manifest.topics)
-    name = form.subject or f"{TOPIC}-{column}"
-    return list(dict.fromkeys(name.replace(TOPIC, topic) for topic in topics))
+        return ()
+    return window.ledger.schemas_before(window.ledger.attempt(window.manifest)[0])

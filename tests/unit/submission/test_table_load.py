@@ -40,8 +40,8 @@ AVRO, DELTA = "org.apache.spark:spark-avro_2.13:4.0.0", "io.delta:delta-spark_2.
         ({"value_format": "avro", "dead_letters": "d"}, "are given together or not at all"),
         ({"value_format": "avro", "bad_records": "dead-letter", "dead_letters": "o"}, "dead_letters= is the output"),
         (
-            {"value_format": "avro", "output": "a/{topic}", "bad_records": "dead-letter", "dead_letters": "b"},
-            "{topic} in output= or dead_letters= doesn't go with",
+            {"value_format": "avro", "bad_records": "dead-letter", "dead_letters": "b/{topic}"},
+            "dead_letters= is one table for all topics",
         ),
         ({"output": "a/{Topic}"}, "has {Topic} in its name, which stands for nothing"),
         ({"bad_records": "fail"}, "key and value stay binary"),
@@ -61,7 +61,8 @@ def test_what_contradicts_itself_is_refused_at_once(arguments: dict[str, Any], s
         TableLoad("o", json_schema="a INT", flatten=True, headers=True, min_partitions=4),
         TableLoad("o", sink="delta", value_format="avro", key_format="string", flatten="value_", value_version=2),
         TableLoad("o", value_format="protobuf", value_message="a.B", value_subject="{topic}-a.B", bad_records="fail"),
-        TableLoad("o", value_format="json-schema", bad_records="dead-letter", dead_letters="d"),
+        TableLoad("o/{topic}", value_format="json-schema", bad_records="dead-letter", dead_letters="d"),
+        TableLoad("o", value_format="avro", value_subject=["{topic}-a.B", "c"]),
     ],
     ids=lambda table: " ".join(table.arguments()),
 )

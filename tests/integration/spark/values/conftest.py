@@ -36,15 +36,15 @@ def topic_name() -> str:
 
 
 @pytest.fixture
-def send(admin: Any, broker: Broker, topic_name: str) -> Callable[[Sequence[Sent]], None]:
-    """Make the topic, with these records in its only partition."""
+def send(admin: Any, broker: Broker, topic_name: str) -> Callable[..., None]:
+    """Make the topic, or another one, with these records in its only partition."""
 
-    def make(records: Sequence[Sent]) -> None:
+    def make(records: Sequence[Sent], topic: str = topic_name) -> None:
         options = {"num_partitions": 1, "replication_factor": 1}
-        admin.create_topics({topic_name: options}, wait_for_metadata=True)
+        admin.create_topics({topic: options}, wait_for_metadata=True)
         with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers)) as producer:
             for key, value, headers in records:
-                producer.send(topic_name, value, key, partition=0, timestamp_ms=FIVE_MS, headers=headers)
+                producer.send(topic, value, key, partition=0, timestamp_ms=FIVE_MS, headers=headers)
             producer.flush()
 
     return make

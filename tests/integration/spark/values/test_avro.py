@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry import (
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    topic_record_subject_name_strategy,
+)
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.serde import SchemaId
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -21,7 +26,7 @@ from dev.schema_registry import SchemaRegistry
 from tests.integration.registry_gate import RegistryGate
 from tests.integration.spark.conftest import Pin
 from tests.integration.spark.publishing import publish
-from tests.integration.spark.values.broken import broken
+from tests.integration.spark.values.broken import broken, id_of
 from tests.integration.spark.values.conftest import plain
 from tests.unit.spark.manifests import manifest_of
 
@@ -68,10 +73,10 @@ def written(
     context = SerializationContext(topic_name, MessageField.VALUE)
     serializers = [AvroSerializer(registry_client, text(version)) for version in range(3)]
     good = [serializers[version](value, context) for version, value in ROWS]
-    assert good[0] is not None
-    known = int.from_bytes(good[0][1:5], "big")
+    known, newest = id_of(good[0]), id_of(good[3])
+    what = f"Avro of schema id {known} that can be read as schema id {newest}"
     values: list[tuple[bytes | None, str | None]] = [(value, None) for value in good]
-    values += [(None, None), *broken(known, b"\x02\xff", "Avro"), (None, None), (good[0], None)]
+    values += [(None, None), *broken(known, b"\x02\xff", what), (None, None), (good[0], None)]
     send([(b"N%d" % number, value, []) for number, (value, _) in enumerate(values)])
     return values
 
@@ -104,7 +109,7 @@ class TestTheSameAsConfluentsOwnReader:
             if reason is None:
                 expected = read(value, SerializationContext(topic_name, MessageField.VALUE))
                 assert plain(row.value) == expected
-                assert row.value_schema_id == (None if value is None else int.from_bytes(value[1:5], "big"))
+                assert row.value_schema_id == (None if value is None else id_of(value))
             else:
                 assert (row.value, row.value_schema_id) == (None, None)
                 with pytest.raises(Exception):  # noqa: B017  # each of its libraries raises its own
@@ -162,6 +167,31 @@ class TestSchemasThatReferToOthers:
         run_load(pin(manifest_of([(topic_name, 0, 0, 1)])), "--output", table, "--value-format", "avro", "--flatten")
         (row,) = spark.read.parquet(f"{table}/*/*").collect()
         assert {"lines": plain(row["lines"]), "sum": plain(row["sum"])} == value
+
+
+class TestSubjectsOfOtherStrategies:
+    def test_records_of_several_are_read_as_the_first(
+        self,
+        spark: SparkSession,
+        registry_client: SchemaRegistryClient,
+        topic_name: str,
+        send: Callable[..., None],
+        pin: Pin,
+        table: str,
+        run_load: Callable[..., Any],
+    ) -> None:
+        """As when producers have changed to TopicRecordNameStrategy: the topic has ids of two subjects."""
+        context = SerializationContext(topic_name, MessageField.VALUE)
+        before = AvroSerializer(registry_client, text(0))
+        strategy = {"subject.name.strategy": topic_record_subject_name_strategy}
+        since = AvroSerializer(registry_client, text(1), conf=strategy)
+        send([(None, write(value, context), []) for write, (_, value) in zip((before, since), ROWS[:2], strict=True)])
+        words = ("--value-subject", "{topic}-org.example.Flight", "{topic}-value", "--value-format", "avro")
+        conf = pin(manifest_of([(topic_name, 0, 0, 2)]))
+        result = run_load(conf, *words, "--output", table)
+        rows = spark.read.parquet(f"{table}/*/*").orderBy("offset").collect()
+        assert [plain(row.value) for row in rows] == [{"delay": None} | value for _, value in ROWS[:2]]
+        assert result.schemas[0].subjects == (f"{topic_name}-org.example.Flight", f"{topic_name}-value")
 
 
 class TestTheReadersVersion:
@@ -230,7 +260,7 @@ class TestIdsInHeaders:
         rows = spark.read.parquet(f"{table}/*/*").orderBy("offset").collect()
         assert [(row.a, row.b, row.value_error) for row in rows] == [
             (0, "hello", None),
-            (None, None, f"unknown schema GUID {'0' * 32}"),
+            (None, None, f"no version of its subject has schema GUID {'0' * 32}"),
             (0, "hello", None),
             (0, "hello", None),
         ]

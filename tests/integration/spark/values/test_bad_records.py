@@ -51,12 +51,12 @@ def test_dead_letters_are_another_output_of_the_same_window(
 ) -> None:
     conf = pin(manifest)
     result = run_load(conf, "--output", table, *AVRO, "--flatten", "--bad-records", "dead-letter", f"{table}_dead")
-    assert [(each.name, each.rows) for each in result.outputs] == [("", 3), ("dead_letters", 2)]
+    assert [(each.name, each.rows) for each in result.outputs] == [("", 3), ("dead letters", 2)]
     publish(PinnedWindow.open(spark, conf), result)
     rows = read_published(spark, ledger.as_uri()).orderBy("offset").collect()
     assert [(row.offset, row.id, row.tombstone) for row in rows] == [(0, 7, False), (1, None, True), (3, 7, False)]
     assert not {"value_error", "raw_value", "key_error", "raw_key"} & set(rows[0].asDict())
-    dead = read_published(spark, ledger.as_uri(), output="dead_letters").orderBy("offset").collect()
+    dead = read_published(spark, ledger.as_uri(), output="dead letters").orderBy("offset").collect()
     assert {row.offset: row.value_error or row.key_error for row in dead} == BAD
     assert [bytes(row.key) for row in dead] == [b"c", b"\xff"]
     assert bytes(dead[0].value) == b"bad"
@@ -79,7 +79,9 @@ def test_a_field_of_the_name_of_a_column_is_refused_with_the_way_out(
     spark: SparkSession, pin: Pin, manifest: Manifest, table: str, run_load: Callable[..., Any]
 ) -> None:
     conf = pin(manifest)
-    with pytest.raises(ConfigurationError, match=r"has a field Offset, .* Give the fields a prefix: flatten='value_'"):
+    with pytest.raises(
+        ConfigurationError, match=r"^--flatten: The value has a field Offset, .* a prefix: flatten='value_'"
+    ):
         run_load(conf, "--output", table, *AVRO, "--flatten")
     run_load(conf, "--output", table, *AVRO, "--flatten", "value_")
     rows = spark.read.parquet(f"{table}/*/*").orderBy("offset").collect()
@@ -87,6 +89,24 @@ def test_a_field_of_the_name_of_a_column_is_refused_with_the_way_out(
 
 
 class TestBeforeAnythingIsRead:
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("--json-schema", "no schema at, all"), "--json-schema: The schema 'no schema at, all' can't be parsed"),
+            (("--json-schema", "a INT", "--value-format", "avro"), "--value-format: A schema in DDL is for the format"),
+            (("--key-format", "json"), "--key-format: The format json needs a schema"),
+            (("--flatten",), "--flatten: The value is of type binary, which has no fields"),
+            (("--bad-records", "fail"), "--bad-records: fail says nothing"),
+        ],
+        ids=lambda each: each[0] if isinstance(each, tuple) else "",
+    )
+    def test_what_is_wrong_with_an_argument_begins_with_its_name(
+        self, pin: Pin, manifest: Manifest, table: str, run_load: Callable[..., Any], words: tuple[str, ...], said: str
+    ) -> None:
+        with pytest.raises(ConfigurationError) as refused:
+            run_load(pin(manifest), "--output", table, *words)
+        assert str(refused.value).startswith(said)
+
     def test_what_the_registry_lacks_is_named(
         self, pin: Pin, manifest: Manifest, table: str, run_load: Callable[..., Any]
     ) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
 from tests.integration.spark.conftest import Pin
-from tests.integration.spark.values.broken import broken
+from tests.integration.spark.values.broken import broken, id_of
 from tests.integration.spark.values.conftest import plain
 from tests.unit.spark.manifests import manifest_of
 
@@ -60,10 +60,10 @@ def test_row_by_row(
 ) -> None:
     context = SerializationContext(topic_name, MessageField.VALUE)
     values = [(JSONSerializer(text(version), registry_client)(value, context), None) for version, value in ROWS]
-    assert values[0][0] is not None
-    known = int.from_bytes(values[0][0][1:5], "big")
+    known, newest = id_of(values[0][0]), id_of(values[3][0])
+    what = f"JSON of schema id {known} that can be read as schema id {newest}"
     wrong_type = b"\x00" + known.to_bytes(4, "big") + b'{"id": "one"}'
-    values += [(None, None), *broken(known, b"not JSON", "JSON"), (wrong_type, f"it isn't JSON of schema id {known}")]
+    values += [(None, None), *broken(known, b"not JSON", what), (wrong_type, f"it isn't {what}")]
     send([(b"k", value, []) for value, _ in values])
     conf = pin(manifest_of([(topic_name, 0, 0, len(values))]))
     run_load(conf, "--output", table, "--value-format", "json-schema")

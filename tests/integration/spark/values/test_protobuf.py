@@ -15,7 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from pyspark.sql import SparkSession
 
 from tests.integration.spark.conftest import Pin
-from tests.integration.spark.values.broken import broken
+from tests.integration.spark.values.broken import broken, id_of
 from tests.integration.spark.values.conftest import plain
 from tests.unit.spark.manifests import manifest_of
 
@@ -121,15 +121,14 @@ def test_row_by_row(
     run_load: Callable[..., Any],
 ) -> None:
     values: list[tuple[bytes | None, str | None]] = [(write(*row), None) for row in ROWS]
-    assert values[0][0] is not None
-    known = int.from_bytes(values[0][0][1:5], "big")
+    known = id_of(values[0][0])
     other = "it is the message {}, not shop.Flight"
     values += [
         (None, None),
-        *broken(known, b"\x00\x08", "Protobuf"),
+        *broken(known, b"\x00\x08", f"Protobuf of schema id {known}"),
         (write(2, "shop.Other", {"x": 1}), other.format("shop.Other")),
         (write(2, "shop.Flight.Leg", {"to": "JFK"}), other.format("shop.Flight.Leg")),
-        (b"\x00" + known.to_bytes(4, "big"), "it ends before the position of its message"),
+        (b"\x00" + known.to_bytes(4, "big"), "the position of its message is cut short or malformed"),
     ]
     send([(b"k", value, []) for value, _ in values])
     conf = pin(manifest_of([(topic_name, 0, 0, len(values))]))

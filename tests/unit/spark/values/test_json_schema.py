@@ -61,13 +61,6 @@ def test_a_part_has_the_type_that_holds_it(part: Any, kind: str) -> None:
     assert kind_of(whole, leg_json=leg) == f"struct<a:{kind}>"
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ({"type": "string"}, "describes no object with properties"),
-        ({"type": "object", "properties": {"a": {}, "A": {}}}, "has the property a twice"),
-    ],
-)
-def test_what_makes_no_columns_is_refused(content: Any, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
-        kind_of(content)
+def test_what_makes_no_columns_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="describes no object with properties"):
+        kind_of({"type": "string"})
