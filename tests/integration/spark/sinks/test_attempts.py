@@ -171,7 +171,7 @@ class TestLateDrivers:
         with pytest.raises(UnprovenError):
             second.write(second.read().where("offset % 2 = 0"), table_sink)
         with pytest.raises(CommitConflictError, match=f"attempt {driver_of(second).number} began later"):
-            publish(first, counted[1].result)
+            publish(first, counted.result)
         publish_rows(open_window(nine), table_sink)
         assert offsets(read_published(spark, ledger_uri)) == NINE
 
