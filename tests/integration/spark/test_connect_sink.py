@@ -15,11 +15,11 @@ from dev.iceberg_sink import IcebergSink
 from dev.kafka import Broker
 from tests.integration.conftest import Produce
 from tests.integration.spark.conftest import MakeFlights, flight_records
-from tests.integration.spark.test_audits import Audit, audit
+from tests.integration.spark.test_audits import Audit, audit, audit_each
 from tests.patience import wait_until
 from tests.unit.spark.manifests import manifest_of
 
-__all__ = ["audit"]  # a fixture, that pytest finds here
+__all__ = ["audit", "audit_each"]  # fixtures, which pytest finds here
 
 pytestmark = pytest.mark.nightly("a worker of Kafka Connect of its own; test_audits.py has the comparison")
 
