@@ -76,7 +76,7 @@ def interrupted(place: str) -> Iterator[None]:
     :param place: a function, by its module.
     """
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise Died
 
     with pytest.MonkeyPatch.context() as patch:
