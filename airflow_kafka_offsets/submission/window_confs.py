@@ -50,10 +50,9 @@ def window_confs(
     if len(told) > 1:
         return gaps | _stored(windows[0][0].ledger, batch_to_bytes(told))
     ((uri, sha256, attempt, commit, size),) = told
-    confs = {driver_conf.MANIFEST: uri, driver_conf.SHA256: sha256, driver_conf.COMMIT: str(commit)}
-    if attempt is not None:
-        confs[driver_conf.ATTEMPT] = str(attempt)
-    return gaps | confs | _size_conf(size)
+    made = {} if attempt is None else {driver_conf.ATTEMPT: str(attempt)}
+    manifest = {driver_conf.MANIFEST: uri, driver_conf.SHA256: sha256}
+    return gaps | manifest | made | {driver_conf.COMMIT: str(commit)} | _size_conf(size)
 
 
 def _stored(ledger: Ledger, content: bytes) -> dict[str, str]:
