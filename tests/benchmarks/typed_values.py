@@ -68,7 +68,7 @@ def typed_values(clusters: Clusters) -> Iterator[Row]:
         protobuf = written(clusters, PROTOBUF, counts, _protobuf(client))
         works = {
             "avro": lambda: _ours(folder / "avro", avro, address, registry.url, "avro"),
-            "by hand": lambda: _by_hand(folder / "by hand", avro, address),
+            "by-hand": lambda: _by_hand(folder / "by-hand", avro, address),
             "protobuf": lambda: _ours(folder / "protobuf", protobuf, address, registry.url, "protobuf"),
         }
         clusters.say("loading them")
@@ -81,8 +81,8 @@ def typed_values(clusters: Clusters) -> Iterator[Row]:
         raise AssertionError(f"{avro.span} records were to be written: {rows}")
     work = f"Avro by a registry, flattened into Parquet and proved, {avro.span:,} records of {RECORD_BYTES} bytes"
     peer = "from_avro by hand, one fixed schema, the same read: no proof"
-    yield Row.compared(work, taken["avro"], peer, taken["by hand"], limit=1.15)
-    yield Row.compared("the same in Protobuf", taken["protobuf"], peer, taken["by hand"], limit=None)
+    yield Row.compared(work, taken["avro"], peer, taken["by-hand"], limit=1.15)
+    yield Row.compared("the same in Protobuf", taken["protobuf"], peer, taken["by-hand"], limit=None)
 
 
 def _fields(partition: int, number: int, moment_ms: int) -> dict[str, Any]:
