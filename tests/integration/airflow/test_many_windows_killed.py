@@ -125,7 +125,6 @@ def test_each_record_is_loaded_once_and_the_heap_stays_as_it_is(
     context: Context,
     ledger_root: Path,
     tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     random.seed(SEED)
@@ -155,10 +154,10 @@ def test_each_record_is_loaded_once_and_the_heap_stays_as_it_is(
     verified = KafkaVerifyWindowOperator(task_id="v", window=windows).execute(context)
     assert {each["verdict"] for each in verified} == {"read = written = log"}
 
-    capfd.readouterr()
     context["ti"].max_tries = KILLS + 2
-    load(windows, sink, output, reload=True).execute(context)
+    again = load(windows, sink, output, reload=True)
+    again.execute(context)
     assert rows_of(sink, output, windows) == whole, f"seed {SEED}"
-    heap = [int(each) for each in re.findall(r"heap after \d+: (\d+)", capfd.readouterr().out)]
+    heap = [int(each) for each in re.findall(r"heap after \d+: (\d+)", "\n".join(again._printed()))]
     assert len(heap) == WINDOWS // 10
     assert heap[-1] <= FLAT * max(heap[:2]), heap
