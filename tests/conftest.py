@@ -65,7 +65,7 @@ _TOGETHER = {
     # Those that write tables of Delta Lake and Iceberg, which take a Spark as long to load as Spark itself.
     "spark tables": (
         "tests/integration/spark/sinks/",
-        "tests/integration/spark/test_audits.py",
+        "tests/integration/spark/audits/",
         "tests/integration/spark/test_many_windows.py",
     ),
     "spark": ("tests/integration/spark/",),

@@ -128,7 +128,7 @@ class TestOneTable:
         page.write_text(page.read_text().replace("is complete", "is c0mplete"))
         assert not is_signed()
 
-    @pytest.mark.nightly("a driver of its own; spark/test_audits.py has the comparison, and the test above the task")
+    @pytest.mark.nightly("a driver of its own; spark/audits/ has the comparison, and the test above the task")
     def test_of_a_writer_that_is_behind_is_audited_again_by_a_retry(
         self,
         ten: str,

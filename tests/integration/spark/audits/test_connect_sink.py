@@ -14,14 +14,12 @@ from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from dev.iceberg_sink import IcebergSink
 from dev.kafka import Broker
 from tests.integration.conftest import Produce
+from tests.integration.spark.audits.conftest import Audit
 from tests.integration.spark.conftest import MakeFlights, flight_records
-from tests.integration.spark.test_audits import Audit, audit, audit_each
 from tests.patience import wait_until
 from tests.unit.spark.manifests import manifest_of
 
-__all__ = ["audit", "audit_each"]  # fixtures, which pytest finds here
-
-pytestmark = pytest.mark.nightly("a worker of Kafka Connect of its own; test_audits.py has the comparison")
+pytestmark = pytest.mark.nightly("a worker of Kafka Connect of its own; test_verdicts.py has the comparison")
 
 
 def test_it_has_each_record_once_though_its_worker_was_killed(
