@@ -122,6 +122,11 @@ class TableLoad:
             return ValueFormat(self.key_format), value
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """What it needs packages for: its sink, and the formats of key and value."""
+        return self.sink, *(each.name for each in self.formats)
+
+    @property
     def registered(self) -> str | None:
         """The first of its formats that needs a schema registry; None if neither does."""
         return next((each.name for each in self.formats if each.registered), None)
