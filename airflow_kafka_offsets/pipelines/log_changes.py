@@ -9,35 +9,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import (
-    KafkaOffsetsError,
-    LogTruncatedError,
-    OffsetsError,
-    TopicChangedError,
-    or_error,
-    shorten,
-)
+from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
+from airflow_kafka_offsets.errors import KafkaOffsetsError, OffsetsError, TopicChangedError, or_error, shorten
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
+from airflow_kafka_offsets.offsets.windows import truncation
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, ends_seen, starts_seen, topics_read
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
-from airflow_kafka_offsets.offsets.windows.truncation import (
-    RESTART,
-    of_unknown_epochs,
-    refuse_later_epochs,
-    refuse_unanswered,
-    seen_in,
-    truncated_below,
-    unknown_truncations,
-)
+from airflow_kafka_offsets.offsets.windows.truncation import RESTART, seen_in
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +90,7 @@ def changes(client: OffsetsClient, manifests: Sequence[Manifest]) -> list[KafkaO
 
     def check(manifest: Manifest) -> None:
         for seen in _both(manifest):
-            _refuse_truncated(client, seen, EpochEnds(ends[epoch] for epoch in _epochs(seen)), manifest.title)
+            _refuse_rewritten(client, seen, EpochEnds(ends[epoch] for epoch in _epochs(seen)), manifest.title)
 
     return of_same_topics(client, manifests, check)
 
@@ -127,7 +114,7 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
         snapshot's epoch; it is unknown whether they were truncated.
     """
     seen = seen_in(snapshot)
-    _refuse_truncated(client, seen, epoch_ends(client, seen), snapshot.title)
+    _refuse_rewritten(client, seen, epoch_ends(client, seen), snapshot.title)
 
 
 def epoch_ends(client: OffsetsClient, seen: list[SeenOffset]) -> EpochEnds:
@@ -140,20 +127,12 @@ def _epochs(seen: list[SeenOffset]) -> list[LogEpoch]:
     return [LogEpoch(each.topic, each.partition, each.leader_epoch) for each in seen if each.leader_epoch is not None]
 
 
-def _refuse_truncated(client: OffsetsClient, seen: list[SeenOffset], ends: EpochEnds, what: str) -> None:
-    truncated = truncated_below(seen, ends)
-    if truncated:
-        raise LogTruncatedError(
-            f"Logs were truncated after {what} was resolved and hold other records now: "
-            f"{shorten(truncated.values())}. A replica that was behind is the leader now (unclean leader election). "
-            f"{RESTART}"
-        )
-    refuse_unanswered(ends)
-    strange = of_unknown_epochs(seen, ends)
-    if strange:
-        metadata = client.topics({place.topic for place in strange}).raise_for_errors()
-        refuse_later_epochs(strange, metadata.leader_epoch)
-    unknown = list(unknown_truncations(seen, ends))
+def _refuse_rewritten(client: OffsetsClient, seen: list[SeenOffset], ends: EpochEnds, what: str) -> None:
+    @cache
+    def metadata() -> TopicsMetadata:
+        return client.topics({place.topic for place in seen}).raise_for_errors()
+
+    unknown = truncation.refuse_rewritten(what, seen, ends, lambda *key: metadata().leader_epoch(*key), RESTART)
     if unknown:
         log.warning(
             "It is unknown whether a log was truncated below %s and has grown again: %s", what, shorten(unknown)

@@ -10,7 +10,7 @@ from airflow_kafka_offsets.offsets.answers.logs import Producers, holder_text
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot, snapshot_warnings
-from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_other_source
+from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> OffsetWindow:
         raise ConfigurationError(
             f"The snapshots differ in isolation level: {start.isolation_level} and {end.isolation_level}."
         )
-    refuse_other_source(start, end)
+    check_topics(start, end.cluster_id, end.topics, all_there=False)
     gone = sorted(start.boundaries.keys() - end.boundaries.keys())
     if gone:
         raise TopicChangedError(f"{gone[0]} is in {start.title}, but not in the one as of {end.as_of}.")

@@ -45,7 +45,7 @@ class TestPinnedWindow:
 
     def test_a_range_past_the_end_is_a_truncated_log(self) -> None:
         """S15, E14."""
-        with pytest.raises(LogTruncatedError, match="t-0 ends at 30, the log at 20"):
+        with pytest.raises(LogTruncatedError, match="t-0 now ends at 20, before offset 30 of window"):
             lost_in(manifest({0: 10}, {0: 30}), extents(extent(0, 0, 99, stable=20)))
 
     def test_the_end_that_an_earlier_leader_tells_proves_nothing(self) -> None:

@@ -217,7 +217,7 @@ class TestClamp:
 
     def test_a_log_that_ends_before_its_windows_is_refused(self) -> None:
         """S15: what it takes up to there would be in no window."""
-        with pytest.raises(LogTruncatedError, match="t-0 was at 2000, but its log now ends at 1060"):
+        with pytest.raises(LogTruncatedError, match="t-0 now ends at 1060, before offset 2000 of the snapshot"):
             boundaries.clamp(snapshot({0: 60}, at_ms=T0 + HOUR_MS), snapshot({0: 2000}), None)
 
     @pytest.mark.parametrize(
