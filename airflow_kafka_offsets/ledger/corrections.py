@@ -6,6 +6,7 @@ As in :mod:`.decisions`, each is a function of a state and a wish. Loading a win
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from itertools import pairwise
 
 from airflow_kafka_offsets.errors import LedgerConflictError, number_of, shorten
@@ -83,10 +84,7 @@ def restart(state: State, wish: Restarted, contents: Contents) -> Entries:
 
 def _unloaded(state: State, wish: Restarted, contents: Contents) -> list[LogRange]:
     """What snapshots have seen of the logs that a restart ends, and no published window has."""
-
-    def offsets_at(at_ms: int) -> OffsetSnapshot:
-        return state.anew(contents.snapshot(state.snapshots[at_ms].offsets), at_ms)
-
+    offsets_at = partial(contents.snapshot_at, state)
     times, loaded = list(state.snapshots), [(each.start_ms, each.end_ms) for each in state.published]
     gaps = pairwise([(0, times[0]), *loaded, (times[-1], 0)])
     windows = [window_between(offsets_at(start), offsets_at(end)) for (_, start), (end, _) in gaps if start < end]
@@ -111,6 +109,5 @@ def ends_on(state: State, cluster_id: str, contents: Contents) -> OffsetSnapshot
         ends = [each.end_ms for each in state.windows.values() if each.number < move.number]
         ended = [at_ms for at_ms in ends if begin_ms <= at_ms < move.at_ms]
         if known == cluster_id and ended:
-            offsets = contents.snapshot(state.snapshots[ended[-1]].offsets)
-            return state.anew(offsets, ended[-1], move.number - 1)
+            return contents.snapshot_at(state, ended[-1], move.number - 1)
     return None

@@ -161,12 +161,12 @@ class Ledger:
         return self.contents.snapshot(self.state.snapshots[at_ms].offsets)
 
     def offsets_now(self, at_ms: int) -> OffsetSnapshot:
-        """The snapshot at a time that has one, as the logs go on now: without what restarts have taken since."""
-        return self.offsets_then(at_ms, sys.maxsize)
+        """The same, as the logs go on now: without what restarts have taken since."""
+        return self.contents.snapshot_at(self.state, at_ms)
 
     def offsets_then(self, at_ms: int, number: int) -> OffsetSnapshot:
         """The snapshot at a time that has one, as the logs went on after a commit."""
-        return self.state.anew(self.offsets_at(at_ms), at_ms, number)
+        return self.contents.snapshot_at(self.state, at_ms, number)
 
     def window_between(self, start_ms: int, end_ms: int, number: int = sys.maxsize) -> OffsetWindow:
         """What two snapshots say of the time between them.

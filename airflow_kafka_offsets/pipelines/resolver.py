@@ -199,9 +199,8 @@ class Resolver:
         self.ledger.create(self._topics(), self.client.cluster_id(), self._isolation_level)
 
     def _resolved(self, name: str) -> ResolvedWindow:
-        state = self.ledger.state
-        pinned = self.ledger.pinned(state.windows[name])
-        end = self.ledger.contents.snapshot(state.snapshots[pinned.manifest.end_ms].offsets)
+        pinned = self.ledger.pinned(self.ledger.window(name))
+        end = self.ledger.offsets_at(pinned.manifest.end_ms)
         return ResolvedWindow(pinned, (*window_warnings(end, pinned.manifest.ranges), *self._open_transactions(end)))
 
     def _survey(self, state: State) -> Survey:
