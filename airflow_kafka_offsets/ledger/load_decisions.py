@@ -127,16 +127,6 @@ def _places(outputs: Iterable[Output]) -> str:
     return shorten(each.output for each in outputs if each.output)
 
 
-def outnumber(state: State, name: str, number: int) -> Entries:
-    """Raise the log's numbers to that of an attempt which it doesn't have, one by each commit: later attempts are above
-    it then. The window is to be loaded again.
-
-    :raises LedgerConflictError: when the window isn't there.
-    """
-    window = window_of(state, name)
-    return (Reloaded(window.name),) if state.number < number else ()
-
-
 def window_read_from(state: State, name: str, manifest: str) -> Window:
     """A window, which has the manifest that its reader has.
 

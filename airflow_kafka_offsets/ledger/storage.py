@@ -21,7 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import ExclusiveCreateError, StoreFailedError
+from airflow_kafka_offsets.errors import ExclusiveCreateError, KafkaOffsetsError, StoreFailedError, or_error
 
 _LOCAL = ("file", "local", "")
 _S3 = ("s3", "s3a")
@@ -272,6 +272,13 @@ def in_parallel(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
         return [ask(item) for item in each]
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         return list(pool.map(ask, each))
+
+
+def outcomes(ask: Callable[[T], R], items: Iterable[T]) -> dict[T, R | KafkaOffsetsError]:
+    """Call a function for each of many items in parallel. An error of this package stands in the place of what it would
+    have returned, so that one that fails doesn't hold up the others."""
+    each = list(items)
+    return dict(zip(each, in_parallel(lambda item: or_error(lambda: ask(item)), each), strict=True))
 
 
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP)

@@ -8,9 +8,8 @@ published.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
-from itertools import chain
 from typing import TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -28,22 +27,25 @@ from airflow_kafka_offsets.offsets.windows.truncation import RESTART, seen_in
 
 log = logging.getLogger(__name__)
 
+K = TypeVar("K")
 R = TypeVar("R")
 
 
-def changed_since_each(client: OffsetsClient, manifests: Sequence[Manifest]) -> list[str | KafkaOffsetsError | None]:
+def changed_since_each(
+    client: OffsetsClient, manifests: Mapping[K, Manifest]
+) -> dict[K, str | KafkaOffsetsError | None]:
     """For each of several windows, how its topics have changed since it was resolved, in words; None if they haven't;
     or why Kafka can't be asked about it. A change doesn't invalidate what was read before it.
 
     :raises ClusterError: when no broker can be asked.
     """
     found = of_same_topics(client, manifests, lambda manifest: None)
-    return [str(each) if isinstance(each, TopicChangedError) else each for each in found]
+    return {key: str(each) if isinstance(each, TopicChangedError) else each for key, each in found.items()}
 
 
 def of_same_topics(
-    client: OffsetsClient, manifests: Sequence[Manifest], judge: Callable[[Manifest], R]
-) -> list[R | KafkaOffsetsError]:
+    client: OffsetsClient, manifests: Mapping[K, Manifest], judge: Callable[[Manifest], R]
+) -> dict[K, R | KafkaOffsetsError]:
     """What is found of each of several windows, if it is on the cluster and topics that it was resolved on; otherwise
     the error that says what they are now. The topics of all windows are asked about together; but one that can't be
     asked about doesn't hold up the others.
@@ -51,18 +53,22 @@ def of_same_topics(
     :param judge: finds it. An error of this package that it raises stands in its place.
     :raises ClusterError: when no broker can be asked.
     """
+    if not manifests:
+        return {}
+    topics = {topic for manifest in manifests.values() for topic in manifest.topics}
     try:
-        cluster_id, facts = client.cluster_id(), client.topic_facts(sorted(set(chain(*(m.topics for m in manifests)))))
+        cluster_id, facts = client.cluster_id(), client.topic_facts(sorted(topics))
     except OffsetsError as error:
         if len(manifests) == 1:
-            return [error]
-        return list(chain(*(of_same_topics(client, [each], judge) for each in manifests)))
+            return dict.fromkeys(manifests, error)
+        alone = (of_same_topics(client, {key: manifest}, judge) for key, manifest in manifests.items())
+        return {key: found for each in alone for key, found in each.items()}
 
     def judged(manifest: Manifest) -> R:
         check_topics(manifest, cluster_id, facts)
         return judge(manifest)
 
-    return [or_error(partial(judged, each)) for each in manifests]
+    return {key: or_error(partial(judged, manifest)) for key, manifest in manifests.items()}
 
 
 def refuse_changed_topics(client: OffsetsClient, manifest: Manifest) -> Source:
@@ -77,7 +83,7 @@ def refuse_changed_topics(client: OffsetsClient, manifest: Manifest) -> Source:
     return Source(cluster_id, {topic: facts[topic].topic_id for topic in topics_read(manifest)}, now_ms())
 
 
-def changes(client: OffsetsClient, manifests: Sequence[Manifest]) -> list[KafkaOffsetsError | None]:
+def changes(client: OffsetsClient, manifests: Mapping[K, Manifest]) -> dict[K, KafkaOffsetsError | None]:
     """For each window, whether its topics or logs have changed since it was resolved. Retention is no change. All are
     asked about in the same few requests.
 
@@ -85,7 +91,7 @@ def changes(client: OffsetsClient, manifests: Sequence[Manifest]) -> list[KafkaO
         truncated below the window's start or end, even if it has grown again; others when Kafka can't be asked.
     :raises ClusterError: when no broker can be asked.
     """
-    epochs = set(chain(*(_epochs(seen) for manifest in manifests for seen in _both(manifest))))
+    epochs = {epoch for manifest in manifests.values() for seen in _both(manifest) for epoch in _epochs(seen)}
     ends = client.epoch_ends(epochs) if epochs else {}
 
     def check(manifest: Manifest) -> None:

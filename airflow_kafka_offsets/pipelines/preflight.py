@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from itertools import chain
+from typing import TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, shorten
@@ -16,10 +17,12 @@ from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.offsets.windows.truncation import RESTART, refuse_shorter
 from airflow_kafka_offsets.pipelines.log_changes import of_same_topics
 
+K = TypeVar("K")
+
 
 def lost_of_each(
-    client: OffsetsClient, manifests: Sequence[Manifest], on_data_loss: DataLossPolicy = "fail"
-) -> list[tuple[LogRange, ...] | KafkaOffsetsError]:
+    client: OffsetsClient, manifests: Mapping[K, Manifest], on_data_loss: DataLossPolicy = "fail"
+) -> dict[K, tuple[LogRange, ...] | KafkaOffsetsError]:
     """What Kafka no longer has of each window, exactly: empty for one that can be read as it was pinned. All are asked
     about in the same few requests.
 
@@ -32,7 +35,7 @@ def lost_of_each(
         - OffsetsError when a partition can't be asked.
     :raises ClusterError: when no broker can be asked.
     """
-    extents = client.log_extents(dict.fromkeys(chain(*map(_partitions, manifests))))
+    extents = client.log_extents(dict.fromkeys(chain(*map(_partitions, manifests.values()))))
     return of_same_topics(
         client, manifests, lambda each: lost_in(each, extents.of_keys(_partitions(each)), on_data_loss)
     )

@@ -140,8 +140,11 @@ def publish_result(ledger: Ledger, window: Window, result: RunResult, *, at_ms: 
 
 def publish_asked(counted: Counted) -> Published:
     """Publish what a driver has counted, as it is when Kafka has nothing against it."""
-    (outcome,) = loads.publish_each_asked([counted])
-    return loads.returned(outcome)
+    return loads.returned(loads.publish_each_asked({0: counted})[0])
+
+
+def reload(ledger: Ledger, window: Window) -> None:
+    ledger.change(lambda state: load_decisions.reload(state, [window.name]))
 
 
 def store_result(ledger: Ledger, window: Window, result: RunResult) -> Counted:
