@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from airflow_kafka_offsets.errors import LedgerConflictError, number_of, shorten
 from airflow_kafka_offsets.ledger.contents import Contents
@@ -15,7 +15,7 @@ from airflow_kafka_offsets.ledger.decisions import Entries, created_of, window_o
 from airflow_kafka_offsets.ledger.entries import Restarted, Rewound, Voided
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
+from airflow_kafka_offsets.offsets.windows.ranges import ranges_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 
@@ -87,8 +87,8 @@ def _unloaded(state: State, wish: Restarted, contents: Contents) -> list[LogRang
     offsets_at = partial(contents.snapshot_at, state)
     times, loaded = list(state.snapshots), [(each.start_ms, each.end_ms) for each in state.published]
     gaps = pairwise([(0, times[0]), *loaded, (times[-1], 0)])
-    windows = [window_between(offsets_at(start), offsets_at(end)) for (_, start), (end, _) in gaps if start < end]
-    seen = [each.log_range for window in windows for each in window.ranges]
+    ranges = [ranges_between(offsets_at(start), offsets_at(end)) for (_, start), (end, _) in gaps if start < end]
+    seen = [each.log_range for each in chain(*ranges)]
     seen += [LogRange(*key, each.offset, each.high_watermark) for key, each in offsets_at(times[-1]).boundaries.items()]
     cut = {TopicPartition.of(each): each.offset for each in wish.truncated}
     ended = set(wish.topics) - {key.topic for key in cut}

@@ -29,7 +29,6 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import clamp
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent, window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 Entries = tuple[AnyEntry, ...]
@@ -95,7 +94,7 @@ def pin(state: State, windows: Collection[tuple[int, int]], answers: ResolvedOff
 
     :param windows: their starts and ends, Unix milliseconds.
     :raises WindowOverlapError: when another window has some of the time of one.
-    :raises: as :func:`place`, and what :func:`.ranges.window_between` raises.
+    :raises: as :func:`place`, and what :func:`.ranges.ranges_between` raises.
     """
     draft = _Draft(state, answers, contents)
     draft.place()
@@ -243,8 +242,7 @@ class _Draft:
         """Pin a window, after all that were added before."""
         created, name = created_of(self._state), window_id(start_ms, end_ms)
         self._refuse_crossing(name, start_ms, end_ms)
-        window = window_between(*(self._state.anew(self._offsets_at(at_ms), at_ms) for at_ms in (start_ms, end_ms)))
-        manifest = Manifest.of(created.pipeline, created.ledger_id, window)
+        manifest = Manifest.of(created.pipeline, created.ledger_id, *map(self._now, (start_ms, end_ms)))
         assert manifest.window == name, "a snapshot's own time is its place in the log"
         self._last = Pinned(name, self._contents.add_manifest(manifest), manifest.span, by)
         self.entries.append(self._last)

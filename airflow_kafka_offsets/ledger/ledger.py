@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +30,7 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import check_pipeline_name
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetWindow, window_between
+from airflow_kafka_offsets.offsets.windows.ranges import ranges_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 
@@ -168,17 +167,9 @@ class Ledger:
         """The snapshot at a time that has one, as the logs went on after a commit."""
         return self.contents.snapshot_at(self.state, at_ms, number)
 
-    def window_between(self, start_ms: int, end_ms: int, number: int = sys.maxsize) -> OffsetWindow:
-        """What two snapshots say of the time between them.
-
-        :param number: as the ledger knew the logs after this commit; now by default.
-        """
-        return window_between(self.offsets_then(start_ms, number), self.offsets_then(end_ms, number))
-
-    def between(self, start_ms: int, end_ms: int, number: int = sys.maxsize) -> list[LogRange]:
-        """The offsets between two snapshots, without partitions that have none: those that can exist now, or could
-        after a commit."""
-        return [each.log_range for each in self.window_between(start_ms, end_ms, number).ranges if each.span]
+    def between(self, start_ms: int, end_ms: int) -> list[LogRange]:
+        """The offsets between two snapshots that can exist now, without partitions that have none."""
+        return [each.log_range for each in ranges_between(*map(self.offsets_now, (start_ms, end_ms))) if each.span]
 
     def attempt(self, window: str, number: int) -> AttemptFiles:
         """The files of an attempt."""

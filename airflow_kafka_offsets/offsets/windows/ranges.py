@@ -1,4 +1,4 @@
-"""Windows: two snapshots of the same topics, ``[start, end)``, and the exact range of offsets between them."""
+"""The ranges of a window: the exact offsets between two snapshots of the same topics, ``[start, end)``."""
 
 from __future__ import annotations
 
@@ -46,21 +46,8 @@ class OffsetRange:
         return self.end_offset - self.start_offset
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetWindow:
-    """Two snapshots, and the range between them for each partition of the later one, in order, including empty ones."""
-
-    start: OffsetSnapshot
-    end: OffsetSnapshot
-    ranges: tuple[OffsetRange, ...]
-
-    @property
-    def id(self) -> str:
-        return window_id(self.start.timestamp_ms, self.end.timestamp_ms)
-
-
-def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> OffsetWindow:
-    """The window from one snapshot to a later one.
+def ranges_between(start: OffsetSnapshot, end: OffsetSnapshot) -> tuple[OffsetRange, ...]:
+    """The range from one snapshot to a later one for each partition of the later one, in order, including empty ones.
 
     A partition that the start snapshot lacks begins at offset 0 if its topic isn't new, as all its records came after
     the start; or else at the log start recorded in the end snapshot (S17, E23).
@@ -78,11 +65,10 @@ def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> OffsetWindow:
     gone = sorted(start.boundaries.keys() - end.boundaries.keys())
     if gone:
         raise TopicChangedError(f"{gone[0]} is in {start.title}, but not in the one as of {end.as_of}.")
-    ranges = tuple(
+    return tuple(
         _range(start.boundaries.get(key), boundary, 0 if key.topic in start.topics else boundary.log_start_offset)
         for key, boundary in sorted(end.boundaries.items())
     )
-    return OffsetWindow(start, end, ranges)
 
 
 def _range(start: Boundary | None, end: Boundary, beginning: int) -> OffsetRange:

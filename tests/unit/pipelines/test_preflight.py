@@ -16,7 +16,6 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.pipelines.preflight import lost_in
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents, snapshot
@@ -24,7 +23,7 @@ from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents,
 
 def manifest(first: dict[int, int], last: dict[int, int]) -> Manifest:
     start, end = snapshot(first, at_ms=T0), snapshot(last, at_ms=T0 + HOUR_MS)
-    return Manifest.of("loads", LEDGER_ID, window_between(start, end))
+    return Manifest.of("loads", LEDGER_ID, start, end)
 
 
 class TestPinnedWindow:
