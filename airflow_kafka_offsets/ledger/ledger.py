@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 from uuid import uuid4
 
 from airflow_kafka_offsets.errors import LedgerConflictError, number_of
@@ -20,7 +21,6 @@ from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import (
     LedgerPath,
-    StoragePath,
     StoredFiles,
     require_exclusive_creation,
     uri_for_spark,
@@ -55,7 +55,7 @@ class Ledger:
     :param at_least: the number of a commit that its log has, if one is known; it saves a request.
     """
 
-    def __init__(self, root: StoragePath, pipeline: str, at_least: int = 0) -> None:
+    def __init__(self, root: Any, pipeline: str, at_least: int = 0) -> None:
         check_pipeline_name(pipeline)
         self.pipeline = pipeline
         self.folder = LedgerPath.of(root) / pipeline

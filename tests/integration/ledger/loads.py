@@ -15,7 +15,6 @@ from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import Attempted, Published, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.storage import StoragePath
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -43,7 +42,7 @@ def new_ledger(root: Path | str) -> Ledger:
     return made
 
 
-def _path(root: Path | str) -> StoragePath:
+def _path(root: Path | str) -> UPath:
     if not isinstance(root, str):
         return UPath(root)
     # Not above: processes of these tests import this module, and Airflow takes seconds.
