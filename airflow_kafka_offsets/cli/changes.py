@@ -18,9 +18,10 @@ from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, 
 from airflow_kafka_offsets.ledger import corrections, file_lists, load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import RUN
 from airflow_kafka_offsets.ledger.decisions import Entries
+from airflow_kafka_offsets.ledger.fold import Commit, fold
 from airflow_kafka_offsets.ledger.holes import ended_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Commit, State, Window, fold
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange

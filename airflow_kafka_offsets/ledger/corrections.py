@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 
 from airflow_kafka_offsets.errors import LedgerConflictError, number_of, shorten
 from airflow_kafka_offsets.ledger.contents import Contents
-from airflow_kafka_offsets.ledger.decisions import Entries, created_of, window_of
+from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Restarted, Rewound, Voided
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged
@@ -26,7 +26,7 @@ def void(state: State, windows: Collection[str], *, force: bool = False) -> Entr
     :raises LedgerConflictError: when one isn't there, or is published and ``force`` isn't set; names its rows.
     """
     chosen = dict.fromkeys(windows)
-    _refuse_published([window_of(state, name) for name in chosen], force)
+    _refuse_published([state.window(name) for name in chosen], force)
     return tuple(map(Voided, chosen))
 
 
@@ -103,7 +103,7 @@ def _unloaded(state: State, wish: Restarted, contents: Contents) -> list[LogRang
 def ends_on(state: State, cluster_id: str, contents: Contents) -> OffsetSnapshot | None:
     """Where the windows on a cluster ended before the pipeline went to another one; None if it had none there."""
     moves = [each for each in state.restarts if each.cluster_id is not None]
-    clusters = [created_of(state).cluster_id, *(each.cluster_id for each in moves)]
+    clusters = [state.begun.cluster_id, *(each.cluster_id for each in moves)]
     begins_ms = [0, *(each.at_ms for each in moves)]
     for known, begin_ms, move in reversed(list(zip(clusters, begins_ms, moves, strict=False))):
         ends = [each.end_ms for each in state.windows.values() if each.number < move.number]

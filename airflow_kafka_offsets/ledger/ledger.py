@@ -102,7 +102,7 @@ class Ledger:
 
         :raises LedgerCorruptError: when the log doesn't begin with it.
         """
-        return decisions.created_of(self.state).ledger_id
+        return self.state.begun.ledger_id
 
     def create(self, topics: Collection[str], cluster_id: str, isolation_level: IsolationLevel) -> None:
         """Create the ledger, or check that the existing one matches. A new one gets its identity, after a test that the
@@ -135,7 +135,7 @@ class Ledger:
 
         :raises LedgerConflictError: when there is none of that name.
         """
-        return decisions.window_of(self.state, name)
+        return self.state.window(name)
 
     def pinned(self, window: Window) -> PinnedManifest:
         """A window's manifest.

@@ -24,7 +24,8 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError,
 from airflow_kafka_offsets.ledger import checkpoints
 from airflow_kafka_offsets.ledger.entries import AnyEntry, entry_from_json, entry_to_json
 from airflow_kafka_offsets.ledger.files import Files, checkpoint_file, commit_file, newest_commit
-from airflow_kafka_offsets.ledger.state import Commit, State, fold
+from airflow_kafka_offsets.ledger.fold import Commit, fold
+from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, 
 from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import note_file
 from airflow_kafka_offsets.ledger.counted import Counted, left_to_publish
-from airflow_kafka_offsets.ledger.decisions import Entries, window_of
+from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Attempted, Published, Reloaded
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State, Window
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
 
         :raises LedgerConflictError: when it isn't there, or is another one of that name.
         """
-        return load_decisions.window_read_from(self.ledger.state, self.name, self.manifest)
+        return self.ledger.state.window(self.name, self.manifest)
 
     @property
     def found(self) -> Window | None:
@@ -214,7 +214,7 @@ def outnumber(ledger: Ledger, name: str, number: int, run: str) -> None:
     ledger.files.create(f"{files.folder}/{note_file(run)}", b"{}")
 
     def one_more(state: State) -> Entries:
-        return (Reloaded(window_of(state, name).name),) if state.number < number else ()
+        return (Reloaded(state.window(name).name),) if state.number < number else ()
 
     while ledger.change(one_more):
         pass

@@ -113,7 +113,7 @@ def _standing(failure: KafkaOffsetsError | None, counted: Counted) -> Published:
 
 def _now(counted: Counted) -> Window:
     """The window, as the ledger was last read."""
-    return load_decisions.window_read_from(counted.ledger.state, counted.window.name, counted.window.manifest)
+    return counted.ledger.state.window(counted.window.name, counted.window.manifest)
 
 
 def _must_ask(counted: Counted) -> bool:

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.ledger.counted import Counted, counted as counted_by
 from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Attempted, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.load_decisions import attempt_of, window_read_from
+from airflow_kafka_offsets.ledger.load_decisions import attempt_of
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -83,7 +83,7 @@ class Tasks:
     def _window(self) -> Window:
         """The task's window, as the task before this one has pinned it, or else resolved now."""
         if self._order.ref is not None:
-            return window_read_from(self._ledger.read(), self._name, self._order.ref.manifest)
+            return self._ledger.read().window(self._name, self._order.ref.manifest)
         level = IsolationLevel(self._place.isolation_level)
         resolver = Resolver(self._client, self._ledger, self._place.topics, level, "warn")
         if self._task.kind in (Kind.INCREMENT, Kind.RESTART):

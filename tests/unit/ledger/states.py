@@ -13,7 +13,8 @@ from airflow_kafka_offsets.ledger.entries import (
     Output,
     Published,
 )
-from airflow_kafka_offsets.ledger.state import Commit, State, fold
+from airflow_kafka_offsets.ledger.fold import Commit, fold
+from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id

@@ -23,8 +23,9 @@ from airflow_kafka_offsets.ledger.entries import (
     Verified,
 )
 from airflow_kafka_offsets.ledger.files import commit_file
+from airflow_kafka_offsets.ledger.fold import Commit, fold
 from airflow_kafka_offsets.ledger.log import Log
-from airflow_kafka_offsets.ledger.state import Commit, State, fold
+from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from tests.unit.ledger.memory import CREATED, MemoryFiles
