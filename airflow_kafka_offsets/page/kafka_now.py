@@ -15,7 +15,6 @@ from airflow.providers.common.compat.sdk import conf
 
 from airflow_kafka_offsets.errors import ClusterError, OffsetsError, TopicChangedError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-from airflow_kafka_offsets.ledger.decisions import created_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
@@ -52,7 +51,7 @@ def kafka_now(ledger: Ledger, group: str | None) -> Json:
     :raises LedgerError: when the ledger can't be read or is damaged.
     :raises KafkaOffsetsError: when Kafka can't be asked for another reason.
     """
-    created, cluster_id = created_of(ledger.state), ledger.state.cluster_id
+    created, cluster_id = ledger.state.begun, ledger.state.cluster_id
     isolation_level = IsolationLevel.of(created.isolation_level)
     missing, known, topics = unloaded(ledger), topic_facts(ledger), topic_names(ledger)
     with KafkaOffsetsHook(page_kafka_conn_id()).get_conn(_MOST_S) as client:

@@ -12,7 +12,6 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError, number_of
 from airflow_kafka_offsets.ledger.audits import audit_problems
-from airflow_kafka_offsets.ledger.decisions import created_of
 from airflow_kafka_offsets.ledger.holes import holes_of, stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State, Window
@@ -174,7 +173,7 @@ def _of_snapshots(ledger: Ledger) -> Json:
         }
     except LedgerError as error:
         unknown = dict.fromkeys(("gone_offsets", "unloaded_from_ms", "retention_ms"))
-        return {"topics": created_of(ledger.state).topics, "holes": [f"The holes aren't known: {error}"], **unknown}
+        return {"topics": ledger.state.begun.topics, "holes": [f"The holes aren't known: {error}"], **unknown}
 
 
 def _gone(ledger: Ledger, missing: Unloaded) -> int:

@@ -56,7 +56,7 @@ class TestUncleanElection:
         assert ranges(window) == [(0, 0, 7)]
         cut.elect()
         with pytest.raises(LogTruncatedError, match=f"{topic}-0 ends at 7, the log at 3"):
-            returned(*lost_of_each(client, [manifest_of(window)]))
+            returned(lost_of_each(client, {0: manifest_of(window)})[0])
         cut.grow(12)
         with pytest.raises(AirflowFailException, match=rf"{topic}-0 was truncated at 3, below 7") as failed:
             resolve(topic, at(10), at(20))
@@ -68,7 +68,7 @@ class TestUncleanElection:
             resolve(topic, at(10), at(20))
         assert fails_with(LogTruncatedError, failed)
         with pytest.raises(LogTruncatedError, match=f"{topic}-0 was truncated at 3, below 7"):
-            returned(*changes(client, [manifest_of(window)]))
+            returned(changes(client, {0: manifest_of(window)})[0])
         assert run("ledger", "restart", "loads")[0] == 0
         assert ranges(resolve(topic, at(10), at(20))) == [(0, 3, 9)]
 
@@ -84,7 +84,7 @@ class TestUncleanElection:
         cut.elect()
         cut.grow(12, 13, 14, 15, 16, 17)
         with pytest.raises(LogTruncatedError, match=f"{cut.topic}-0 was truncated at 3, below 7"):
-            returned(*changes(client, [manifest_of(window)]))
+            returned(changes(client, {0: manifest_of(window)})[0])
 
     @pytest.mark.nightly("brokers that die; the first test finds an unclean election")
     def test_is_found_when_a_window_starts_before_it_however_new_the_start_is(
