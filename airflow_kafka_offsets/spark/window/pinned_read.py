@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from functools import reduce
-from itertools import groupby, zip_longest
+from itertools import groupby
 from operator import attrgetter
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
@@ -26,7 +25,7 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.offsets.proof.left import left_of, pieces, span_of
+from airflow_kafka_offsets.offsets.proof.left import left_of, span_of
 from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, is_small, split_plan
 from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -158,19 +157,13 @@ class PinnedRead:
         :param options: as for :meth:`read`; ``minPartitions="1"`` turns splitting off.
         :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0.
         """
-        whole = split_plan(
+        return split_plan(
             self.left,
             bytes_per_record=self._conf.bytes_per_record,
             cores=cores(self.spark),
             options=dict(self._conf.kafka) | options,
             by_records=splits_by_records(self.spark),
         )
-        layers = _layers(self.left)
-        if len(layers) < 2:
-            return whole
-        # Spark splits each layer separately, with the same options.
-        split = (task for layer in layers for task in split_plan(layer, options=whole.options).tasks)
-        return replace(whole, tasks=tuple(split))
 
     @property
     def may_have_gaps(self) -> bool:
@@ -224,8 +217,7 @@ class PinnedRead:
         give_back_soon(self.spark)
         hide_options(self.spark)
         with newer_source(self.spark), connector_required(self.spark):
-            reader = self.spark.read.format("kafka").options(**self._options)
-            return reduce(DataFrame.unionAll, [reader.options(**exactly(layer)).load() for layer in _layers(ranges)])
+            return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -273,11 +265,6 @@ class PinnedRead:
         """A check of the Kafka cluster that :meth:`read` reads; refused if nothing was read yet."""
         self.require_read()
         return SourceCheck(self.spark, self.manifest, self._options)
-
-
-def _layers(ranges: Sequence[LogRange]) -> list[tuple[LogRange, ...]]:
-    """Ranges in layers, because one read by Spark takes only one range per partition."""
-    return [tuple(filter(None, layer)) for layer in zip_longest(*pieces(ranges).values())]
 
 
 def _brokers(options: Mapping[str, str]) -> str | None:
