@@ -21,8 +21,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.progress import EVERY_S, Progress
-from airflow_kafka_offsets.spark.session.batch import batch_from_bytes
-from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, BATCH, BATCH_SHA256, RunConf
+from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, BATCH, BATCH_SHA256, RunConf, batch_from_bytes
 from airflow_kafka_offsets.spark.session.connect import cores, files_of, require_driver
 from airflow_kafka_offsets.spark.window.ledger import SharedLog
 from airflow_kafka_offsets.spark.window.turns import Turn, Turns

@@ -27,6 +27,7 @@ from airflow_kafka_offsets.spark.load import Shaping
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
+from airflow_kafka_offsets.spark.table_load import TableLoad
 from airflow_kafka_offsets.spark.values.formats import ValueFormat
 from airflow_kafka_offsets.spark.window.typed import decoders
 from dev.schema_registry import SchemaRegistry
@@ -134,7 +135,7 @@ def _ours(folder: Path, manifest: Manifest, address: str, registry: str, form: A
     told = {"bytes_per_record": RECORD_BYTES, "registry": {"registry.url": registry}}
     opened = PinnedWindow.open(session(), RunConf(pinned.uri, pinned.sha256, attempt, kafka, **told))  # type: ignore[arg-type]
     found = decoders(opened, {"value": ValueFormat(form)}, by_topic=False)
-    shaping = Shaping({"--value-format": found[""]}, "", with_headers=False)
+    shaping = Shaping(TableLoad("o", value_format="avro", flatten=True), {"value_format": found[""]})
     opened.write(shaping.rows(opened.read(includeHeaders="true")), FileSink(_table(folder)))
 
 

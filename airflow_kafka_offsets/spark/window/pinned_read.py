@@ -26,8 +26,8 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.left import left_of, span_of
+from airflow_kafka_offsets.offsets.proof.run_result import UsedSchemas
 from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, is_small, split_plan
-from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.reader import (
@@ -63,7 +63,6 @@ class PinnedRead:
         self.manifest = manifest
         self.ledger = ledger
         self.allow_gaps = conf.allow_gaps
-        self.note_key = conf.note_key
         self.registry_options = conf.registry
         attempt = None if ledger is None else ledger.attempt(manifest)[1]
         self.lost: tuple[LogRange, ...] = () if attempt is None else attempt.lost

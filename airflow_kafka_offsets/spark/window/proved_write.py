@@ -114,7 +114,7 @@ def _begin(window: PinnedRead, ledger: RunLedger) -> Attempt:
     """Note which Spark application this driver is; a Spark Connect client notes nothing."""
     manifest, application = window.manifest, application_of(window.spark)
     if application is not None:
-        ledger.note(application, window.note_key)
+        ledger.note(application)
     return Attempt(
         window=manifest.window,
         number=ledger.number,

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
+from airflow_kafka_offsets.offsets.proof.run_result import UsedSchemas
 from airflow_kafka_offsets.offsets.windows.kafka_source import topics_read
 from airflow_kafka_offsets.spark.session.conf import REGISTRY
 from airflow_kafka_offsets.spark.values.decoding import decode_column
