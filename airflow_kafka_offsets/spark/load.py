@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -23,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.windows.kafka_source import topics_read
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sinks.kinds import SINKS
 from airflow_kafka_offsets.spark.sinks.sink import AUDITED, OWN_COLUMNS
@@ -40,7 +40,7 @@ from airflow_kafka_offsets.spark.values.formats import DEAD_LETTERS, argument_na
 from airflow_kafka_offsets.spark.values.framing import HEADERS
 from airflow_kafka_offsets.spark.window.kept_records import Part, parts_of, write_records
 from airflow_kafka_offsets.spark.window.proved_write import placed
-from airflow_kafka_offsets.spark.window.typed import Decoder, decoders
+from airflow_kafka_offsets.spark.window.typed import Decoder, decoders, topics_together
 from airflow_kafka_offsets.spark.windows import load_windows
 
 
@@ -49,15 +49,15 @@ class Shaping:
     """How the load makes a table's rows from records.
 
     :param table: the load's arguments.
-    :param decoders: decode key and value, by the arguments that say how.
+    :param decode: decodes key and value.
     """
 
     table: TableLoad
-    decoders: Mapping[str, Decoder]
+    decode: Decoder
 
     def rows(self, records: DataFrame) -> DataFrame:
         """The rows of the table."""
-        rows = self._decoded(records)
+        rows = self.decode(records)
         if self.table.bad_records == "fail":
             rows = failing(rows)
         elif self.table.bad_records == "dead-letter":
@@ -70,14 +70,8 @@ class Shaping:
 
     def dead_letters(self, records: DataFrame) -> DataFrame:
         """The rows of the table of dead letters."""
-        rows = self._decoded(copied(records))
+        rows = self.decode(copied(records))
         return dead_letters(rows.where(undecodable(rows)), records.columns)
-
-    def _decoded(self, records: DataFrame) -> DataFrame:
-        for argument, decode in self.decoders.items():
-            with argument_named(argument):
-                records = decode(records)
-        return records
 
 
 def load(window: PinnedWindow, table: TableLoad) -> RunResult:
@@ -102,9 +96,9 @@ def _parts(window: PinnedWindow, table: TableLoad) -> dict[str, Part]:
     sink = SINKS[table.sink]
     with argument_named("output"):
         tables = parts_of(window, sink(table.output))
-    shapings = {
-        topic: Shaping(table, found) for topic, found in _decoders(window, table, by_topic="" not in tables).items()
-    }
+    together = {"": topics_together(window)}
+    topics = together if "" in tables else {topic: [topic] for topic in topics_read(window.manifest)}
+    shapings = {name: Shaping(table, decode) for name, decode in decoders(window, table.formats, topics).items()}
     parts = {
         name: replace(part, make=shapings[name].rows if name in shapings else _without_records)
         for name, part in tables.items()
@@ -114,17 +108,6 @@ def _parts(window: PinnedWindow, table: TableLoad) -> dict[str, Part]:
             dead = placed(window, sink(table.dead_letters))[""]
         parts[DEAD_LETTERS] = Part(dead, partial(_dead_letters, shapings))
     return parts
-
-
-def _decoders(window: PinnedWindow, table: TableLoad, *, by_topic: bool) -> dict[str, dict[str, Decoder]]:
-    """What decodes the records of each topic that is read, or of all (an empty name), by the argument that says how."""
-    found: dict[str, dict[str, Decoder]] = defaultdict(dict)
-    for column, form in table.formats.items():
-        argument = f"{column}_format"
-        with argument_named(argument):
-            for topic, decode in decoders(window, {column: form}, by_topic=by_topic).items():
-                found[topic][argument] = decode
-    return found
 
 
 def _without_records(rows: DataFrame) -> DataFrame:

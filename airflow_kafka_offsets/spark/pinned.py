@@ -22,7 +22,7 @@ from airflow_kafka_offsets.spark.values.formats import ValueFormat, as_format
 from airflow_kafka_offsets.spark.window.derived import Derived, Transform, write_derived
 from airflow_kafka_offsets.spark.window.kept_records import parts_of, write_records
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.window.typed import decoders, decoders_of
+from airflow_kafka_offsets.spark.window.typed import decoders, topics_together
 
 
 class PinnedWindow(PinnedRead):
@@ -59,10 +59,7 @@ class PinnedWindow(PinnedRead):
         """
         formats = {"key": as_format(key), "value": as_format(value)}
         with self.failures_noted():
-            found = (
-                decoders(self, formats, by_topic=False) if topic is None else decoders_of(self, formats, {"": [topic]})
-            )
-            return found[""](rows)
+            return decoders(self, formats, {"": topics_together(self) if topic is None else [topic]})[""](rows)
 
     def write(self, rows: DataFrame, sink: Sink) -> RunResult:
         """Write the window's rows and prove them; Airflow's side publishes them afterwards.

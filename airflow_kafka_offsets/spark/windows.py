@@ -24,7 +24,7 @@ from airflow_kafka_offsets.spark.progress import EVERY_S, Progress
 from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, BATCH, BATCH_SHA256, RunConf, batch_from_bytes
 from airflow_kafka_offsets.spark.session.connect import cores, files_of, require_driver
 from airflow_kafka_offsets.spark.window.ledger import SharedLog
-from airflow_kafka_offsets.spark.window.turns import Turn, Turns
+from airflow_kafka_offsets.spark.window.turns import Turns
 
 _MOST_AT_ONCE = 16
 """Unless the user says more: a small window costs the driver more than the executors."""
@@ -94,7 +94,8 @@ def load_windows(
         running: dict[Future[int], int] = {}
         while True:
             for place, conf in islice(waiting, most - len(running)):
-                work = partial(_load, spark, conf, logs, turns.begin(place), load_one, alone=alone)
+                turns.begin(place)
+                work = partial(_load, spark, conf, logs, turns, place, load_one, alone=alone)
                 running[pool.submit(alongside(spark, work))] = place
             if not running:
                 break
@@ -117,7 +118,8 @@ def _load(
     spark: SparkSession,
     conf: RunConf,
     logs: dict[str, SharedLog],
-    turn: Turn,
+    turns: Turns,
+    place: int,
     load_one: Callable[[PinnedWindow], object],
     *,
     alone: bool,
@@ -128,7 +130,7 @@ def _load(
     """
     try:
         window = PinnedWindow.open(spark, conf, logs)
-        window.turn = turn
+        window.turn = partial(turns.taken, place)
         try:
             load_one(window)
         except Exception as error:
@@ -137,7 +139,7 @@ def _load(
             raise
         return window.rows_written
     finally:
-        turn.end()
+        turns.end(place)
 
 
 def _kept(error: Exception, before: Iterable[Exception]) -> Exception:

@@ -7,7 +7,7 @@ later changes nothing (S17), and a start and an end offset for each, so that a t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import reduce
 from itertools import groupby
@@ -46,7 +46,6 @@ from airflow_kafka_offsets.spark.session.connect import cores, files_of, hide_op
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS
 from airflow_kafka_offsets.spark.window.ledger import RunLedger, SharedLog
 from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe
-from airflow_kafka_offsets.spark.window.turns import Turn
 
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
@@ -81,8 +80,8 @@ class PinnedRead:
         self._is_written = False
         self.rows_written = 0
         """How many rows this driver has written and proved, in all outputs."""
-        self.turn: Turn | None = None
-        """When it may replace rows in a table, if several windows are loaded at once."""
+        self.turn: Callable[[AbstractSet[str]], AbstractContextManager[None]] | None = None
+        """Waits until it may replace rows in some tables, if several windows are loaded at once: see :mod:`.turns`."""
         self.used_schemas: dict[tuple[str, tuple[str, ...]], UsedSchemas] = {}
         """The registered schemas that decode keys and values, by column and subjects."""
 

@@ -91,7 +91,7 @@ def test_the_ready_made_load_says_which_argument_is_wrong(load: Load, tmp_path: 
             ]
         )
     assert fails_with(ConfigurationError, failed)
-    assert str(failed.value).startswith("ConfigurationError: value_format: The schema 'no schema at, all' can't")
+    assert str(failed.value).startswith("ConfigurationError: value: The schema 'no schema at, all' can't")
 
 
 def test_an_applications_own_exception_is_named_and_tried_again(load: Load, tmp_path: Path, printed: Printed) -> None:

@@ -287,7 +287,7 @@ class TestVerifyWaits:
         assert isinstance(trigger, KafkaWindowLoadedTrigger)
         event = asyncio.run(self.next_event(KafkaWindowLoadedTrigger(**trigger.serialize()[1])))
         assert event["status"] == "failed"
-        assert "value_format: The schema" in event["message"]
+        assert "value: The schema" in event["message"]
         with pytest.raises(AirflowFailException, match="can't be parsed"):
             verify.execute_complete(context, event)
         with pytest.raises(AirflowFailException, match="can't be parsed"):

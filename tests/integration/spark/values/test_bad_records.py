@@ -94,7 +94,7 @@ class TestBeforeAnythingIsRead:
         [
             (
                 ("--value-format", "json", "schema=no schema at, all"),
-                "value_format: The schema 'no schema at, all' can't",
+                "value: The schema 'no schema at, all' can't be",
             ),
             (("--value-format", "avro", "schema=a INT"), "value_format: A schema in DDL is for the format"),
             (("--key-format", "json"), "key_format: The format json needs a schema"),
