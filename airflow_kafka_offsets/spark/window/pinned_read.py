@@ -35,9 +35,9 @@ from airflow_kafka_offsets.spark.kafka.reader import (
     HEADERS,
     connector_required,
     exactly,
-    give_back_soon,
     newer_source,
     reader_options,
+    tell_to_give_back,
 )
 from airflow_kafka_offsets.spark.kafka.source_check import SourceCheck
 from airflow_kafka_offsets.spark.kafka.unreadable import first_unreadable, is_overflow
@@ -212,7 +212,7 @@ class PinnedRead:
         return reduce(DataFrame.unionAll, reads)
 
     def _reads(self, ranges: Sequence[LogRange]) -> DataFrame:
-        give_back_soon(self.spark)
+        tell_to_give_back(self.spark)
         hide_options(self.spark)
         with newer_source(self.spark), connector_required(self.spark):
             return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
