@@ -12,7 +12,8 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
-from airflow_kafka_offsets.submission.table_load import TableLoad
+from airflow_kafka_offsets.spark.table_load import TableLoad
+from airflow_kafka_offsets.spark.values.formats import ValueFormat
 from airflow_kafka_offsets.task_groups.increment_load import KafkaIncrementLoad, kafka_increment_load
 
 GIVEN: dict[str, Any] = {"pipeline": KafkaPipeline("p", "t"), "application": TableLoad("o")}
@@ -62,7 +63,7 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
         on_hole="warn",
         outlets=[table],
         default_args={"retries": 3},
-        application=TableLoad("{{ o }}", sink="delta", flatten=True, json_schema="a INT"),
+        application=TableLoad("{{ o }}", sink="delta", flatten=True, value_format=ValueFormat("json", "a INT")),
     )
     assert loaded.new_data is not None
     assert isinstance(loaded.resolve, KafkaResolveIncrementOperator)
@@ -78,8 +79,9 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
         "{{ o }}",
         "--sink",
         "delta",
-        "--json-schema",
-        "a INT",
+        "--value-format",
+        "json",
+        "schema=a INT",
         "--flatten",
     ]
 

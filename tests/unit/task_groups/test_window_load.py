@@ -12,7 +12,8 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.submission.table_load import TableLoad
+from airflow_kafka_offsets.spark.table_load import TableLoad
+from airflow_kafka_offsets.spark.values.formats import ValueFormat
 from airflow_kafka_offsets.task_groups.window_load import KafkaWindowLoad, kafka_window_load
 
 GIVEN: dict[str, Any] = {"pipeline": KafkaPipeline("p", "t"), "application": TableLoad("o")}
@@ -65,7 +66,7 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
         on_data_loss="load_rest",
         default_args={"retries": 3, "pool": "spark"},
         packages="connector",
-        application=TableLoad("{{ o }}", sink="delta", flatten=True, json_schema="a INT"),
+        application=TableLoad("{{ o }}", sink="delta", flatten=True, value_format=ValueFormat("json", "a INT")),
         allow_gaps=True,
     )
     assert loaded.complete is not None
@@ -76,7 +77,7 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
     assert (loaded.load.on_data_loss, loaded.load.packages, loaded.load.application_args, loaded.load.allow_gaps) == (
         "load_rest",
         "connector",
-        ["--output", "{{ o }}", "--sink", "delta", "--json-schema", "a INT", "--flatten"],
+        ["--output", "{{ o }}", "--sink", "delta", "--value-format", "json", "schema=a INT", "--flatten"],
         True,
     )
 
