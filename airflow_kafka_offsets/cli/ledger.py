@@ -25,6 +25,7 @@ from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, n
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.page.lateness import late_ms
 from airflow_kafka_offsets.page.overview import overview
+from airflow_kafka_offsets.runs.around import filled_by
 
 _WINDOWS = (
     *(Column("window"), Column("status"), Column("offsets"), Column("rows"), Column("lost", unless=(0, None))),
@@ -90,10 +91,14 @@ def _list_windows(args: Any) -> int:
     state = ledger.state
     found = statuses(ledger, state.windows.values())
     rows = [_window_row(ledger, window, str(found[name])) for name, window in state.windows.items()]
-    rows += map(_hole_row, holes_of(ledger))
+    holes = holes_of(ledger)
+    rows += map(_hole_row, holes)
     rows += [_restart_row(restart) for restart in state.restarts]
     rows.sort(key=lambda row: (row["start"], row["end"]))
     print_rows(rows, args, _WINDOWS)
+    for hole in holes:
+        if hole.unpinned:
+            print_remark(f"To load what no window has from {iso_instant(hole.start_ms)} on: {filled_by(state, hole)}.")
     return 0
 
 

@@ -41,12 +41,6 @@ _READING = (
         "show.show_window",
         "Show a window, by default the newest: its status, its attempts and their runs, and its ranges with evidence",
         *WINDOW,
-        arg(
-            "--html",
-            help="Also write this window and the pipeline's newest ones to a file for a browser, for example to "
-            "attach to a ticket",
-            metavar="FILE",
-        ),
     ),
     _ledger_command(
         "verify",

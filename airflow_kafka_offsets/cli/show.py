@@ -19,7 +19,6 @@ from airflow_kafka_offsets.cli.printing import (
     print_remark,
     print_rows,
     row_of,
-    write_file,
 )
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
@@ -97,8 +96,6 @@ def show_window(args: Any) -> int:
     if record["status"] == WindowStatus.FAILED:
         for line in told_runs([window]):
             print_remark(line)
-    if args.html is not None:
-        _write_page(ledger, name, args.html)
     return 0
 
 
@@ -192,13 +189,6 @@ def _is_published(published: Published | None, attempt: Attempted, run: str | No
 def _words(fields: Mapping[str, Any]) -> str:
     """Plain JSON as words, without what isn't set."""
     return ", ".join(f"{name} {value}" for name, value in fields.items() if value is not None)
-
-
-def _write_page(ledger: Ledger, window: str, file: str) -> None:
-    from airflow_kafka_offsets.page.file import page_file
-
-    write_file(file, page_file(ledger, window))
-    print_remark(f"wrote the newest windows of {ledger.pipeline} to {file}: open it in a browser.")
 
 
 @command

@@ -22,6 +22,7 @@ from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.page.lateness import next_window
 from airflow_kafka_offsets.page.reasons import failure_of
+from airflow_kafka_offsets.runs.around import filled_by
 
 Json = dict[str, Any]
 _DRAWN = 48
@@ -125,7 +126,7 @@ def overview(ledger: Ledger) -> Json:
         audits             the last windows of which an audited table lacks records or has too many, in words
         losses             what windows have lost, in words: Kafka had deleted it before they were loaded
         lost_offsets       number of offsets that windows have lost
-        holes              the holes between published windows that no window has, in words
+        holes              the holes that no window has, in words, each with the command that loads it
         restarts           where logs have begun anew, and what was left unloaded of the old ones, in words
         gone_offsets       number of offsets that no published window has, and that Kafka had deleted when the newest
                            snapshot was taken; None without snapshots, and if they can't be read
@@ -167,14 +168,19 @@ def _of_snapshots(ledger: Ledger) -> Json:
         missing = unloaded(ledger)
         return {
             "topics": topic_names(ledger),
-            "holes": [str(hole) for hole in holes_of(ledger) if hole.unpinned],
+            "holes": [
+                {"words": str(hole), "filled_by": filled_by(ledger.state, hole)}
+                for hole in holes_of(ledger)
+                if hole.unpinned
+            ],
             "gone_offsets": None if missing is None else _gone(ledger, missing),
             "unloaded_from_ms": None if missing is None else missing.since_ms,
             "retention_ms": shortest_retention(topic_facts(ledger)),
         }
     except LedgerError as error:
         unknown = dict.fromkeys(("gone_offsets", "unloaded_from_ms", "retention_ms"))
-        return {"topics": created_of(ledger.state).topics, "holes": [f"The holes aren't known: {error}"], **unknown}
+        hole = {"words": f"The holes aren't known: {error}", "filled_by": None}
+        return {"topics": created_of(ledger.state).topics, "holes": [hole], **unknown}
 
 
 def _gone(ledger: Ledger, missing: Unloaded) -> int:

@@ -19,6 +19,7 @@ from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.taskreschedule import TaskReschedule
 from airflow.models.trigger import Trigger
+from airflow.providers.common.compat.sdk import conf
 from airflow.utils.session import create_session
 from airflow.utils.state import TaskInstanceState
 from sqlalchemy import Select, and_, func, or_, select
@@ -30,7 +31,6 @@ from airflow_kafka_offsets.conditions.wait_memory import WaitMemory
 from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.instants import instant_ms, now_ms
-from airflow_kafka_offsets.page.kafka_now import page_kafka_conn_id
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
 log = logging.getLogger(__name__)
@@ -65,6 +65,12 @@ _MOST_S = 10.0
 """Deadline of each question, in seconds. Conditions that look at records ask a second one."""
 _MOST_ASKED = 100
 """How many conditions are checked at a time: those that have waited longest."""
+
+
+def page_kafka_conn_id() -> str:
+    """The connection that the page uses to ask Kafka: the ``[kafka_offsets] page_kafka_conn_id`` setting. Empty if the
+    page doesn't ask Kafka."""
+    return str(conf.get("kafka_offsets", "page_kafka_conn_id", fallback="")).strip()
 
 
 @dataclass(frozen=True, slots=True)

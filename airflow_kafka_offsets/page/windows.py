@@ -272,9 +272,11 @@ def _of_window(ledger: Ledger, window: Window) -> Json:
     """The window, and the attempt whose rows count; if none is published, the newest."""
     published = window.publication
     attempt = window.newest_attempt if published is None else window.attempt(published.attempt)
+    state = status(ledger, window)
     return {
         "window": window.name,
-        "state": status(ledger, window),
+        "state": state,
+        "failure": failure_of(ledger, window) if state is WindowStatus.FAILED else None,
         "attempt": None if attempt is None else attempt.number,
         "run": None if published is None else published.run,
         "output": None if published is None else published.output,

@@ -1,5 +1,5 @@
 // One topic over time: the chart, how fast the topic grows, what isn't loaded, and how long Kafka keeps it.
-import { ask, kept } from "./asking.js";
+import { ask } from "./asking.js";
 import { duration, facts, hash, make, note, number, perSecond, plural, timeAt } from "./elements.js";
 import { retentionOf } from "./lateness.js";
 import { seenInTime } from "./moments.js";
@@ -55,7 +55,7 @@ export async function timePanel(pipeline, overview, topic, question) {
   return make("section", { className: "panel wide", tabIndex: -1, ariaLabel: "Offsets over time" },
     make("h1", {}, answer.partition === null ? `${topic}: offsets over time, the sum of ${plural(answer.partitions, "partition")}`
       : `${topic}-${answer.partition}: offsets over time`),
-    make("p", {}, make("a", { href: hash("p", pipeline) }, `Back to ${pipeline}`)), kept ? null : choices(pipeline, topic, answer, question),
+    make("p", {}, make("a", { href: hash("p", pipeline) }, `Back to ${pipeline}`)), choices(pipeline, topic, answer, question),
     facts([["Log end", `${number(last.log_end)}, seen ${timeAt(last.resolved_at_ms)}`],
       ["Behind at that time", lagText(answer.lag)],
       ["Not loaded at that time", last.unloaded === null ? null : `${plural(BigInt(last.unloaded), "offset")} in no published window, including holes and failed loads`],

@@ -325,6 +325,8 @@ class TestLedger:
         assert code == 1
         assert "no window has 9 of the 9 offsets from 2026-11-20T06:00:00.000Z" in json.loads(out)[-1]["found"]
         assert run("ledger", "verify", "loads", "--on-hole", "warn")[0] == 0
-        rows = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
+        _, out, err = run("ledger", "list", "loads", "-o", "json")
+        rows = json.loads(out)
         assert [(row["status"], row["offsets"]) for row in rows] == [("published", 0), ("hole", 9), ("published", 0)]
         assert rows[1]["remark"] == "9 offsets in no window"
+        assert "airflow backfill create --dag-id " in err
