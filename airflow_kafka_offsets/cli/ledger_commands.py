@@ -32,14 +32,14 @@ _READING = (
     command(
         "list",
         "ledger.list_ledgers",
-        "List pipelines; or a pipeline's windows with status and totals, and the holes and restarts between them",
+        "List pipelines; or a pipeline's windows with state and totals, and the holes and restarts between them",
         arg("pipeline", help="The pipeline's name; without it, all pipelines are listed", nargs="?", type=values.name),
         LEDGER,
     ),
     _ledger_command(
         "show",
         "show.show_window",
-        "Show a window, by default the newest: its status, its attempts and their runs, and its ranges with evidence",
+        "Show a window, by default the newest: its state, its attempts and their runs, and its ranges with evidence",
         *WINDOW,
     ),
     _ledger_command(

@@ -18,12 +18,10 @@ export function svg(tag, attributes, ...children) {
   return element;
 }
 
-// Offsets may be text or BigInts. A number that may not be exact is shown with "about".
+// What a browser's numbers can't hold is text or a BigInt.
 export function number(value) {
   if (value === null || value === undefined) return "unknown";
-  if (typeof value === "string") return BigInt(value).toLocaleString("en");
-  const about = typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER ? "about " : "";
-  return about + value.toLocaleString("en");
+  return (typeof value === "string" ? BigInt(value) : value).toLocaleString("en");
 }
 export const DAY = 86400000;
 export const time = (iso) => iso.replace("T", " ").replace(/\.000Z$/, "Z").replace(/(:\d\d):00Z$/, "$1").replace("Z", "");

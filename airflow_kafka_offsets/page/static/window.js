@@ -56,7 +56,7 @@ function auditPart(audit) {
     facts([["Rows", number(audit.rows)], ["Records in the log", audit.records === null ? "not known any more" : number(audit.records)],
       ["Audited", timeAt(audit.audited_ms)], ["By", loadedBy(audit)], ["Missing records are in", audit.written]]),
     rows.length ? table(["Problem", "Partition", "From", "To", "Count"], rows, [2, 3, 4], "compact") : null,
-    audit.more ? note("kafka-offsets ledger show names the report, which has more ranges.") : null);
+    audit.more ? note(`The report has more ranges: ${audit.report}`) : null);
 }
 
 // Why ranges start, or end, where they do: each reason once, with the partitions that it is for if there are several.

@@ -243,7 +243,7 @@ class TestSaysWhatTheCommandsSay:
         )
         assert (shown["audited_ms"], shown["run_id"], shown["task_id"]) == (LATER_MS, "r-1", "audit")
         (named,) = shown["ranges"]
-        assert (named["problem"], named["start_offset"], named["last_offset"]) == ("missing", "10003", "10004")
+        assert (named["problem"], named["start_offset"], named["last_offset"]) == ("missing", 10003, 10004)
         for offset, words in ((4, "; this one is missing"), (5, "")):
             query = {"topic": "t", "partition": 0, "offset": AT_T0 + offset}
             (place,) = browser.get("/api/pipelines/audited/records", params=query).json()["places"]
