@@ -185,7 +185,7 @@ def _publication(window: Window, published: Published, manifest: Manifest, resul
         "read": None if result is None else result.read.count,
         "written": published.rows,
         "outputs": [output._asdict() for output in published.outputs],
-        "verdict": verdict if published.verdict is None else published.verdict.get("verdict"),
+        "verdict": (published.verdict or {}).get("verdict", verdict),
     }
 
 
