@@ -18,11 +18,6 @@ function paceFacts(points) {
     ["Newest instant", ten.length ? `looked up ${duration(newest)} after it had passed; usually it takes ${duration(usual)}` : null]];
 }
 
-// The offsets from the last published window's end to the log end that was last seen.
-function lagText(lag) {
-  return lag === null ? null : `${plural(BigInt(lag.offsets), "offset")} after the last published window, which had ended ${duration(lag.behind_ms)} before`;
-}
-
 function queryOf(topic, question) {
   const asked = new URLSearchParams({ topic, most: question.get("most") || MOST[0] });
   if (question.get("partition")) asked.set("partition", question.get("partition"));
@@ -57,8 +52,7 @@ export async function timePanel(pipeline, overview, topic, question) {
       : `${topic}-${answer.partition}: offsets over time`),
     make("p", {}, make("a", { href: hash("p", pipeline) }, `Back to ${pipeline}`)), choices(pipeline, topic, answer, question),
     facts([["Log end", `${number(last.log_end)}, seen ${timeAt(last.resolved_at_ms)}`],
-      ["Behind at that time", lagText(answer.lag)],
-      ["Not loaded at that time", last.unloaded === null ? null : `${plural(BigInt(last.unloaded), "offset")} in no published window, including holes and failed loads`],
+      ["Not loaded at that time", last.unloaded === null ? null : `${plural(BigInt(last.unloaded), "offset")} in no published window, including holes and failed loads; the newest loaded one had ended ${duration(last.behind_ms)} before`],
       ...paceFacts(whole),
       ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "forever" : duration(answer.retention_ms)],
       ["Retention may delete unloaded records from", reaches === null ? null : `${timeAt(reaches)} at the earliest`]]),
