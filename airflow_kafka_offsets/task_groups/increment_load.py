@@ -68,7 +68,8 @@ def kafka_increment_load(
     waiting = given(min_records=min_records, max_age=max_age)
     resolving = given(since=since, on_future_record=on_future_record)
     proving = given(explain_gaps=explain_gaps, on_hole=on_hole, outlets=outlets)
-    group = KafkaLoadGroup(group_id=group_id, default_args=dict(default_args or {}))
+    of_all: Any = dict(default_args or {})
+    group = KafkaLoadGroup(group_id=group_id, default_args=of_all)
     with group:
         sensor = KafkaNewDataSensor(task_id="new_data", pipeline=loaded, deferrable=True, **waiting) if wait else None
         resolve = KafkaResolveIncrementOperator(task_id="resolve", pipeline=loaded, **resolving)

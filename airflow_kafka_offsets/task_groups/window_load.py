@@ -73,7 +73,8 @@ def kafka_window_load(
     waiting = given(allowed_lateness=allowed_lateness, idle=idle, idle_after=idle_after)
     resolving = given(on_future_record=on_future_record, split=split)
     proving = given(explain_gaps=explain_gaps, on_hole=on_hole, outlets=outlets)
-    group = KafkaLoadGroup(group_id=group_id, default_args=dict(default_args or {}))
+    of_all: Any = dict(default_args or {})
+    group = KafkaLoadGroup(group_id=group_id, default_args=of_all)
     with group:
         sensor = KafkaWindowCompleteSensor(task_id="complete", deferrable=True, **window, **waiting) if wait else None
         resolve = KafkaResolveWindowOperator(task_id="resolve", **window, **resolving)
