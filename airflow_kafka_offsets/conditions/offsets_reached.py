@@ -35,7 +35,6 @@ class LogEndsFound(Condition):
 
     kind: ClassVar[str] = "log_ends_found"
     sensor: ClassVar[None] = None
-    awaited_in_general: ClassVar[str] = "Kafka has said where the logs end"
 
     group: str
     topics: tuple[str, ...] | None = None
@@ -90,8 +89,6 @@ class OffsetsReached(Condition):
 
     kind: ClassVar[str] = "offsets_reached"
     sensor: ClassVar[str] = "KafkaOffsetsReachedSensor"
-    group_argument: ClassVar[str | None] = "group"
-    awaited_in_general: ClassVar[str] = "the group has committed up to a fixed target"
 
     group: str
     target: FixedOffsets
