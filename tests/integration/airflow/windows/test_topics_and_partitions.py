@@ -29,6 +29,7 @@ from tests.integration.airflow.windows.conftest import (
 )
 from tests.integration.client.cases.workload import new_name
 from tests.integration.conftest import MakeTopic, Produce
+from tests.patience import wait_until
 
 
 def named_ranges(window: XCom) -> dict[str, tuple[int, int]]:
@@ -210,6 +211,7 @@ class TestPattern:
         resolve(None, at(2), at(5), topic_pattern=pattern)
         for gone in (later, first):
             admin.delete_topics([gone])
+            wait_until(lambda name=gone: name not in admin.list_topics(), "the broker knows that the topic is gone")
             with pytest.raises(AirflowFailException, match=rf"has covered .*{gone}.* since") as failed:
                 resolve(None, at(5), at(8), topic_pattern=pattern)
             assert fails_with(ConfigurationError, failed)
