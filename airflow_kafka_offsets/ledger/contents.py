@@ -105,6 +105,15 @@ class Contents:
             self._manifests.put(sha256, manifest)
         return sha256
 
+    def census(self, window: Window) -> Census | None:
+        """Which offsets of a window have a record; None if that wasn't counted.
+
+        :raises LedgerCorruptError: when the file is missing or was changed.
+        """
+        if window.census is None:
+            return None
+        return Census.from_bytes(self._read(census_file(window.name, window.census)))
+
     def add_census(self, window: str, census: Census) -> str:
         """Add a census. Returns the hash that names its file, which :meth:`store` writes."""
         content = census.to_bytes()
