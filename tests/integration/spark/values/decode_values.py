@@ -2,7 +2,8 @@
 
     python decode_values.py avro.jar '[["avro", ["schema…"], ["value…"]], …]'
 
-Rows come out as JSON, a list for each. Schemas have the ids 1, 2, …, and are read as the last one; values are in hexadecimal.
+Rows come out as JSON, a list for each. Schemas have the ids 1, 2, …, and are read as the last one; values are in
+hexadecimal.
 """
 
 from __future__ import annotations
