@@ -258,9 +258,10 @@ class TestBrokenAnswers:
         call = EXCHANGES[request_class].call
         with ScriptedCluster({"a": [0], "b": [0, 0]}) as cluster:
             scripted(request_class, cluster)
-            client = cluster.client(timeout_s=1)
+            client = cluster.client(timeout_s=GRACE_S)
             client.topics(["a"])
             scripted(request_class, cluster, SPOILT[how])
+            cluster.hurried(client)
             started = time.monotonic()
             try:
                 codes = {each and each.code for each in call(client)}
