@@ -282,7 +282,7 @@ def test_a_broker_that_hangs_holds_two_threads_until_a_deadline_and_its_name_is_
     now: Now, load: Load, ledger: Ledger, deaf: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(0, 4)
-    monkeypatch.setattr(kafka_now, "_MOST_S", 10.0)
+    monkeypatch.setattr(kafka_now, "_MOST_S", 6.0)
     page = make_app()
     page.dependency_overrides[permissions.ASKS.dependency] = lambda: None
     page.dependency_overrides[get_user] = lambda: SimpleNamespace()  # FastAPI reads its signature
