@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import boto3
@@ -81,18 +80,3 @@ class TestLists:
         with pytest.raises(ClientError, match="NoSuchBucket"):
             ours.list_objects_v2(Bucket="never")
 
-
-def test_one_conditional_put_of_many_wins(ours: Any) -> None:
-    ours.create_bucket(Bucket="puts")
-
-    def put(number: int) -> bool:
-        try:
-            ours.put_object(Bucket="puts", Key="one", Body=str(number).encode(), IfNoneMatch="*")
-        except ClientError as error:
-            return error.response["ResponseMetadata"]["HTTPStatusCode"] != 412
-        return True
-
-    with ThreadPoolExecutor(16) as pool:
-        won = list(pool.map(put, range(64)))
-    assert ours.get_object(Bucket="puts", Key="one")["Body"].read().decode() == str(won.index(True))
-    assert won.count(True) == 1
