@@ -101,7 +101,7 @@ class Contents:
         """
         if window.census is None:
             return None
-        return Census.from_bytes(self._read(census_file(window.name, window.census)))
+        return self._get(census_file(window.name, window.census), Census.from_bytes)
 
     def add_census(self, window: str, census: Census) -> str:
         """Add a census, as :meth:`add_snapshot`."""

@@ -114,7 +114,7 @@ def _fitting(wanted: Wanted, run: str, content: bytes) -> _Left:
 
 
 def _recorded(client_factory: ClientFactory, left: Sequence[_Left], who: Mapping[str, Any]) -> Outcomes:
-    refused = dict(zip((each.wanted for each in left), _refused(client_factory, left), strict=True))
+    refused = _refused(client_factory, left)
     for ledger, ours in by_ledger_of(each for each in left if refused[each.wanted] is None).items():
         decisions = [partial(each.decide, who=who) for each in ours]
         ledger.change(partial(load_decisions.allowed, decisions=decisions))
@@ -128,18 +128,19 @@ def _recorded(client_factory: ClientFactory, left: Sequence[_Left], who: Mapping
     return {each.wanted: or_error(partial(outcome, each)) for each in left}
 
 
-def _refused(client_factory: ClientFactory, left: Sequence[_Left]) -> list[KafkaOffsetsError | None]:
+def _refused(client_factory: ClientFactory, left: Sequence[_Left]) -> dict[Wanted, KafkaOffsetsError | None]:
     """Why Kafka says that a report doesn't count; None if it doesn't say so. Where the table's own sums have told
     everything, the window's offsets are enough, whatever has become of the topic: but not if they belong to other
     records now."""
 
-    def ask() -> list[KafkaOffsetsError | None]:
+    def ask() -> dict[Wanted, KafkaOffsetsError | None]:
         with client_factory() as client:
-            return changes(client, [each.manifest for each in left])
+            return changes(client, {each.wanted: each.manifest for each in left})
 
-    found = or_error(ask) if left else []
-    errors = [found] * len(left) if isinstance(found, KafkaOffsetsError) else found
-    return [
-        error if each.report.looked_at or isinstance(error, LogTruncatedError) else None
-        for each, error in zip(left, errors, strict=True)
-    ]
+    found = or_error(ask) if left else {}
+
+    def refused(each: _Left) -> KafkaOffsetsError | None:
+        error = found if isinstance(found, KafkaOffsetsError) else found[each.wanted]
+        return error if each.report.looked_at or isinstance(error, LogTruncatedError) else None
+
+    return {each.wanted: refused(each) for each in left}

@@ -13,7 +13,6 @@ from airflow_kafka_offsets.errors import ConfigurationError, TopicChangedError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.pipelines.loads import returned
 from airflow_kafka_offsets.pipelines.preflight import lost_of_each
@@ -271,23 +270,3 @@ class TestMadeAgain:
         publish(second)
         report = KafkaVerifyWindowOperator(task_id="v", window=second).execute(context)
         assert f"{ten} began anew" in report["tiling"]
-
-    def test_and_so_is_the_command_that_pins_ahead(
-        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, run: Run
-    ) -> None:
-        resolve(ten, at(0), at(4))
-        recreate(admin, ten)
-        between = ("--start", at(60), "--end", at(120), "--cron", "* * * * *")
-        code, out, err = run("ledger", "resolve", "loads", "--topics", ten, *between)
-        assert code == 1
-        assert "kafka-offsets ledger restart" in out + err
-
-    def test_and_so_is_a_load(self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context) -> None:
-        window = resolve(ten, at(0), at(4))
-        recreate(admin, ten)
-        load = KafkaSparkSubmitOperator(
-            task_id="load", window=window, spark_binary="spark-submit", application_args=["--output", "file:///t"]
-        )
-        with pytest.raises(AirflowFailException, match="was re-created") as failed:
-            load.execute(context)
-        assert fails_with(TopicChangedError, failed)
