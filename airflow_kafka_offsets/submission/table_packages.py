@@ -48,7 +48,7 @@ def with_packages(
     if "avro" in kinds and not _names("avro", given):
         added.append(f"org.apache.spark:spark-avro_{release.scala}:{release.version}")
     added += [_of_table(kind, release) for kind in _TABLES if kind in kinds and not _names(kind, given)]
-    connected = list(packages) if names_connector(jars) else release.with_connector(packages)
+    connected = list(packages) if names_connector(*given) else release.with_connector(packages)
     return [*connected, *added]
 
 
