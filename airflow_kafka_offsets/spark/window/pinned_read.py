@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import reduce
-from itertools import groupby
+from itertools import groupby, zip_longest
 from operator import attrgetter
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
@@ -25,7 +25,7 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.offsets.proof.left import left_of, span_of
+from airflow_kafka_offsets.offsets.proof.left import left_of, pieces, span_of
 from airflow_kafka_offsets.offsets.proof.run_result import UsedSchemas
 from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, is_small, split_plan
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -212,10 +212,13 @@ class PinnedRead:
         return reduce(DataFrame.unionAll, reads)
 
     def _reads(self, ranges: Sequence[LogRange]) -> DataFrame:
+        """Spark's source takes one range of a partition; an audit reads several, where it has to look."""
         tell_to_give_back(self.spark)
         hide_options(self.spark)
+        layers = [list(filter(None, each)) for each in zip_longest(*pieces(ranges).values())]
         with newer_source(self.spark), connector_required(self.spark):
-            return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
+            reader = self.spark.read.format("kafka").options(**self._options)
+            return reduce(DataFrame.unionAll, [reader.options(**exactly(layer)).load() for layer in layers])
 
     @contextmanager
     def reading(self) -> Iterator[None]:
