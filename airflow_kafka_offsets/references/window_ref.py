@@ -108,10 +108,6 @@ class WindowRef:
         if isinstance(window, str) and not is_template(window):
             WindowRef.from_json(window)  # type: ignore[arg-type]
 
-    def is_same_window(self, other: WindowRef) -> bool:
-        """Whether both name the same offsets of the same pipeline."""
-        return self.identity == other.identity
-
     def ledger(self) -> Ledger:
         """The ledger that the window is in."""
         return existing_ledger(self.ledger_root, self.pipeline, at_least=self.commit)
